@@ -1,0 +1,44 @@
+# Everything starts from here: `make help` lists the targets.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow check format bench browser clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing: install Python 3.11, or name another: make PYTHON=python3.12 ..."; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,exchange]'
+	@touch $(READY)
+
+demo: $(READY)  ## learn to translate on this machine, then look at the attention (3 minutes)
+	$(BIN)/regard demo
+
+test: $(READY)  ## the fast tests (under 10 minutes on 2 cores)
+	$(BIN)/python -m pytest
+
+test-slow: $(READY) browser  ## the slow tests: real data, whole trainings, a browser
+	$(BIN)/python -m pytest -m slow
+
+check: $(READY)  ## format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(READY)  ## put the code into its form
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)  ## side by side with the peers, as ratios
+	$(BIN)/regard bench
+
+browser:  ## Chromium from the system's packages, for the tests of the page
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
+
+clean:  ## remove what the targets made (not your runs)
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,0 +1,3 @@
+"""regard: the Transformer, whole.  Train it, use it, look into it."""
+
+__version__ = "0.1.0"

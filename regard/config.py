@@ -1,0 +1,120 @@
+"""Recipes are TOML; a setting that no dataclass declares is an error, never ignored."""
+
+import dataclasses
+import difflib
+import json
+import tomllib
+import types
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from regard.errors import ConfigError
+
+T = TypeVar("T")
+Settings = dict[str, Any]
+
+SHIPPED = Path(__file__).parent / "recipes"
+
+
+def shipped_recipes() -> dict[str, Path]:
+    return {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
+
+
+def find_recipe(name: str) -> Path:
+    """A shipped name, a TOML file, or a run folder (which holds its own recipe)."""
+    shipped = shipped_recipes()
+    if name in shipped:
+        return shipped[name]
+    path = Path(name)
+    if (path / "recipe.toml").is_file():
+        return path / "recipe.toml"
+    if path.is_file():
+        return path
+    near = difflib.get_close_matches(name, shipped, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"shipped: {', '.join(shipped)}"
+    raise ConfigError(f"no recipe {name!r}: neither a shipped name nor a file; {hint}")
+
+
+def load(name: str, overrides: Iterable[str] = ()) -> Settings:
+    """Read a recipe and apply overrides such as "model.n_layers=4" (values are TOML)."""
+    path = find_recipe(name)
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not all(key.split(".")):
+            raise ConfigError(f"--set needs table.name=value, got {override!r}")
+        *tables, last = key.split(".")
+        table = settings
+        for name in tables:
+            table = table.setdefault(name, {})
+            if not isinstance(table, dict):
+                raise ConfigError(f"--set {override}: {name!r} is a value, not a table")
+        table[last] = parse(value)
+    return settings
+
+
+def parse(text: str) -> Any:
+    """A TOML value, or the text itself when it is not one (so that names need no quotes)."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def build(cls: type[T], settings: Settings, where: str) -> T:
+    """Make the dataclass `cls` from one table of a recipe, refusing names and types it does not declare."""
+    fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    for name in settings:
+        if name not in fields:
+            near = difflib.get_close_matches(name, fields, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(fields)}"
+            raise ConfigError(f"[{where}] has no setting {name!r}; {hint}")
+    for name, field in fields.items():
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and name not in settings:
+            raise ConfigError(f"[{where}] needs a value for {name!r}")
+    kinds = get_type_hints(cls)
+    checked = {name: check(value, kinds[name], f"[{where}] {name}") for name, value in settings.items()}
+    try:
+        return cls(**checked)
+    except ConfigError as error:
+        raise ConfigError(f"[{where}] {error}") from None
+
+
+def check(value: Any, kind: Any, where: str) -> Any:
+    """The value as `kind` (int, float, bool, str, tuple[str, ...] or a union with None)."""
+    if isinstance(kind, types.UnionType):
+        kind = next(k for k in get_args(kind) if k is not types.NoneType)
+    if kind is float and type(value) is int:  # 1 is a fine way to write 1.0
+        return float(value)
+    if get_origin(kind) is tuple:
+        if not isinstance(value, list | tuple):
+            raise ConfigError(f"{where} must be a list, got {value!r}")
+        return tuple(check(item, get_args(kind)[0], where) for item in value)
+    if type(value) is not kind:
+        raise ConfigError(f"{where} must be {kind.__name__}, got {value!r}")
+    return value
+
+
+def as_settings(config: Any) -> Settings:
+    """A dataclass as a table: the opposite of `build`.  None means "not set" and is left out."""
+    return {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
+
+
+def write(tables: dict[str, Settings], path: Path) -> None:
+    lines = []
+    for table, settings in tables.items():
+        lines += [f"[{table}]", *(f"{name} = {to_toml(value)}" for name, value in settings.items()), ""]
+    path.write_text("\n".join(lines), encoding="utf-8")
+
+
+def to_toml(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(to_toml(item) for item in value) + "]"
+    if isinstance(value, float):
+        return repr(value)
+    return json.dumps(value, ensure_ascii=True)  # TOML writes strings, numbers and booleans as JSON does
