@@ -1,0 +1,35 @@
+"""The [data] table of a recipe."""
+
+from dataclasses import dataclass
+
+from regard.data.batches import ORDERS
+from regard.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Which files, which columns of them, and how they become batches.
+
+    `train`, `valid` and `test` each name files below `root`: plain text, one file per column (a.en, a.fr),
+    or tables (.tsv, .csv, .jsonl) that have all `columns`; each may also end in .gz or .xz.
+    Of a table without a header line the columns are numbers: ["1", "2"].
+    """
+
+    root: str = "data"
+    train: tuple[str, ...] = ()
+    valid: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    max_length: int = 256  # tokens; a training example with a longer side is dropped, counted and reported
+    batch_tokens: int = 4096
+    order: str = "random"
+    cache: str = ""  # folder of the token shards; empty: inside the run
+
+    def __post_init__(self) -> None:
+        if self.order not in ORDERS:
+            raise ConfigError(f"order must be one of {', '.join(sorted(ORDERS))}, got {self.order!r}")
+        for name in ("max_length", "batch_tokens"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if len(set(self.columns)) < len(self.columns):
+            raise ConfigError(f"columns must differ, got {list(self.columns)}")

@@ -1,0 +1,82 @@
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.config import build
+from regard.data.batches import ORDERS, Packing, shuffled
+from regard.data.config import DataConfig
+from regard.errors import ConfigError, DataError
+
+LENGTHS = st.lists(st.integers(0, 60), min_size=1, max_size=300).map(np.array)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@given(lengths=LENGTHS, budget=st.integers(1, 100), seed=st.integers(0, 2**40), epoch=st.integers(0, 5))
+def test_every_example_once_within_the_budget(
+    order: str, lengths: np.ndarray, budget: int, seed: int, epoch: int
+) -> None:
+    batches = Packing(lengths, budget, order, seed).epoch(epoch)
+    assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
+    assert all(lengths[batch].sum() <= budget or len(batch) == 1 for batch in batches)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_order_depends_on_seed_and_epoch_only(order: str) -> None:
+    lengths = np.arange(1, 500) % 37
+
+    def orders(seed: int, epoch: int, before: int) -> list[int]:
+        packing = Packing(lengths, 200, order, seed)
+        packing.epoch(before)
+        return np.concatenate(packing.epoch(epoch)).tolist()
+
+    assert orders(1, 3, before=0) == orders(1, 3, before=7)
+    assert len({tuple(orders(seed, epoch, 0)) for seed in range(3) for epoch in range(3)}) == 9
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@given(lengths=LENGTHS, steps=st.integers(0, 40))
+def test_a_walk_goes_on_where_it_stopped(order: str, lengths: np.ndarray, steps: int) -> None:
+    packing = Packing(lengths, 100, order, seed=3)
+    whole = list(islice(packing.walk(), steps + 5))
+    epoch, index, _ = whole[steps]
+    rest = list(islice(Packing(lengths, 100, order, seed=3).walk((epoch, index)), 5))
+    for (e, i, examples), (e2, i2, examples2) in zip(whole[steps:], rest, strict=True):
+        assert (e, i, examples.tolist()) == (e2, i2, examples2.tolist())
+
+
+def test_grouped_batches_hold_equal_lengths() -> None:
+    lengths = np.random.default_rng(0).integers(1, 100, 20_000)
+
+    def padding(order: str) -> float:
+        batches = Packing(lengths, 2000, order, seed=0).epoch(0)
+        return 1 - lengths.sum() / sum(lengths[batch].max() * len(batch) for batch in batches)
+
+    assert padding("grouped") < 0.1 < 0.4 < padding("random")
+
+
+def test_grouped_batches_do_not_come_shortest_first() -> None:
+    lengths = np.random.default_rng(0).integers(1, 100, 20_000)
+    means = [lengths[batch].mean() for batch in Packing(lengths, 2000, "grouped", seed=0).epoch(0)]
+    assert abs(np.corrcoef(np.arange(len(means)), means)[0, 1]) < 0.2
+
+
+def test_shuffling_is_the_same_everywhere() -> None:
+    """A change here would break the resuming of every run that exists."""
+    assert shuffled(8, seed=1, epoch=2).tolist() == [5, 6, 3, 2, 1, 0, 4, 7]
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(DataError, match="no examples"):
+        Packing(np.array([], int), 10, "random", 0)
+    with pytest.raises(ConfigError, match="random"):
+        Packing(np.array([1]), 10, "sorted", 0)
+    with pytest.raises(ConfigError, match="batch_tokens"):
+        Packing(np.array([1]), 0, "random", 0)
+    with pytest.raises(ConfigError, match=r"\[data\] order must be one of grouped, random"):
+        build(DataConfig, {"order": "sorted"}, "data")
+    with pytest.raises(ConfigError, match=r"\[data\] max_length must be at least 1"):
+        build(DataConfig, {"max_length": 0}, "data")
+    assert build(DataConfig, {"train": ["a", "b"]}, "data").train == ("a", "b")
