@@ -50,9 +50,7 @@ class Packing:
 
     def __init__(self, lengths: np.ndarray, budget: int, order: str, seed: int):
         if not len(lengths):
-            raise DataError(
-                "no examples are left to make batches of; see what was dropped, and data.max_length"
-            )
+            raise DataError("no examples are left to make batches of; see what was dropped, and data.max_length")
         if budget < 1 or seed < 0:
             raise ConfigError(f"batch_tokens must be at least 1 and seed at least 0, got {budget} and {seed}")
         self.lengths = np.asarray(lengths, np.int64)

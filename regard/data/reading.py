@@ -72,11 +72,7 @@ def read_bytes(path: Path) -> bytes:
         return UNPACKERS[path.suffix](data) if path.suffix in UNPACKERS else data
     except FileNotFoundError:
         packed = [f"{path.name}{end}" for end in UNPACKERS if path.with_name(path.name + end).is_file()]
-        hint = (
-            f"there is {packed[0]}: name that"
-            if packed
-            else "check data.root and the file names in the recipe"
-        )
+        hint = f"there is {packed[0]}: name that" if packed else "check data.root and the file names in the recipe"
         raise DataError(f"no file {path}; {hint}") from None
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"{path} cannot be read: {error}; is it whole?  Copy or download it again") from None
@@ -88,9 +84,7 @@ def read_columns(
     """Named columns of a .tsv, .csv or .jsonl file, and the line number of each record."""
     path, notes = Path(path), Notes() if notes is None else notes
     if not columns:
-        raise ConfigError(
-            f"{path.name} is a table: say which of its columns to use, as in columns = ['en', 'fr']"
-        )
+        raise ConfigError(f"{path.name} is a table: say which of its columns to use, as in columns = ['en', 'fr']")
     records, line_numbers = TABLES[kind_of(path)](read_lines(path, notes), columns, path, notes)
     return [[record[c] for record in records] for c in range(len(columns))], line_numbers
 
@@ -111,9 +105,7 @@ def read_examples(files: tuple[str, ...], columns: tuple[str, ...], root: Path |
     tables = [path for path in paths if kind_of(path) in TABLES]
     if tables and len(tables) < len(paths):
         other = next(path for path in paths if path not in tables)
-        raise ConfigError(
-            f"{tables[0].name} is a table and {other.name} is plain text; use one kind at a time"
-        )
+        raise ConfigError(f"{tables[0].name} is a table and {other.name} is plain text; use one kind at a time")
 
     names = columns or tuple(path.name for path in paths)
     notes = Notes()
@@ -158,12 +150,10 @@ def unequal(path_a: Path, a: list[str], path_b: Path, b: list[str]) -> str:
     longer, lines = (path_a, a) if len(a) > len(b) else (path_b, b)
     first = min(len(a), len(b))
     message = (
-        f"{path_a} has {len(a):,} lines but {path_b} has {len(b):,}; line i of one belongs to line i of the other; "
+        f"{path_a} has {len(a):,} lines but {path_b} has {len(b):,} and line i of one goes with line i of the other; "
         f"the first line without a partner is {longer.name}:{first + 1} ({lines[first][:60]!r})"
     )
-    gap = next(
-        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if bool(x.strip()) != bool(y.strip())), None
-    )
+    gap = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if bool(x.strip()) != bool(y.strip())), None)
     if gap is not None:
         empty = path_b if a[gap].strip() else path_a
         message += f"; the first line that is empty on one side only is {empty.name}:{gap + 1}"

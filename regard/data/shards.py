@@ -46,9 +46,7 @@ class TokenShard:
         return np.diff(self.offsets)
 
 
-def shard(
-    texts: Sequence[str], tokenizer: Encoder, tokenizer_json: str | bytes, cache: Path | str
-) -> TokenShard:
+def shard(texts: Sequence[str], tokenizer: Encoder, tokenizer_json: str | bytes, cache: Path | str) -> TokenShard:
     """The tokens of `texts`: from `cache` if they are there unharmed, otherwise made and left there.
 
     `tokenizer_json` is the content of the tokenizer's file; together with the texts it names the shard.

@@ -16,9 +16,7 @@ Records = tuple[list[list[str]], list[int]]
 
 def from_tsv(lines: list[str], columns: tuple[str, ...], path: Path, notes: Notes) -> Records:
     """Fields between tabs; there is no quoting, so a quotation mark is text."""
-    return select(
-        (([] if not line else line.split("\t"), i) for i, line in enumerate(lines, 1)), columns, path, notes
-    )
+    return select((([] if not line else line.split("\t"), i) for i, line in enumerate(lines, 1)), columns, path, notes)
 
 
 def from_csv(lines: list[str], columns: tuple[str, ...], path: Path, notes: Notes) -> Records:
@@ -33,16 +31,12 @@ def from_csv(lines: list[str], columns: tuple[str, ...], path: Path, notes: Note
             except StopIteration:
                 return
             except csv.Error as error:
-                raise DataError(
-                    f"{path}:{line} is not valid CSV ({error}); mend the quotation marks"
-                ) from None
+                raise DataError(f"{path}:{line} is not valid CSV ({error}); mend the quotation marks") from None
 
     return select(rows(), columns, path, notes)
 
 
-def select(
-    rows: Iterable[tuple[list[str], int]], columns: tuple[str, ...], path: Path, notes: Notes
-) -> Records:
+def select(rows: Iterable[tuple[list[str], int]], columns: tuple[str, ...], path: Path, notes: Notes) -> Records:
     """The wanted fields of every row; all rows must be as long as the first."""
     records: list[list[str]] = []
     line_numbers: list[int] = []
@@ -65,9 +59,7 @@ def select(
             if not numbered:
                 continue
         if len(row) != len(header):
-            raise DataError(
-                f"{path}:{line} has {len(row)} fields, the first line has {len(header)}; mend the line"
-            )
+            raise DataError(f"{path}:{line} has {len(row)} fields, the first line has {len(header)}; mend the line")
         records.append([row[place] for place in places])
         line_numbers.append(line)
     return records, line_numbers
@@ -86,9 +78,7 @@ def from_jsonl(lines: list[str], columns: tuple[str, ...], path: Path, notes: No
         except (json.JSONDecodeError, RecursionError) as error:
             raise DataError(f"{path}:{i} is not valid JSON ({error}); mend the line") from None
         if not isinstance(record, dict):
-            raise DataError(
-                f"{path}:{i} must be a JSON object such as {{{columns[0]!r}: ...}}, got {line[:40]!r}"
-            )
+            raise DataError(f"{path}:{i} must be a JSON object such as {{{columns[0]!r}: ...}}, got {line[:40]!r}")
         missing = [column for column in columns if column not in record]
         if missing:
             raise DataError(f"{path}:{i} has no {missing[0]!r}; it has: {', '.join(record)[:200]}")
