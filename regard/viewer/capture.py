@@ -1,0 +1,191 @@
+"""What was seen of one forward pass: attention maps with their words.  Every view takes a `Capture`."""
+
+import json
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regard.choose import choose
+from regard.errors import RegardError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """Who looks at whom: a name for headings, a sentence for learners, and what the two sides are called."""
+
+    title: str
+    meaning: str
+    queries: str
+    keys: str
+
+
+KINDS = {
+    "encoder": Kind(
+        title="Encoder self-attention",
+        meaning="Every word of the source looks at every word of the source, before and after it.",
+        queries="source",
+        keys="source",
+    ),
+    "decoder": Kind(
+        title="Decoder self-attention",
+        meaning="Every word of the target looks at itself and at the words before it, never ahead.",
+        queries="target",
+        keys="target",
+    ),
+    "cross": Kind(
+        title="Cross-attention",
+        meaning="Every word of the target looks at the words of the source.",
+        queries="target",
+        keys="source",
+    ),
+    "self": Kind(
+        title="Self-attention",
+        meaning="Every word looks at words of the same text.",
+        queries="text",
+        keys="text",
+    ),
+}
+
+VECTORS = ("query_vectors", "key_vectors", "value_vectors")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Map:
+    """One head: weights[q, k] is the share of its attention that query word q gives to key word k.
+
+    The vectors are those of this head, one row a word, if they were asked for.  A map made by averaging
+    several layers or heads has `None` there.
+    """
+
+    kind: str
+    layer: int | None
+    head: int | None
+    queries: list[str]
+    keys: list[str]
+    weights: np.ndarray  # (Q, K)
+    query_vectors: np.ndarray | None = None  # (Q, E)
+    key_vectors: np.ndarray | None = None  # (K, E)
+    value_vectors: np.ndarray | None = None  # (K, E)
+
+    def __post_init__(self) -> None:
+        choose(KINDS, self.kind, "kind of attention")
+        expected = (len(self.queries), len(self.keys))
+        if 0 in expected:
+            raise RegardError(f"{self.name} has no words to show: {expected[0]} queries, {expected[1]} keys")
+        if self.weights.shape != expected:
+            raise RegardError(f"{self.name}: weights must have shape {expected}, got {self.weights.shape}")
+        if not np.isfinite(self.weights).all() or self.weights.min() < 0:
+            raise RegardError(f"{self.name}: weights must be finite and not negative")
+        for name in VECTORS:
+            vectors = getattr(self, name)
+            rows = expected[0] if name == "query_vectors" else expected[1]
+            if vectors is not None and (vectors.ndim != 2 or len(vectors) != rows):
+                raise RegardError(f"{self.name}: {name} must have {rows} rows, got shape {vectors.shape}")
+
+    @property
+    def name(self) -> str:
+        layer = "mean of layers" if self.layer is None else f"layer {self.layer}"
+        head = "mean of heads" if self.head is None else f"head {self.head}"
+        return f"{KINDS[self.kind].title}, {layer}, {head}"
+
+    def strongest(self, n: int = 1) -> list[list[int]]:
+        """For every query the keys it looks at most, strongest first; the earlier key wins a tie."""
+        order = np.argsort(-self.weights, axis=1, kind="stable")[:, :n]
+        return [[int(key) for key in row] for row in order]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Capture:
+    """The maps of one text (and its translation), layers and heads numbered as the model numbers them."""
+
+    title: str
+    maps: list[Map]
+
+    def __post_init__(self) -> None:
+        if not self.maps:
+            raise RegardError("nothing to show: no attention was captured")
+
+    @property
+    def kinds(self) -> list[str]:
+        return [kind for kind in KINDS if any(map.kind == kind for map in self.maps)]
+
+    def layers(self, kind: str) -> list[int]:
+        return sorted({map.layer for map in self.maps if map.kind == kind and map.layer is not None})
+
+    def heads(self, kind: str) -> list[int]:
+        return sorted({map.head for map in self.maps if map.kind == kind and map.head is not None})
+
+    def pick(self, kind: str, layer: int | None = None, head: int | None = None) -> Map:
+        """The map of one head; where layer or head is None, the mean over all of them."""
+        chosen = [m for m in self.maps if m.kind == kind and layer in (None, m.layer) and head in (None, m.head)]
+        if not chosen:
+            has = ", ".join(f"{k} (layers {self.layers(k)}, heads {self.heads(k)})" for k in self.kinds)
+            wanted = "".join(f", {n} {i}" for n, i in (("layer", layer), ("head", head)) if i is not None)
+            raise RegardError(f"no attention map of kind {kind!r}{wanted}; there are: {has}")
+        if len(chosen) == 1:
+            return chosen[0]
+        if any(m.queries != chosen[0].queries or m.keys != chosen[0].keys for m in chosen):
+            raise RegardError(f"the {kind} maps are of different words; choose one layer and head")
+        mean = np.mean([m.weights for m in chosen], axis=0)
+        return Map(
+            kind=kind, layer=layer, head=head, queries=chosen[0].queries, keys=chosen[0].keys, weights=mean
+        )
+
+    def to_json(self) -> str:
+        """Plain lists for any reader; weights and vectors are rounded to seven decimals."""
+        maps = []
+        for map in self.maps:
+            row: dict[str, Any] = {"kind": map.kind, "layer": map.layer, "head": map.head}
+            row |= {"queries": map.queries, "keys": map.keys, "weights": rounded(map.weights)}
+            row |= {name: rounded(getattr(map, name)) for name in VECTORS if getattr(map, name) is not None}
+            maps.append(row)
+        return json.dumps({"title": self.title, "maps": maps})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Capture":
+        try:
+            read = json.loads(text)
+            maps = []
+            for row in read["maps"]:
+                arrays = {name: np.array(row[name], np.float32) for name in ("weights", *VECTORS) if name in row}
+                names = {name: row[name] for name in ("kind", "layer", "head", "queries", "keys")}
+                maps.append(Map(**names, **arrays))
+            return cls(title=str(read["title"]), maps=maps)
+        except RegardError:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
+            raise RegardError(f"this is not a capture that regard wrote: {error!r}") from None
+
+
+def rounded(array: np.ndarray) -> list[list[float]]:
+    return np.round(array.astype(np.float64), 7).tolist()
+
+
+def visible(token: str) -> str:
+    """The token as one harmless line: no outer spaces, and what has no shape of its own is spelt out.
+
+    " animal" → "animal", " " → "␣", "a\\n" → "a⏎", the escape character → "\\x1b".
+    """
+    inner = token.strip(" ")
+    if not inner:
+        return "␣" * len(token) or "∅"
+    return "".join(SHAPES.get(c) or (spelt(c) if unicodedata.category(c) in HIDDEN else c) for c in inner)
+
+
+SHAPES = {"\n": "⏎", "\r": "↵", "\t": "⇥", "\u200d": "\u200d", "\u200c": "\u200c"}  # joiners shape real words
+HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def spelt(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
+
+
+def begins_word(tokens: Sequence[str]) -> list[bool]:
+    """Whether a space stands before each token: as the tokens say it, or everywhere if none says so."""
+    if any(token.startswith(" ") for token in tokens):
+        return [token.startswith(" ") for token in tokens]
+    return [True] * len(tokens)

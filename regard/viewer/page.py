@@ -1,0 +1,101 @@
+"""One HTML file that needs nothing else: style, script and data are inside, and it can reach no network.
+
+Words come into the page only as text: the data is JSON in which `<` is written as an escape, the script sets
+`textContent` and draws on canvases, and a content security policy allows this one script and style, by
+their hashes, and no connection at all.
+"""
+
+import base64
+import hashlib
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.viewer.capture import KINDS, Capture, Map, begins_word, visible
+
+STATIC = Path(__file__).parent / "static"
+SCRIPTS = ("data.js", "words.js", "heat.js", "vectors.js", "page.js")
+FINE, COARSE = 65535, 255  # levels of a weight; coarse for captures of more cells than this:
+FINE_CELLS = 8_000_000
+
+
+def write_page(capture: Capture, path: str | Path) -> None:
+    Path(path).write_text(page(capture), encoding="utf-8")
+
+
+def page(capture: Capture) -> str:
+    script = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{script}\n}})();\n'
+    style = (STATIC / "page.css").read_text(encoding="utf-8")
+    parts = {
+        "title": escaped(visible(capture.title)),
+        "script-hash": digest(script),
+        "style-hash": digest(style),
+        "style": style,
+        "data": inert(payload(capture)),
+        "script": script,
+    }
+    template = (STATIC / "page.html").read_text(encoding="utf-8")
+    first, *rest = template.split("{{")  # one pass: what a part contains is never looked at again
+    pieces = [first]
+    for piece in rest:
+        name, _, after = piece.partition("}}")
+        pieces += [parts[name], after]
+    return "".join(pieces)
+
+
+def digest(source: str) -> str:
+    """The name by which a content security policy knows an inline script or style."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+
+
+def inert(data: Any) -> str:
+    """JSON that cannot end the element it stands in, in ASCII, so that odd characters survive any reader."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+
+
+def payload(capture: Capture) -> dict[str, Any]:
+    """What the script reads.  Each text stands there once; maps point to it."""
+    texts: dict[tuple[str, ...], int] = {}
+    levels = FINE if sum(map.weights.size for map in capture.maps) <= FINE_CELLS else COARSE
+    maps = []
+    for map in capture.maps:
+        queries = texts.setdefault(tuple(map.queries), len(texts))
+        keys = texts.setdefault(tuple(map.keys), len(texts))
+        row: dict[str, Any] = {"kind": map.kind, "layer": map.layer, "head": map.head}
+        row |= {"queries": queries, "keys": keys, "weights": pack_weights(map.weights, levels)}
+        maps.append(row | {"vectors": pack_head(map)})
+    kinds = [{"name": name} | vars(KINDS[name]) for name in capture.kinds]
+    words = [[[visible(t), int(space)] for t, space in zip(ts, begins_word(ts), strict=True)] for ts in texts]
+    return {"title": visible(capture.title), "levels": levels, "kinds": kinds, "texts": words, "maps": maps}
+
+
+def pack_weights(weights: np.ndarray, levels: int) -> str:
+    """√w in `levels` steps, so that small weights keep their digits; compressed, as base64."""
+    steps = np.rint(np.sqrt(np.minimum(weights.astype(np.float64), 1)) * levels)
+    return pack(steps.astype("<u2" if levels == FINE else "u1"))
+
+
+def pack_head(map: Map) -> dict[str, Any] | None:
+    """The queries, keys and values of one head in 16 bits, each with the scale that restores it."""
+    roles = {"queries": map.query_vectors, "keys": map.key_vectors, "values": map.value_vectors}
+    packed: dict[str, Any] = {}
+    for role, vectors in roles.items():
+        if vectors is None:
+            return None
+        scale = float(np.abs(vectors).max(initial=0)) / 32767 or 1.0
+        data = pack(np.rint(vectors.astype(np.float64) / scale).astype("<i2"))
+        packed[role] = {"width": vectors.shape[1], "scale": scale, "data": data}
+    return packed
+
+
+def pack(array: np.ndarray) -> str:
+    return base64.b64encode(zlib.compress(array.tobytes(), 6)).decode()

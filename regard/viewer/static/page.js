@@ -1,0 +1,278 @@
+// The page: what is chosen, the controls, the keys.
+const state = { kind: data.kinds[0].name, layer: 0, head: 0, view: null, hover: null, pinned: null };
+const at = (id) => document.getElementById(id);
+const said = at("said");
+let map = null;
+let turn = 0;
+
+const chosen = () => state.hover ?? state.pinned;
+
+const choose = {
+  hover: (word) => {
+    if (word === null && state.hover === null) return;
+    state.hover = word;
+    mark();
+  },
+  pin: (word, stay = false) => {
+    const again = word && state.pinned && word.side === state.pinned.side && word.index === state.pinned.index && word.across === state.pinned.across;
+    state.pinned = again && !stay ? null : word;
+    if (!stay) state.hover = null;
+    mark();
+    if (word) announce();
+  },
+};
+const words = Words(choose);
+const heat = Heat(choose);
+const vectors = Vectors();
+
+const pressed = (parent, selected) => {
+  for (const button of parent.querySelectorAll("button")) button.setAttribute("aria-pressed", String(selected(button)));
+};
+
+const mark = () => {
+  const word = chosen();
+  words.mark(word);
+  heat.mark(word);
+  vectors.mark(word);
+  read(word);
+};
+
+// The strongest words for the chosen one, as a list.
+const strongest = (word, n) => {
+  const weights = weightsOfWord(map, word);
+  const order = Array.from(weights.keys()).filter((i) => weights[i] >= 0.0005);
+  return order.sort((a, b) => weights[b] - weights[a]).slice(0, n).map((index) => ({ index, weight: weights[index] }));
+};
+
+const read = (word) => {
+  at("prompt").hidden = Boolean(word);
+  at("reading-title").textContent = !word ? "Where it looks" : word.side === "queries" ? `“${map.queries[word.index][0]}” looks at` : `Who looks at “${map.keys[word.index][0]}”`;
+  const rows = word ? strongest(word, 10) : [];
+  at("reading").replaceChildren(
+    ...rows.map(({ index, weight }) => {
+      const item = document.createElement("li");
+      const go = document.createElement("button");
+      const bar = document.createElement("i");
+      const share = document.createElement("b");
+      go.type = "button";
+      go.textContent = map[other(word.side)][index][0];
+      go.addEventListener("click", () => {
+        words.reveal({ side: other(word.side), index });
+        choose.pin({ ...word, across: index }, true);
+      });
+      bar.style.width = `${(100 * weight) / Math.max(rows[0].weight, 0.2)}%`;
+      share.textContent = percent(weight);
+      item.append(go, bar, share);
+      return item;
+    }),
+  );
+};
+
+const announce = () => {
+  const word = chosen();
+  const heard = strongest(word, 3).map(({ index, weight }) => `${map[other(word.side)][index][0]} ${percent(weight)}`);
+  said.textContent = `${at("reading-title").textContent}: ${heard.join(", ") || "nothing"}`;
+};
+
+const kindOf = () => kinds.get(state.kind);
+const nameOf = (layer, head) => `Layer ${layer}, ${head === null ? "mean of heads" : `head ${head}`}`;
+
+const fillGrid = () => {
+  const kind = kindOf();
+  const grid = at("grid");
+  const heads = kind.heads.length > 1 ? [...kind.heads, null] : kind.heads;
+  const side = heads.length > 14 ? 24 : heads.length > 9 ? 32 : heads.length > 5 ? 40 : 52;
+  grid.style.setProperty("--cell", `${side}px`);
+  grid.style.gridTemplateColumns = `auto repeat(${heads.length}, ${side}px)`;
+  const label = (text, className) => Object.assign(document.createElement("span"), { textContent: text, className: className ?? "" });
+  const cells = [label(""), ...heads.map((head) => label(head ?? "mean"))];
+  const drawings = [];
+  for (const layer of kind.layers) {
+    cells.push(label(layer, "row"));
+    for (const head of heads) {
+      if (head !== null && !kind.maps.has(`${layer} ${head}`)) {
+        cells.push(label(""));
+        continue;
+      }
+      const button = document.createElement("button");
+      const canvas = document.createElement("canvas");
+      button.type = "button";
+      button.title = nameOf(layer, head);
+      button.setAttribute("aria-label", nameOf(layer, head));
+      Object.assign(button.dataset, { layer, head: head ?? "mean" });
+      button.addEventListener("click", () => go({ layer, head }));
+      button.append(canvas);
+      cells.push(button);
+      drawings.push([canvas, layer, head]);
+    }
+  }
+  grid.replaceChildren(...cells);
+  drawThumbnails(drawings);
+};
+
+const idle = () => new Promise((go) => (window.requestIdleCallback ?? setTimeout)(go));
+
+const drawThumbnails = async (drawings) => {
+  const mine = ++turn; // a newer call takes over
+  for (const [canvas, layer, head] of drawings) {
+    await idle();
+    const one = await look(state.kind, layer, head);
+    if (mine !== turn) return;
+    const size = { width: Math.min(64, one.keys.length), height: Math.min(64, one.queries.length) };
+    Object.assign(canvas, size);
+    canvas.getContext("2d").putImageData(heat.thumbnail(one, size), 0, 0);
+  }
+};
+
+// Choose another kind, layer or head, and show it.
+const go = async (change) => {
+  const newKind = change.kind !== undefined && change.kind !== state.kind;
+  Object.assign(state, change);
+  const kind = kindOf();
+  if (!kind.layers.includes(state.layer)) state.layer = kind.layers[kind.layers.length - 1];
+  if (state.head !== null && !kind.maps.has(`${state.layer} ${state.head}`)) state.head = headsOf(kind, state.layer)[0].head;
+  document.documentElement.dataset.kind = state.kind;
+  pressed(at("kinds"), (button) => button.dataset.kind === state.kind);
+  at("meaning").textContent = kind.meaning;
+  if (newKind || !map) {
+    heat.recolour();
+    fillGrid();
+  }
+  pressed(at("grid"), ({ dataset }) => dataset.layer === String(state.layer) && dataset.head === String(state.head ?? "mean"));
+  at("grid").querySelector('[aria-pressed="true"]').scrollIntoView({ block: "nearest", inline: "nearest" });
+  const asked = { ...state };
+  const next = await look(state.kind, state.layer, state.head);
+  if (asked.kind !== state.kind || asked.layer !== state.layer || asked.head !== state.head) return;
+  if (map && (next.queries !== map.queries || next.keys !== map.keys)) state.hover = state.pinned = null;
+  map = next;
+  at("here").textContent = nameOf(state.layer, state.head);
+  at("spread").textContent = `A word here spreads its look over ${spreadOf(map).toFixed(1)} words on average.`;
+  said.textContent = `${kind.title}, ${nameOf(state.layer, state.head)}`;
+  await vectors.show(map);
+  show();
+};
+
+const show = () => {
+  const view = state.view ?? (Math.max(map.queries.length, map.keys.length) > 90 ? "text" : "lines");
+  pressed(at("views"), (button) => button.dataset.view === view);
+  words.show(map, view);
+  heat.show(map);
+  mark();
+};
+
+const otherView = () => {
+  state.view = at("views").querySelector('[aria-pressed="true"]').dataset.view === "lines" ? "text" : "lines";
+  show();
+};
+
+const theme = (name) => {
+  document.documentElement.dataset.theme = name;
+  heat.recolour();
+  if (map) {
+    fillGrid();
+    go({});
+  }
+};
+
+const moveBy = (name, step) => {
+  const kind = kindOf();
+  const choices = name === "layer" ? kind.layers : kind.heads.length > 1 ? [...headsOf(kind, state.layer).map((m) => m.head), null] : kind.heads;
+  const to = choices.indexOf(state[name]) + step;
+  if (to >= 0 && to < choices.length) go({ [name]: choices[to] });
+};
+
+const moveWord = (step, takeFocus = false) => {
+  const from = chosen() ?? { side: "queries", index: step > 0 ? -1 : map.queries.length };
+  const index = Math.min(map[from.side].length - 1, Math.max(0, from.index + step));
+  state.hover = null;
+  choose.pin({ side: from.side, index }, true);
+  words.reveal({ side: from.side, index }, takeFocus);
+};
+
+const otherSide = () => {
+  const word = chosen();
+  if (!word) return moveWord(1);
+  const side = other(word.side);
+  const index = word.across ?? (map.queries === map.keys ? word.index : (strongest(word, 1)[0]?.index ?? 0));
+  state.hover = null;
+  choose.pin({ side, index }, true);
+  words.reveal({ side, index });
+};
+
+const find = (next) => {
+  const wanted = at("find").value.trim().toLocaleLowerCase();
+  const side = state.pinned?.side ?? "queries";
+  const hits = wanted ? map[side].flatMap(([label], i) => (label.toLocaleLowerCase().includes(wanted) ? [i] : [])) : [];
+  words.found(hits, side);
+  at("find").classList.toggle("none", Boolean(wanted) && !hits.length);
+  if (!hits.length) return;
+  const from = state.pinned?.index ?? -1;
+  const index = hits.find((i) => (next ? i > from : i >= from)) ?? hits[0];
+  state.hover = null;
+  choose.pin({ side, index }, true);
+  words.reveal({ side, index });
+};
+
+const letGo = () => {
+  state.hover = state.pinned = null;
+  mark();
+};
+
+const KEYS = {
+  ArrowLeft: () => moveBy("head", -1),
+  ArrowRight: () => moveBy("head", 1),
+  ArrowUp: () => moveBy("layer", -1),
+  ArrowDown: () => moveBy("layer", 1),
+  j: () => moveWord(1),
+  k: () => moveWord(-1),
+  s: otherSide,
+  m: () => go({ head: state.head === null ? headsOf(kindOf(), state.layer)[0].head : kindOf().heads.length > 1 ? null : state.head }),
+  v: otherView,
+  t: () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
+  "/": () => at("find").focus(),
+  "?": () => at("keys").showModal(),
+  "+": () => heat.zoom(1.35),
+  "=": () => heat.zoom(1.35),
+  "-": () => heat.zoom(1 / 1.35),
+  0: () => heat.zoom(0),
+  Escape: letGo,
+};
+data.kinds.slice(0, 9).forEach((kind, i) => (KEYS[i + 1] = () => go({ kind: kind.name })));
+const IN_WORDS = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 };
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || at("keys").open || !map) return;
+  if (event.target === at("find")) {
+    if (event.key === "Enter") find(true);
+    if (event.key === "Escape") at("find").blur();
+    return;
+  }
+  const inWords = event.target.classList?.contains("word");
+  if (inWords && event.key in IN_WORDS) moveWord(IN_WORDS[event.key], true);
+  else if (Object.hasOwn(KEYS, event.key)) KEYS[event.key]();
+  else return;
+  event.preventDefault();
+});
+
+at("title").textContent = data.title;
+for (const kind of data.kinds) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.dataset.kind = kind.name;
+  button.textContent = kind.title;
+  button.addEventListener("click", () => go({ kind: kind.name }));
+  at("kinds").append(button);
+}
+at("views").addEventListener("click", ({ target }) => target.dataset.view && target.getAttribute("aria-pressed") === "false" && otherView());
+at("find").addEventListener("input", () => find(false));
+for (const [id, key] of [["theme", "t"], ["help", "?"], ["smaller", "-"], ["fit", "0"], ["larger", "+"]]) {
+  at(id).addEventListener("click", () => KEYS[key]());
+}
+const night = matchMedia("(prefers-color-scheme: dark)");
+night.addEventListener("change", () => theme(night.matches ? "dark" : "light"));
+theme(night.matches ? "dark" : "light");
+if (typeof DecompressionStream === "undefined") at("meaning").textContent = "This browser is too old to unpack the data of this page: please open it in a newer one.";
+else {
+  const first = kindOf();
+  go({ layer: first.layers[first.layers.length - 1], head: first.heads.length > 1 ? null : first.heads[0] });
+}

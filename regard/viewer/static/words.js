@@ -1,0 +1,179 @@
+// The words: two columns joined by lines, or running text.  Both mark how much the chosen word looks at each.
+const ROW = 28; // pixels of a word in a column; page.css says the same
+const SEEN = 0.02; // lines below this share of the strongest are not drawn
+
+const Words = (choose) => {
+  const lines = document.getElementById("lines");
+  const text = document.getElementById("text");
+  const threads = document.getElementById("threads");
+  const lists = {
+    lines: { queries: lines.querySelector(".queries"), keys: lines.querySelector(".keys") },
+    text: { queries: text.querySelector(".queries"), keys: text.querySelector(".keys") },
+  };
+  let map = null;
+  let view = "lines";
+  let chosen = null;
+  let marked = [];
+  let waiting = false;
+
+  const wordAt = (target) => {
+    const word = target.closest?.(".word");
+    return word ? { side: word.parentElement.classList.contains("queries") ? "queries" : "keys", index: +word.dataset.index } : null;
+  };
+  for (const pane of [lines, text]) {
+    pane.addEventListener("pointerover", (event) => choose.hover(wordAt(event.target)));
+    pane.addEventListener("pointerleave", () => choose.hover(null));
+    pane.addEventListener("click", (event) => choose.pin(wordAt(event.target)));
+    pane.addEventListener("focusin", (event) => event.target.matches(":focus-visible") && choose.pin(wordAt(event.target), true));
+  }
+  lines.addEventListener("scroll", () => drawSoon());
+  new ResizeObserver(() => drawSoon()).observe(lines);
+
+  const fill = (list, words) => {
+    if (list.words === words) return;
+    list.words = words;
+    list.replaceChildren(
+      ...words.map(([label, spaced], index) => {
+        const word = document.createElement("span");
+        word.className = spaced && index ? "word spaced" : "word";
+        word.dataset.index = index;
+        word.dir = "auto";
+        word.textContent = label;
+        word.title = label;
+        word.tabIndex = index ? -1 : 0;
+        word.setAttribute("role", "option");
+        word.setAttribute("aria-selected", "false");
+        return word;
+      }),
+    );
+  };
+
+  const show = (newMap, newView) => {
+    clear();
+    map = newMap;
+    view = newView;
+    lines.hidden = view !== "lines";
+    text.hidden = view !== "text";
+    const same = map.queries === map.keys;
+    for (const side of ["queries", "keys"]) fill(lists[view][side], map[side]);
+    lists.text.keys.hidden = document.getElementById("text-keys").hidden = same;
+    document.getElementById("text-queries").textContent = same ? map.kind.queries : `${map.kind.queries} (looks)`;
+    document.getElementById("text-keys").textContent = `${map.kind.keys} (is looked at)`;
+    mark(chosen);
+  };
+
+  const clear = () => {
+    for (const word of marked) {
+      word.style.removeProperty("--w");
+      word.classList.remove("on", "dark", "here");
+      word.setAttribute("aria-selected", "false");
+    }
+    marked = [];
+    for (const list of Object.values(lists[view])) list.classList.remove("lit");
+  };
+
+  // In running text one list serves both sides of self-attention.
+  const listOf = (side) => (view === "text" && map.queries === map.keys ? lists.text.queries : lists[view][side]);
+
+  const mark = (focus) => {
+    clear();
+    chosen = focus;
+    if (focus) {
+      const weights = weightsOfWord(map, focus);
+      let top = 0;
+      for (const weight of weights) if (weight > top) top = weight;
+      const far = listOf(other(focus.side));
+      listOf(focus.side).classList.add("lit");
+      far.classList.add("lit");
+      weights.forEach((weight, index) => {
+        const share = weight / (top || 1);
+        if (share < SEEN) return;
+        const word = far.children[index];
+        word.style.setProperty("--w", `${(8 + 84 * share) * Math.min(1, 0.35 + top)}%`);
+        word.classList.add("on");
+        word.classList.toggle("dark", (8 + 84 * share) * Math.min(1, 0.35 + top) > 58);
+        marked.push(word);
+      });
+      const here = listOf(focus.side).children[focus.index];
+      here.classList.add("here");
+      here.setAttribute("aria-selected", "true");
+      marked.push(here);
+    }
+    drawSoon();
+  };
+
+  const drawSoon = () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      if (map && view === "lines") draw();
+    });
+  };
+
+  const draw = () => {
+    const width = threads.parentElement.clientWidth;
+    const height = Math.min(lines.clientHeight, Math.max(map.queries.length, map.keys.length) * ROW);
+    const pen = sized(threads, width, height);
+    const top = lines.scrollTop;
+    const colour = getComputedStyle(document.documentElement).getPropertyValue("--warm");
+    pen.strokeStyle = colour;
+    pen.lineCap = "round";
+    const K = map.keys.length;
+    const stroke = (q, k, alone) => {
+      const share = map.weights[q * K + k] / (alone || map.top);
+      if (share < SEEN) return;
+      const from = q * ROW + ROW / 2 - top;
+      const to = k * ROW + ROW / 2 - top;
+      pen.globalAlpha = alone ? 0.2 + 0.75 * share : 0.04 + 0.66 * share ** 1.3;
+      pen.lineWidth = 0.6 + (alone ? 6 : 3.6) * share;
+      pen.beginPath();
+      pen.moveTo(4, from);
+      pen.bezierCurveTo(width * 0.42, from, width * 0.58, to, width - 4, to);
+      pen.stroke();
+    };
+    if (chosen) {
+      const weights = weightsOfWord(map, chosen);
+      const strongest = Math.max(map.top * 0.25, weights.reduce((a, b) => Math.max(a, b), 0));
+      weights.forEach((_, i) => (chosen.side === "queries" ? stroke(chosen.index, i, strongest) : stroke(i, chosen.index, strongest)));
+      return;
+    }
+    const first = Math.floor(top / ROW); // lines that touch no visible word are left out
+    const last = Math.ceil((top + height) / ROW);
+    for (let q = 0; q < map.queries.length; q++) {
+      const visible = q >= first && q < last;
+      const end = visible ? K : Math.min(K, last);
+      for (let k = visible ? 0 : first; k < end; k++) stroke(q, k, 0);
+    }
+  };
+
+  const reveal = ({ side, index }, takeFocus) => {
+    const word = listOf(side).children[index];
+    const pane = view === "lines" ? lines : text;
+    const box = word.getBoundingClientRect();
+    const frame = pane.getBoundingClientRect();
+    if (box.top < frame.top || box.bottom > frame.bottom) pane.scrollTop += box.top - frame.top - frame.height / 2;
+    for (const one of word.parentElement.querySelectorAll('[tabindex="0"]')) one.tabIndex = -1;
+    word.tabIndex = 0;
+    if (takeFocus) word.focus({ preventScroll: true });
+  };
+
+  const found = (indices, side) => {
+    for (const word of document.querySelectorAll(".word.found")) word.classList.remove("found");
+    for (const index of indices) listOf(side).children[index].classList.add("found");
+  };
+
+  return { show, mark, reveal, found, redraw: drawSoon };
+};
+
+// A canvas of this size in CSS pixels, sharp on any screen, with its pen.
+const sized = (canvas, width, height) => {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.max(1, Math.round(width * ratio));
+  canvas.height = Math.max(1, Math.round(height * ratio));
+  canvas.style.height = `${height}px`;
+  canvas.style.width = `${width}px`;
+  const pen = canvas.getContext("2d");
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return pen;
+};
