@@ -1,0 +1,105 @@
+"""Attention: softmax(score(Q, K)) V, with many heads.
+
+The readable path below is the paper's equation and works with every rule, score and position.  `paths.py` has the
+fused kernels that give the same answer faster.  The mask is applied in `masked_softmax`, and nowhere else here.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.choose import choose
+from regard.errors import ConfigError
+from regard.nn import paths
+from regard.nn.layout import Layout
+from regard.nn.positions import Position
+from regard.nn.scores import SCORES, Score
+from regard.nn.sight import Sight, visible
+
+
+@dataclass
+class Memory:
+    """What can be looked at: keys and values (rows, H, E), and how their rows lie."""
+
+    keys: Tensor
+    values: Tensor
+    layout: Layout
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Softmax over the keys; a key that may not be looked at gets weight 0, and so does all of a blind query's row."""
+    if mask is None:
+        return scores.softmax(dim=-1)
+    lowest = torch.finfo(scores.dtype).min  # not -inf: a row with no visible key must not become NaN
+    return scores.masked_fill(~mask, lowest).softmax(dim=-1) * mask
+
+
+class Attend(nn.Module):
+    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V  (Vaswani et al. 2017, eq. 1), per head.
+
+    A module of its own so that a watcher can stand beside it: `watch` sees the queries and keys go by.
+    """
+
+    def __init__(self, score: Score, position: Position):
+        super().__init__()
+        self.score = score
+        self.position = position
+
+    def forward(self, queries: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
+        """Queries (rows, H, E) -> the mixed values (rows, H, E), by the first path that fits."""
+        case = paths.Case(
+            queries, layout, memory.keys, memory.values, memory.layout, sight, self.score.scale, self.position
+        )
+        for fits, run in paths.FAST_PATHS.values():
+            if fits(case):
+                return run(case)
+        return self.readable(queries, layout, memory, sight)
+
+    def readable(self, queries: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
+        weights = self.weights(queries, layout, memory, sight)
+        values = memory.layout.pad(memory.values).transpose(1, 2)  # B H K E
+        return layout.flatten((weights @ values).transpose(1, 2))
+
+    def weights(self, queries: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
+        """How much each query looks at each key: (B, H, Q, K), every row summing to one (or zero, when blind)."""
+        padded_queries = layout.pad(queries).transpose(1, 2)  # B H Q E
+        padded_keys = memory.layout.pad(memory.keys).transpose(1, 2)  # B H K E
+        scores = self.score(padded_queries, padded_keys)
+        if self.position.has_bias:
+            places = torch.arange(memory.layout.longest, device=scores.device)
+            scores = scores + self.position.bias(layout.padded_positions(), places).to(scores.dtype)
+        mask = visible(sight, layout, memory.layout)
+        return masked_softmax(scores, None if mask is None else mask[:, None])
+
+
+class MultiHeadAttention(nn.Module):
+    """MultiHead(Q, K, V) = Concat(head_1 .. head_h) W_O  (Vaswani et al. 2017, section 3.2.2)
+
+    Self-attention when the memory is made of x itself, cross-attention when it is made of another sequence.
+    """
+
+    def __init__(self, d_model: int, n_heads: int, score: str, position: Position):
+        super().__init__()
+        if d_model % n_heads:
+            raise ConfigError(f"d_model ({d_model}) must be a multiple of n_heads ({n_heads})")
+        self.n_heads = n_heads
+        self.to_queries = nn.Linear(d_model, d_model)
+        self.to_keys = nn.Linear(d_model, d_model)
+        self.to_values = nn.Linear(d_model, d_model)
+        self.to_output = nn.Linear(d_model, d_model)
+        self.position = position
+        self.attend = Attend(choose(SCORES, score, "attention score")(d_model // n_heads), position)
+
+    def remember(self, x: Tensor, layout: Layout) -> Memory:
+        """The keys and values of every row of x."""
+        keys = self.position.rotate(self.split_heads(self.to_keys(x)), layout.positions)
+        return Memory(keys, self.split_heads(self.to_values(x)), layout)
+
+    def forward(self, x: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
+        queries = self.position.rotate(self.split_heads(self.to_queries(x)), layout.positions)
+        heads = self.attend(queries, layout, memory, sight)  # rows H E
+        return self.to_output(heads.flatten(-2))
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.n_heads, -1))  # rows D -> rows H E

@@ -1,0 +1,125 @@
+"""The blocks of which encoders and decoders are stacked: sublayers, each with a residual connection and a norm."""
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.nn.attention import Memory, MultiHeadAttention
+from regard.nn.cache import Past
+from regard.nn.layout import Layout
+from regard.nn.sight import Sight, everywhere
+
+NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
+
+
+class Residual(nn.Module):
+    """Post-norm, as in the paper: Norm(x + Dropout(sublayer(x))).  Pre-norm: x + Dropout(sublayer(Norm(x)))."""
+
+    def __init__(self, norm: nn.Module, dropout: float, pre_norm: bool):
+        super().__init__()
+        self.norm = norm
+        self.dropout = nn.Dropout(dropout)
+        self.pre_norm = pre_norm
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.pre_norm:
+            return x + self.dropout(sublayer(self.norm(x)))
+        return self.norm(x + self.dropout(sublayer(x)))
+
+
+class ReLUFeedForward(nn.Module):
+    """FFN(x) = max(0, x W1 + b1) W2 + b2  (Vaswani et al. 2017, eq. 2)"""
+
+    def __init__(self, d_model: int, d_ff: int):
+        super().__init__()
+        self.expand = nn.Linear(d_model, d_ff)
+        self.contract = nn.Linear(d_ff, d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.contract(F.relu(self.expand(x)))
+
+
+class GELUFeedForward(ReLUFeedForward):
+    """The same with GELU(x) = x Phi(x)  (Hendrycks and Gimpel 2016; GPT, BERT)"""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.contract(F.gelu(self.expand(x)))
+
+
+class SwiGLUFeedForward(nn.Module):
+    """(Swish(x W) * x V) W2, without biases  (Shazeer 2020; Llama)"""
+
+    def __init__(self, d_model: int, d_ff: int):
+        super().__init__()
+        self.gate = nn.Linear(d_model, d_ff, bias=False)
+        self.expand = nn.Linear(d_model, d_ff, bias=False)
+        self.contract = nn.Linear(d_ff, d_model, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.contract(F.silu(self.gate(x)) * self.expand(x))
+
+
+FEED_FORWARDS: dict[str, type[nn.Module]] = {
+    "relu": ReLUFeedForward,
+    "gelu": GELUFeedForward,
+    "swiglu": SwiGLUFeedForward,
+}
+
+
+class EncoderBlock(nn.Module):
+    """Look around, then think: self-attention and a feed-forward net.  With a causal sight it is a block of GPT."""
+
+    def __init__(self, attention: MultiHeadAttention, feed_forward: nn.Module, residual: Callable[[], Residual]):
+        super().__init__()
+        self.attention = attention
+        self.feed_forward = feed_forward
+        self.attention_residual = residual()
+        self.feed_forward_residual = residual()
+
+    def forward(self, x: Tensor, layout: Layout, sight: Sight, past: Past | None = None) -> Tensor:
+        x = self.attention_residual(x, lambda h: look_at_self(self.attention, h, layout, sight, past))
+        return self.feed_forward_residual(x, self.feed_forward)
+
+
+class DecoderBlock(nn.Module):
+    """Look back, look across at the memory, then think."""
+
+    def __init__(
+        self,
+        attention: MultiHeadAttention,
+        cross_attention: MultiHeadAttention,
+        feed_forward: nn.Module,
+        residual: Callable[[], Residual],
+    ):
+        super().__init__()
+        self.attention = attention
+        self.cross_attention = cross_attention
+        self.feed_forward = feed_forward
+        self.attention_residual = residual()
+        self.cross_attention_residual = residual()
+        self.feed_forward_residual = residual()
+
+    def forward(
+        self,
+        x: Tensor,
+        layout: Layout,
+        sight: Sight,
+        memory: Memory,
+        across: Layout,
+        past: Past | None = None,
+    ) -> Tensor:
+        """`across` is how the rows of x lie against the memory: as in `layout`, except where several rows share one."""
+
+        def look_across(h: Tensor) -> Tensor:
+            return self.cross_attention(across.arrange(h), across, memory, everywhere).view_as(h)
+
+        x = self.attention_residual(x, lambda h: look_at_self(self.attention, h, layout, sight, past))
+        x = self.cross_attention_residual(x, look_across)
+        return self.feed_forward_residual(x, self.feed_forward)
+
+
+def look_at_self(attention: MultiHeadAttention, x: Tensor, layout: Layout, sight: Sight, past: Past | None) -> Tensor:
+    """Self-attention: over x alone, or over the past and x."""
+    memory = attention.remember(x, layout)
+    return attention(x, layout, memory if past is None else past.extend(memory), sight)

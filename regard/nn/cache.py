@@ -1,0 +1,121 @@
+"""Keys and values kept from step to step.  Room is allocated ahead; a step writes into it and concatenates nothing."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.nn.attention import Memory
+from regard.nn.layout import Rectangle
+
+
+class Cache:
+    """The keys and values of every layer, for B sequences of up to `room` tokens.
+
+    Sequences that have always advanced together are in lockstep: their new tokens go to one column, and nothing
+    needs a mask.  A `fixed` cache shows its whole room at every step, with a mask over the empty part, so that a
+    step has one shape and can be captured in a CUDA graph.
+    """
+
+    def __init__(self, content: Tensor, lengths: Tensor, longest: int, lockstep: bool, fixed: bool = False):
+        self.content = content  # 2 (keys, values), layers, B, room, H, E
+        self.lengths = lengths  # B
+        self.longest = longest
+        self.lockstep = lockstep
+        self.fixed = fixed
+
+    @classmethod
+    def empty(cls, n_layers: int, n_rows: int, room: int, n_heads: int, like: Tensor, fixed: bool = False) -> "Cache":
+        """`like` is a tensor (..., D) whose width, type and device the heads share."""
+        content = like.new_zeros(2, n_layers, n_rows, room, n_heads, like.shape[-1] // n_heads)
+        lengths = torch.zeros(n_rows, dtype=torch.long, device=like.device)
+        return cls(content, lengths, 0, lockstep=not fixed, fixed=fixed)
+
+    @classmethod
+    def holding(cls, memories: list[Memory]) -> "Cache":
+        """What an encoder left for each decoder layer, padded once so that no step has to."""
+        layout = memories[0].layout
+        content = torch.stack(
+            [
+                torch.stack([layout.pad(memory.keys) for memory in memories]),
+                torch.stack([layout.pad(memory.values) for memory in memories]),
+            ]
+        )
+        return cls(content, layout.lengths, layout.longest, lockstep=layout.is_full)
+
+    @property
+    def n_rows(self) -> int:
+        return self.content.shape[2]
+
+    @property
+    def room(self) -> int:
+        return self.content.shape[3]
+
+    def memory(self, layer: int) -> Memory:
+        """All that one layer holds."""
+        return self.view(layer, self.longest, self.lengths)
+
+    def view(self, layer: int, longest: int, lengths: Tensor) -> Memory:
+        keys, values = self.content[:, layer, :, : self.room if self.fixed else longest]
+        return Memory(keys, values, Rectangle(lengths, keys.shape[1], is_full=self.lockstep))
+
+    def queries(self, n: int) -> Rectangle:
+        """How the next `n` tokens of every sequence lie: after what is cached."""
+        new = torch.full_like(self.lengths, n)
+        return Rectangle(new, n, is_full=True, starts=self.lengths)
+
+    def layer(self, index: int) -> "Past":
+        return Past(self, index)
+
+    def advance(self, n: int) -> None:
+        """Call once when every layer has been extended by n tokens."""
+        self.lengths += n
+        self.longest += 0 if self.fixed else n
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these sequences, in this order; one may be taken several times or not at all."""
+        used = self.room if self.fixed else self.longest
+        if len(rows) == self.n_rows:
+            self.content[:, :, :, :used] = self.content[:, :, :, :used].index_select(2, rows)
+            self.lengths.copy_(self.lengths[rows])
+        else:
+            self.content = self.content.index_select(2, rows)
+            self.lengths = self.lengths[rows]
+
+    def truncate(self, lengths: Tensor) -> None:
+        """Forget all but the first `lengths` tokens of each sequence."""
+        self.lengths.copy_(torch.minimum(self.lengths, lengths))
+        if not self.fixed:
+            self.longest = int(self.lengths.max())
+            self.lockstep = bool((self.lengths == self.longest).all())
+
+    def join(self, other: "Cache") -> None:
+        """Put another cache's sequences after these."""
+        room = max(self.room, other.room)
+        parts = [torch.nn.functional.pad(c.content, (0, 0, 0, 0, 0, room - c.room)) for c in (self, other)]
+        self.content = torch.cat(parts, dim=2)
+        self.lockstep = self.lockstep and other.lockstep and self.longest == other.longest
+        self.lengths = torch.cat([self.lengths, other.lengths])
+        self.longest = max(self.longest, other.longest)
+
+
+@dataclass
+class Past:
+    """One layer's part of a cache."""
+
+    cache: Cache
+    index: int
+
+    def extend(self, new: Memory) -> Memory:
+        """Write the new keys and values (B, n, H, E) behind the old ones and return all of them."""
+        cache, n = self.cache, new.keys.shape[1]
+        assert cache.longest + n <= cache.room, f"{cache.longest} + {n} tokens do not fit in {cache.room}"
+        keys, values = cache.content[:, self.index]
+        if cache.lockstep:
+            column = slice(cache.longest, cache.longest + n)
+            keys[:, column], values[:, column] = new.keys, new.values
+        else:
+            rows = torch.arange(cache.n_rows, device=keys.device)[:, None]
+            columns = cache.lengths[:, None] + torch.arange(n, device=keys.device)
+            keys[rows, columns], values[rows, columns] = new.keys.to(keys.dtype), new.values.to(values.dtype)
+        return cache.view(self.index, cache.longest + n, cache.lengths + n)

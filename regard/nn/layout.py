@@ -1,0 +1,128 @@
+"""Where each sequence lies in a batch.  A batch is flat: one row per token, and padding does not exist.
+
+`Ragged` is the rule: rows (N, ...), sequences one after the other.  `Rectangle` is the exception: rows (B, T, ...),
+for the places that step in lockstep (cached decoding) or cannot trace ragged offsets (export).  The same modules
+run on both, because both answer `pad` (to B, T, ...) and `flatten` (back to their own rows).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class Layout(ABC):
+    """What attention and positions need to know about a batch of sequences."""
+
+    lengths: Tensor  # B, tokens of each sequence
+    starts: Tensor | None  # B, the position of each sequence's first row (None: all begin at 0)
+    positions: Tensor  # N or B T, the place of each row within its sequence
+    longest: int
+    n_sequences: int
+    is_full: bool  # every sequence is as long as the longest: a rectangle without padding
+
+    @abstractmethod
+    def pad(self, rows: Tensor) -> Tensor:
+        """Rows -> (B, T, ...), zeros where a sequence has no token."""
+
+    @abstractmethod
+    def flatten(self, padded: Tensor) -> Tensor:
+        """(B, T, ...) -> rows: the opposite of `pad`."""
+
+    @abstractmethod
+    def arrange(self, rows: Tensor) -> Tensor:
+        """The same rows (..., D) in this layout's own shape."""
+
+    def padded_positions(self) -> Tensor:
+        """The places of (B, T), counted on past a sequence's end; only (1, T) when all begin at 0."""
+        steps = torch.arange(self.longest, device=self.lengths.device)[None]
+        return steps if self.starts is None else self.starts[:, None] + steps
+
+
+class Ragged(Layout):
+    """Sequences of any lengths, one after the other: `Ragged([3, 1])` has rows 0 0 0 1."""
+
+    def __init__(self, lengths: Sequence[int] | Tensor, device: torch.device | str | None = None):
+        on_host = torch.as_tensor(lengths, dtype=torch.long, device="cpu")
+        self.longest = int(on_host.max()) if len(on_host) else 0
+        self.n_sequences = len(on_host)
+        self.n_rows = int(on_host.sum())
+        self.is_full = self.n_rows == self.longest * self.n_sequences
+        self.starts = None
+        ends = on_host.cumsum(0)
+        positions = torch.arange(self.n_rows) - (ends - on_host).repeat_interleave(on_host)
+        sequence = torch.arange(self.n_sequences).repeat_interleave(on_host)
+        offsets = torch.cat([ends.new_zeros(1), ends]).int()
+        # One transfer for all of them, so that a GPU waits once.
+        parts = [on_host, positions, sequence * self.longest + positions, offsets]
+        moved = torch.cat([p.long() for p in parts]).to(device, non_blocking=True)
+        self.lengths, self.positions, self.places, offsets = moved.split([len(p) for p in parts])
+        self.offsets = offsets.int()  # B + 1, where each sequence begins: what the varlen kernels take
+
+    def pad(self, rows: Tensor) -> Tensor:
+        shape = (self.n_sequences, self.longest, *rows.shape[1:])
+        if self.is_full:
+            return rows.reshape(shape)
+        return Scatter.apply(rows, self.places, self.n_sequences * self.longest).view(shape)
+
+    def flatten(self, padded: Tensor) -> Tensor:
+        rows = padded.flatten(0, 1)
+        return rows if self.is_full else Gather.apply(rows, self.places)
+
+    def arrange(self, rows: Tensor) -> Tensor:
+        return rows.reshape(self.n_rows, rows.shape[-1])
+
+
+class Rectangle(Layout):
+    """B sequences in T places each; only the first `lengths` of a sequence are tokens."""
+
+    def __init__(self, lengths: Tensor, longest: int, is_full: bool = False, starts: Tensor | None = None):
+        self.lengths = lengths
+        self.longest = longest
+        self.n_sequences = lengths.shape[0]
+        self.is_full = is_full
+        self.starts = starts
+
+    @property
+    def positions(self) -> Tensor:  # type: ignore[override]
+        return self.padded_positions().expand(self.n_sequences, -1)
+
+    def pad(self, rows: Tensor) -> Tensor:
+        return rows
+
+    def flatten(self, padded: Tensor) -> Tensor:
+        return padded
+
+    def arrange(self, rows: Tensor) -> Tensor:
+        return rows.reshape(self.n_sequences, self.longest, rows.shape[-1])
+
+
+class Scatter(torch.autograd.Function):
+    """out[places] = rows.  Every place is used once, so the gradient is a plain gather: fast and deterministic."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, places: Tensor, n_places: int) -> Tensor:
+        ctx.save_for_backward(places)
+        return rows.new_zeros(n_places, *rows.shape[1:]).index_copy_(0, places, rows)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (places,) = ctx.saved_tensors
+        return gradient.index_select(0, places), None, None
+
+
+class Gather(torch.autograd.Function):
+    """out = padded[places]: the opposite of `Scatter`."""
+
+    @staticmethod
+    def forward(ctx: Any, padded: Tensor, places: Tensor) -> Tensor:
+        ctx.save_for_backward(places)
+        ctx.n_places = padded.shape[0]
+        return padded.index_select(0, places)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (places,) = ctx.saved_tensors
+        return gradient.new_zeros(ctx.n_places, *gradient.shape[1:]).index_copy_(0, places, gradient), None

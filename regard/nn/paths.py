@@ -1,0 +1,171 @@
+"""The fast paths of attention: fused kernels of PyTorch that give what the readable path gives.
+
+A path says whether it fits a case and runs it; the first that fits is taken, and `docs/attention.md` has the table of
+which case goes where.  A new path is one entry of `FAST_PATHS`; the tests hold every entry equal to the equation.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.nn.layout import Layout, Ragged
+from regard.nn.positions import Position
+from regard.nn.sight import Sight, causal, visible
+
+FLEX_FROM = 1024  # keys; on shorter ones the block mask costs more than it saves
+
+
+@dataclass
+class Case:
+    """One call of attention: queries, keys and values (rows, H, E), how they lie, and who may look at whom."""
+
+    queries: Tensor
+    layout: Layout
+    keys: Tensor
+    values: Tensor
+    key_layout: Layout
+    sight: Sight
+    scale: float | None
+    position: Position
+
+
+def fits_varlen(case: Case) -> bool:
+    return (
+        case.queries.is_cuda
+        and half_precision(case)
+        and case.scale is not None
+        and not case.position.has_bias
+        and isinstance(case.layout, Ragged)
+        and isinstance(case.key_layout, Ragged)
+        and case.sight.band() is not None
+        and case.queries.shape[-1] % 8 == 0
+        and case.queries.shape[-1] <= 256
+    )
+
+
+def run_varlen(case: Case) -> Tensor:
+    """Ragged queries against ragged keys without any padding (flash attention, CUDA, half precision)."""
+    from torch.nn.attention.varlen import varlen_attn  # CUDA builds only
+
+    assert isinstance(case.layout, Ragged) and isinstance(case.key_layout, Ragged)
+    left, right = case.sight.band() or (0, 0)
+    dtype = autocast_dtype(case)
+    out = varlen_attn(
+        case.queries.to(dtype),
+        case.keys.to(dtype),
+        case.values.to(dtype),
+        case.layout.offsets,
+        case.key_layout.offsets,
+        case.layout.longest,
+        case.key_layout.longest,
+        scale=case.scale,
+        window_size=(side(left), side(right)),
+    )
+    assert isinstance(out, Tensor)
+    return out
+
+
+def side(reach: float) -> int:
+    return -1 if reach == float("inf") else int(reach)
+
+
+def fits_flex(case: Case) -> bool:
+    d_head = case.queries.shape[-1]
+    return (
+        case.queries.is_cuda
+        and case.scale is not None
+        and case.key_layout.longest >= FLEX_FROM
+        and d_head in (16, 32, 64, 128, 256)
+    )
+
+
+def run_flex(case: Case) -> Tensor:
+    """FlexAttention over the padded rectangle: the rule becomes a block mask, whole blocks of it are skipped."""
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    starts, lengths, sight, position = case.layout.starts, case.key_layout.lengths, case.sight, case.position
+
+    def place(b: Tensor, q: Tensor) -> Tensor:
+        return q if starts is None else starts[b] + q
+
+    def allows(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return sight.allows(place(b, q), k, b) & (k < lengths[b])
+
+    def add_bias(score: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        bias = position.bias(place(b, q)[None, None], k[None])  # 1 H 1 1
+        return score + bias[0, h, 0, 0]
+
+    mask = create_block_mask(
+        allows,
+        case.key_layout.n_sequences,
+        None,
+        case.layout.longest,
+        case.key_layout.longest,
+        device=case.queries.device,
+    )
+    queries, keys, values = padded_heads(case)
+    out = compiled_flex()(
+        queries,
+        keys,
+        values,
+        score_mod=add_bias if position.has_bias else None,
+        block_mask=mask,
+        scale=case.scale,
+    )
+    return case.layout.flatten(out.transpose(1, 2))
+
+
+@cache
+def compiled_flex() -> Callable[..., Any]:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    return torch.compile(flex_attention, dynamic=False)
+
+
+def fits_padded(case: Case) -> bool:
+    return case.scale is not None
+
+
+def run_padded(case: Case) -> Tensor:
+    """scaled_dot_product_attention over the padded rectangle: padding exists inside attention only."""
+    queries, keys, values = padded_heads(case)
+    mask: Tensor | None
+    if case.sight is causal and case.layout is case.key_layout and not case.position.has_bias:
+        # Every sequence begins at 0 and its padding lies in its future, so the plain causal flag hides both.
+        out = F.scaled_dot_product_attention(queries, keys, values, is_causal=True, scale=case.scale)
+    else:
+        mask = visible(case.sight, case.layout, case.key_layout)
+        mask = None if mask is None else mask[:, None]
+        if case.position.has_bias:
+            places = torch.arange(case.key_layout.longest, device=queries.device)
+            bias = case.position.bias(case.layout.padded_positions(), places).to(queries.dtype)
+            mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
+        out = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=case.scale)
+    return case.layout.flatten(out.transpose(1, 2))
+
+
+def padded_heads(case: Case) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values as (B, H, T, E)."""
+    keys, values = case.key_layout.pad(case.keys), case.key_layout.pad(case.values)
+    return case.layout.pad(case.queries).transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2)
+
+
+def half_precision(case: Case) -> bool:
+    return autocast_dtype(case) in (torch.float16, torch.bfloat16)
+
+
+def autocast_dtype(case: Case) -> torch.dtype:
+    kind = case.queries.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else case.queries.dtype
+
+
+FAST_PATHS: dict[str, tuple[Callable[[Case], bool], Callable[[Case], Tensor]]] = {
+    "varlen": (fits_varlen, run_varlen),
+    "flex": (fits_flex, run_flex),
+    "padded": (fits_padded, run_padded),
+}

@@ -1,0 +1,145 @@
+"""Two paths, one meaning: every fast path equals the equation, values and gradients, on every combination."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from regard.choose import choose
+from regard.errors import ConfigError
+from regard.nn import paths
+from regard.nn.attention import Attend, Memory, MultiHeadAttention, masked_softmax
+from regard.nn.layout import Ragged, Rectangle
+from regard.nn.positions import POSITIONS
+from regard.nn.scores import SCORES
+from regard.nn.sight import causal, everywhere, global_tokens, order, prefix, visible, window
+
+H, E, T = 2, 16, 7
+DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
+LENGTHS = {"ragged": [3, 1, T, 2], "ones": [1, 1, 1, 1], "full": [T] * 4}
+
+
+def rules(device):
+    ranks = torch.stack([torch.randperm(T, generator=torch.Generator().manual_seed(b)) for b in range(4)]).to(device)
+    return {
+        "everywhere": everywhere,
+        "causal": causal,
+        "window": window(2),
+        "causal window": causal & window(1),
+        "global": causal & window(1) | global_tokens(1),
+        "prefix": causal | prefix(torch.tensor([2, 1, 4, 1], device=device)),
+        "order": order(ranks),
+        "blind": order(ranks, itself=False),  # the first in the order may look at nothing
+    }
+
+
+def same(one, other, tolerance):
+    torch.testing.assert_close(one, other, atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(("score", "position"), list(itertools.product(SCORES, POSITIONS)))
+def test_fast_paths_equal_the_equation_in_values_and_gradients(score, position, dtype, device):
+    torch.manual_seed(0)
+    where = POSITIONS[position](H * E, H, T).to(device)
+    attend = Attend(SCORES[score](E), where).to(device)
+    for (rule_name, rule), (shape, lengths) in itertools.product(rules(device).items(), LENGTHS.items()):
+        layout = Ragged(lengths, device)
+        size = (sum(lengths), H, E)
+        scale = 1.0 if score == "scaled_dot" else E**-0.25  # keeps q . k of the plain dot near one
+        inputs = [(torch.randn(size, device=device) * scale).to(dtype).requires_grad_() for _ in range(3)]
+        queries, keys = (where.rotate(x, layout.positions) for x in inputs[:2])
+        memory = Memory(keys, inputs[2], layout)
+        expected = attend.readable(queries, layout, memory, rule)
+        push = torch.randn(size, device=device).to(dtype)
+        gradients = torch.autograd.grad(expected, inputs, push, retain_graph=True)
+        case = paths.Case(queries, layout, keys, inputs[2], layout, rule, attend.score.scale, where)
+        taken = [name for name, (fits, _) in paths.FAST_PATHS.items() if fits(case)]
+        assert taken, f"{rule_name}, {shape}: no fast path"
+        for name in taken:
+            out = paths.FAST_PATHS[name][1](case)
+            same(out, expected, TOLERANCE[dtype])
+            for got, want in zip(torch.autograd.grad(out, inputs, push, retain_graph=True), gradients, strict=True):
+                same(got, want, TOLERANCE[dtype])
+        if rule_name == "blind":
+            mask = visible(rule, layout, layout)
+            blind = layout.flatten(~mask.any(-1).expand(4, layout.longest))
+            assert blind.any() and (expected[blind] == 0).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_cross_attention_of_two_ragged_sides(dtype, device):
+    torch.manual_seed(0)
+    attend = Attend(SCORES["scaled_dot"](E), POSITIONS["none"](H * E, H, T)).to(device)
+    sides = Ragged([2, 1, 5], device), Ragged([4, 3, 1], device)
+    queries = torch.randn(8, H, E, device=device, dtype=dtype)
+    memory = Memory(*torch.randn(2, 8, H, E, device=device, dtype=dtype), sides[1])
+    out = attend(queries, sides[0], memory, everywhere)
+    same(out, attend.readable(queries, sides[0], memory, everywhere), TOLERANCE[dtype])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="flex attention runs on CUDA")
+@pytest.mark.parametrize("position", ["none", "alibi"])
+def test_flex_equals_the_equation_on_long_sequences(position):
+    torch.manual_seed(0)
+    lengths = [1500, 40, 1100]
+    layout = Ragged(lengths, "cuda")
+    where = POSITIONS[position](H * E, H, 2048).cuda()
+    attend = Attend(SCORES["scaled_dot"](E), where).cuda()
+    inputs = [torch.randn(sum(lengths), H, E, device="cuda", requires_grad=True) for _ in range(3)]
+    push = torch.randn_like(inputs[0])
+    for rule in (causal & window(64) | global_tokens(2), causal):
+        expected = attend.readable(inputs[0], layout, Memory(inputs[1], inputs[2], layout), rule)
+        case = paths.Case(inputs[0], layout, inputs[1], inputs[2], layout, rule, attend.score.scale, where)
+        assert paths.fits_flex(case)
+        out = paths.run_flex(case)
+        same(out, expected, 1e-2)  # tensor cores round float32 products to tf32
+        grads = [torch.autograd.grad(x, inputs, push, retain_graph=True) for x in (out, expected)]
+        for got, want in zip(*grads, strict=True):
+            same(got, want, 1e-2)
+
+
+def test_the_equation_matches_pytorch():
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 5, 3, 8) for _ in range(3))
+    layout = Rectangle(torch.tensor([5, 5]), 5, is_full=True)
+    attend = Attend(SCORES["scaled_dot"](8), POSITIONS["none"](24, 3, 5))
+    ours = attend.readable(q, layout, Memory(k, v, layout), causal)
+    theirs = F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q, k, v)), is_causal=True)
+    same(ours, theirs.transpose(1, 2), 1e-6)
+
+
+def test_the_worked_example_of_the_documents():
+    """Keys e1, e2, e1; y = [1, -1, 0]; d = 4 -> q = [-1, 1, 0, 1], scores [-1, 1, -1], z = [.4239, .5761]."""
+    inputs = torch.tensor([[1.0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0]])
+    to_values = torch.tensor([[1.0, 0, 0, 0], [0, 1, 1, 0]])
+    to_queries = torch.tensor([[0.0, 1, 0], [1, 0, 0], [0, 0, 1], [1, 0, -1]])
+    query = to_queries @ torch.tensor([1.0, -1, 0])
+    assert query.tolist() == [-1, 1, 0, 1]
+    assert SCORES["dot"](4)(query[None], inputs).tolist() == [[-1, 1, -1]]
+    attend = Attend(SCORES["scaled_dot"](4), POSITIONS["none"](4, 1, 3))
+    one, three = Ragged([1]), Ragged([3])
+    values = inputs @ to_values.T
+    weights = attend.weights(query[None, None], one, Memory(inputs[:, None], values[:, None], three), everywhere)
+    expected = torch.tensor([2 * math.exp(-0.5), math.exp(0.5)]) / (2 * math.exp(-0.5) + math.exp(0.5))
+    same(weights[0, 0] @ values, expected[None], 1e-6)
+    same(expected, torch.tensor([0.4239, 0.5761]), 1e-4)
+
+
+def test_a_row_with_no_visible_key_is_zero_and_has_a_gradient():
+    scores = torch.randn(1, 4, requires_grad=True)
+    weights = masked_softmax(scores, torch.zeros(1, 4, dtype=torch.bool))
+    weights.sum().backward()
+    assert weights.tolist() == [[0, 0, 0, 0]] and scores.grad.isfinite().all()
+
+
+def test_wrong_settings_say_what_is_right():
+    with pytest.raises(ConfigError, match="unknown attention score 'dott'; choose one of: dot, scaled_dot"):
+        choose(SCORES, "dott", "attention score")
+    with pytest.raises(ConfigError, match=r"d_model \(10\) must be a multiple of n_heads \(3\)"):
+        MultiHeadAttention(10, 3, "dot", POSITIONS["none"](10, 3, 5))

@@ -1,0 +1,60 @@
+import pytest
+import torch
+
+from regard.nn.attention import Memory
+from regard.nn.cache import Cache
+from regard.nn.layout import Ragged
+
+
+def filled(n_rows=3, n=4, fixed=False, seed=0):
+    torch.manual_seed(seed)
+    cache = Cache.empty(2, n_rows, 8, 2, like=torch.zeros(1, 8), fixed=fixed)
+    new = torch.randn(2, 2, n_rows, n, 2, 4)  # kind layer row token head channel
+    for layer in range(2):
+        cache.layer(layer).extend(Memory(new[0, layer], new[1, layer], cache.queries(n)))
+    cache.advance(n)
+    return cache, new
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_what_goes_in_comes_out_behind_what_was_there(fixed):
+    cache, new = filled(fixed=fixed)
+    more = torch.randn(2, 3, 1, 2, 4)
+    memory = cache.layer(1).extend(Memory(more[0], more[1], cache.queries(1)))
+    assert memory.layout.lengths.tolist() == [5, 5, 5]
+    assert torch.equal(memory.keys[:, :5], torch.cat([new[0, 1], more[0]], dim=1))
+    assert memory.keys.shape[1] == (8 if fixed else 5)  # a fixed cache shows its whole room
+
+
+def test_no_step_copies_the_past():
+    cache, _ = filled()
+    before = cache.content.data_ptr()
+    cache.layer(0).extend(Memory(*torch.randn(2, 3, 1, 2, 4), cache.queries(1)))
+    assert cache.content.data_ptr() == before
+
+
+@pytest.mark.parametrize("rows", [[2, 0, 0], [1], [0, 1, 2, 2, 1]])
+def test_select_keeps_the_asked_rows(rows):
+    cache, new = filled()
+    cache.select(torch.tensor(rows))
+    assert torch.equal(cache.memory(1).values, new[1, 1][rows])
+    assert cache.lengths.tolist() == [4] * len(rows)
+
+
+def test_truncate_and_join_make_unequal_rows():
+    cache, new = filled()
+    other, other_new = filled(2, 3, seed=1)
+    cache.truncate(torch.tensor([4, 1, 2]))
+    cache.join(other)
+    assert cache.lengths.tolist() == [4, 1, 2, 3, 3] and not cache.lockstep
+    memory = cache.layer(0).extend(Memory(*torch.ones(2, 5, 1, 2, 4), cache.queries(1)))
+    assert torch.equal(memory.keys[1, 0], new[0, 0, 1, 0]) and (memory.keys[1, 1] == 1).all()
+    assert torch.equal(memory.keys[3, :3], other_new[0, 0, 0]) and (memory.keys[3, 3] == 1).all()
+
+
+def test_holding_pads_once():
+    layout = Ragged([2, 3])
+    memory = Memory(torch.randn(5, 2, 4), torch.randn(5, 2, 4), layout)
+    held = Cache.holding([memory]).memory(0)
+    assert torch.equal(held.keys[0, :2], memory.keys[:2]) and torch.equal(held.keys[1], memory.keys[2:])
+    assert held.layout.lengths.tolist() == [2, 3]

@@ -1,0 +1,25 @@
+import pytest
+import torch
+
+from regard.nn import loss
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("chunk", [7, 64, 10**6])  # 1 row, 5 rows, all rows at a time
+def test_chunks_give_the_loss_and_gradients_of_the_whole(smoothing, chunk, monkeypatch):
+    torch.manual_seed(0)
+    monkeypatch.setattr(loss, "CHUNK", chunk)
+    hidden, weight = torch.randn(31, 8, requires_grad=True), torch.randn(12, 8, requires_grad=True)
+    labels = torch.randint(0, 12, (31,))
+    results = []
+    for function in (loss.cross_entropy, loss.plain_cross_entropy):
+        value = function(hidden, weight, labels, smoothing)
+        results.append([value, *torch.autograd.grad(value * 0.5, (hidden, weight))])
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-5)
+
+
+def test_without_gradients_only_the_loss_is_made():
+    hidden, weight, labels = torch.randn(5, 8), torch.randn(12, 8), torch.zeros(5, dtype=torch.long)
+    ours = loss.cross_entropy(hidden, weight, labels, 0.1)
+    torch.testing.assert_close(ours, loss.plain_cross_entropy(hidden, weight, labels, 0.1))
