@@ -1,0 +1,14 @@
+"""Text to ids and back: byte-level BPE, words, characters; one tokenizer.json.
+
+special.py    the four special tokens
+unicode.py    text that has a UTF-8 form, and text that can be seen
+words.py      where a text is cut into words; no merge crosses a cut
+bpe.py        byte-pair encoding, written to be read
+dropout.py    the same word cut differently each time, for training
+kinds.py      the table of tokenizers
+tokenizer.py  the one class the rest of the library uses
+"""
+
+from regard.text.tokenizer import Tokenizer, TokenizerConfig
+
+__all__ = ["Tokenizer", "TokenizerConfig"]

@@ -1,0 +1,145 @@
+"""Byte-level byte-pair encoding (Sennrich et al., 2016), written to be read.
+
+Learning: begin with the 256 bytes; again and again, join the pair of neighbours that occurs most often into a
+new token.  Encoding: join pairs of a word in the order in which they were learnt.  On "aaabdaaabac":
+
+    aaabdaaabac  →  aa a b d aa a b a c  →  aa ab d aa ab a c  →  aaab d aaab a c
+
+The `tokenizers` library does the same in Rust; the tests hold the two equal, merge for merge and id for id.
+"""
+
+import heapq
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from regard.text.special import SPECIAL
+from regard.text.words import split
+
+Pair = tuple[int, int]
+
+# GPT-2 writes each byte as one printable character, so that a token is a string without spaces: the printable
+# bytes stand for themselves, the others for the characters from U+0100 on.  This is also the order of their ids.
+PRINTABLE = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+OTHERS = [byte for byte in range(256) if byte not in PRINTABLE]
+BYTES = PRINTABLE + OTHERS
+LETTERS = {chr(byte): byte for byte in PRINTABLE} | {chr(256 + n): byte for n, byte in enumerate(OTHERS)}
+
+
+def to_bytes(token: str) -> bytes:
+    """The bytes that a token of tokenizer.json stands for: "ĠcafÃ©" → " café" in UTF-8."""
+    return bytes(LETTERS[letter] for letter in token)
+
+
+@dataclass(frozen=True)
+class BytePairs:
+    """What was learnt: the tokens in the order of their ids, the merges in the order they were learnt."""
+
+    tokens: list[bytes]
+    merges: list[Pair]
+    ranks: dict[Pair, int] = field(init=False, repr=False)
+    made: list[int] = field(init=False, repr=False)  # merge → the id of the token it makes
+    byte_ids: list[int] = field(init=False, repr=False)  # byte → the id of its token
+
+    def __post_init__(self) -> None:
+        ids = {token: n for n, token in enumerate(self.tokens) if n >= len(SPECIAL)}
+        made = [ids[self.tokens[left] + self.tokens[right]] for left, right in self.merges]
+        object.__setattr__(self, "ranks", {pair: rank for rank, pair in enumerate(self.merges)})
+        object.__setattr__(self, "made", made)
+        object.__setattr__(self, "byte_ids", [ids[bytes([byte])] for byte in range(256)])
+
+    def encode(self, text: str) -> list[int]:
+        return [token for word in split(text) for token in self.encode_word(word.encode())]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return b"".join(self.tokens[token] for token in ids).decode("utf-8", "replace")
+
+    def encode_word(self, word: bytes) -> list[int]:
+        pieces, _ = self.merge(word)
+        return pieces
+
+    def sample_word(self, word: bytes, rate: float, dice: random.Random) -> list[int]:
+        """BPE-dropout (Provilkov et al., 2020): at every step each possible merge is left out with chance `rate`."""
+        pieces, _ = self.merge(word, lambda: dice.random() < rate)
+        return pieces
+
+    def derivation(self, token: int) -> list[Pair]:
+        """The merges that made a token, in order.  They are the same in every word that the token is part of:
+        a merge across its ends would have made another token."""
+        if token < len(SPECIAL):
+            return []
+        _, merges = self.merge(self.tokens[token])
+        return merges
+
+    def merge(self, word: bytes, is_dropped: Callable[[], bool] = lambda: False) -> tuple[list[int], list[Pair]]:
+        """The pieces of a word, and the merges that made them."""
+        pieces, merges = [self.byte_ids[byte] for byte in word], []
+        while possible := [
+            (self.ranks[pair], place)
+            for place, pair in enumerate(pairwise(pieces))
+            if pair in self.ranks and not is_dropped()
+        ]:
+            rank, place = min(possible)  # the merge learnt first; where it fits twice, the left one
+            merges.append(self.merges[rank])
+            pieces[place : place + 2] = [self.made[rank]]
+        return pieces, merges
+
+
+def learn(lines: Iterable[str], vocab_size: int, min_count: int = 1) -> BytePairs:
+    """Join the most frequent pair until there are `vocab_size` tokens or no pair occurs `min_count` times.
+
+    Of two equally frequent pairs the one with the smaller ids is joined first.  Only the words that hold the pair
+    are counted anew, and the heap keeps outdated counts, which are skipped: the result is that of counting afresh.
+    """
+    tokens = [*(name.encode() for name in SPECIAL), *(bytes([byte]) for byte in BYTES)]
+    byte_ids = {byte: len(SPECIAL) + n for n, byte in enumerate(BYTES)}
+    repeats = Counter(word for line in lines for word in split(line))
+    words = [[byte_ids[byte] for byte in word.encode()] for word in repeats]
+    times = list(repeats.values())
+
+    counts: Counter[Pair] = Counter()
+    places: defaultdict[Pair, set[int]] = defaultdict(set)  # pair → the words that hold it (or once did)
+    for n, word in enumerate(words):
+        for pair in pairwise(word):
+            counts[pair] += times[n]
+            places[pair].add(n)
+
+    merges: list[Pair] = []
+    heap = [(-count, pair) for pair, count in counts.items()]
+    heapq.heapify(heap)
+    while heap and len(tokens) < vocab_size:
+        count, pair = heapq.heappop(heap)
+        if -count != counts[pair] or -count < max(1, min_count):
+            continue
+        joined = len(tokens)
+        tokens.append(tokens[pair[0]] + tokens[pair[1]])
+        merges.append(pair)
+        touched: set[Pair] = set()
+        for n in places.pop(pair):
+            before, after = words[n], join(words[n], pair, joined)
+            words[n] = after
+            for old in pairwise(before):
+                counts[old] -= times[n]
+            for new in pairwise(after):
+                counts[new] += times[n]
+                places[new].add(n)
+            touched.update(pairwise(before), pairwise(after))
+        for changed in touched:
+            heapq.heappush(heap, (-counts[changed], changed))
+    return BytePairs(tokens, merges)
+
+
+def join(word: list[int], pair: Pair, joined: int) -> list[int]:
+    """Every occurrence of the pair, from the left, as one token: aaa with (a, a) → aa a."""
+    result: list[int] = []
+    place = 0
+    while place < len(word):
+        if tuple(word[place : place + 2]) == pair:
+            result.append(joined)
+            place += 2
+        else:
+            result.append(word[place])
+            place += 1
+    return result

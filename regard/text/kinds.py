@@ -1,0 +1,76 @@
+"""The kinds of tokenizers: each is a cut of the text into pieces and a way to choose the pieces that get an id."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from regard.text.special import SPECIAL, UNKNOWN
+from regard.text.words import CUT
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`unknown` is what `decode` writes for a piece that the vocabulary does not hold."""
+
+    model: Callable[[], models.Model]
+    cut: pre_tokenizers.PreTokenizer
+    decoder: decoders.Decoder
+    trainer: Callable[[int, int], trainers.Trainer]  # of vocab_size and min_count
+    smallest: int  # vocab_size
+    unknown: str
+
+    def blank(self) -> Tokenizer:
+        tokenizer = Tokenizer(self.model())
+        tokenizer.pre_tokenizer = self.cut
+        tokenizer.decoder = self.decoder
+        tokenizer.add_special_tokens(list(SPECIAL))
+        return tokenizer
+
+
+def learn_merges(vocab_size: int, min_count: int) -> trainers.Trainer:
+    return trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        min_frequency=min_count,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+
+
+def keep_frequent(vocab_size: int, min_count: int) -> trainers.Trainer:
+    return trainers.WordLevelTrainer(
+        vocab_size=vocab_size, min_frequency=min_count, special_tokens=list(SPECIAL), show_progress=False
+    )
+
+
+def word_list() -> models.Model:
+    return models.WordLevel({}, unk_token=SPECIAL[UNKNOWN])
+
+
+KINDS = {
+    "bpe": Kind(
+        model=models.BPE,
+        cut=pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+        decoder=decoders.ByteLevel(),
+        trainer=learn_merges,
+        smallest=len(SPECIAL) + 256,  # every byte has a token, so nothing is unknown
+        unknown="",
+    ),
+    "words": Kind(
+        model=word_list,
+        cut=CUT,
+        decoder=decoders.Fuse(),
+        trainer=keep_frequent,
+        smallest=len(SPECIAL) + 1,
+        unknown=" \ufffd",  # a word brings its space along
+    ),
+    "characters": Kind(
+        model=word_list,
+        cut=pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated"),
+        decoder=decoders.Fuse(),
+        trainer=keep_frequent,
+        smallest=len(SPECIAL) + 1,
+        unknown="\ufffd",
+    ),
+}
