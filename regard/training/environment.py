@@ -1,0 +1,108 @@
+"""What a run stands on: device, precision, compiler, threads, versions; and what differs when it is resumed."""
+
+import json
+import platform
+import resource
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import regard
+from regard.choose import choose
+from regard.training.durable import write_file
+
+Environment = dict[str, str | int]
+
+
+def bfloat16_pays(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.is_bf16_supported()
+
+
+# Whether the products of the loss are taken in bfloat16; the weights are float32 always.
+PRECISIONS: dict[str, Callable[[torch.device], bool]] = {
+    "auto": bfloat16_pays,
+    "float32": lambda device: False,
+    "bfloat16": lambda device: True,
+}
+
+# Whether to try to compile the model.
+COMPILING: dict[str, Callable[[torch.device], bool]] = {
+    "auto": lambda device: device.type == "cuda",
+    "on": lambda device: True,
+    "off": lambda device: False,
+}
+
+
+def compile_model(model: nn.Module, mode: str, device: torch.device) -> str:
+    """Compile in place, so that names of weights stay; returns what was done, in words."""
+    if not choose(COMPILING, mode, "compile")(device):
+        return "eager"
+    try:
+        torch.compile(lambda x: x * 2 + 1)(torch.ones(8, device=device))
+    except Exception as error:  # whatever a missing or broken compiler raises: it is said, and training goes on
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        return f"eager, because nothing can be compiled here ({reason[:100]})"
+    model.compile(dynamic=True)
+    return "compiled"
+
+
+@contextmanager
+def reproducible(device: torch.device) -> Iterator[None]:
+    """On CPU, the same numbers every time: gradients of indexing otherwise depend on the threads' order."""
+    if device.type != "cpu":
+        yield
+        return
+    settings: Any = torch.utils.deterministic
+    before = torch.are_deterministic_algorithms_enabled(), settings.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True)
+    settings.fill_uninitialized_memory = False  # a guard against reading memory unset, at the price of time
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0])
+        settings.fill_uninitialized_memory = before[1]
+
+
+def peak_memory(device: torch.device) -> int:
+    """Bytes taken at most so far: of the GPU, or of the process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024  # Linux counts KiB
+
+
+def describe_environment(device: torch.device, precision: str, compiled: str) -> Environment:
+    chip = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    return {
+        "device": f"{device.type} ({chip})",
+        "precision": precision,
+        "compile": compiled,
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "regard": regard.__version__,
+    }
+
+
+def record_environment(folder: Path, now: Environment, step: int) -> list[str]:
+    """Write environment.json; returns, for a resumed run, what differs from before."""
+    path = folder / "environment.json"
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
+        record = {"now": now, "changes": []}
+    differs = [
+        f"{name} was {record['now'].get(name)!r}, is {value!r}"
+        for name, value in now.items()
+        if record["now"].get(name) != value
+    ]
+    if differs:
+        record["changes"].append({"step": step, "differs": differs})
+    record["now"] = now
+    write_file(path, json.dumps(record, indent=2).encode())
+    return differs

@@ -1,0 +1,67 @@
+"""Batches in order, made a little ahead in a thread while the device computes.
+
+A batch is a function of its (epoch, index), so looking ahead changes nothing and needs no state of its own.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Generic, Self
+
+import torch
+
+from regard.errors import DataError
+from regard.training.task import B, Task
+
+AHEAD = 4
+
+
+class Feed(Generic[B]):
+    def __init__(self, task: Task[B], start: tuple[int, int], device: torch.device) -> None:
+        self.task = task
+        self.device = device
+        self.places = walk(task, start)
+        self.worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="feed")
+        self.coming: deque[tuple[tuple[int, int], Future[B]]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.worker.shutdown(cancel_futures=True)
+
+    def take(self, n: int) -> tuple[list[B], list[tuple[int, int]]]:
+        """The next n batches, on the device, and their places."""
+        self.order(n)
+        taken = [self.coming.popleft() for _ in range(n)]
+        batches = [future.result() for _, future in taken]
+        self.order(AHEAD)
+        return batches, [place for place, _ in taken]
+
+    def position(self) -> tuple[int, int]:
+        """The place of the next batch."""
+        self.order(1)
+        return self.coming[0][0]
+
+    def order(self, n: int) -> None:
+        while len(self.coming) < n:
+            place = next(self.places)
+            self.coming.append((place, self.worker.submit(self.make, place)))
+
+    def make(self, place: tuple[int, int]) -> B:
+        return self.task.batch(*place).to(self.device)
+
+
+def walk(task: Task[B], start: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """Every place from `start` on, epoch after epoch, without end."""
+    epoch, first = start
+    while True:
+        n_batches = task.n_batches(epoch)
+        if n_batches < 1:
+            raise DataError(f"nothing to learn from: epoch {epoch} has no batches")
+        for index in range(first, n_batches):
+            yield epoch, index
+        epoch, first = epoch + 1, 0

@@ -1,0 +1,56 @@
+"""Which weights a finished training keeps: the best by validation, an average counted among them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.training.averaging import average_checkpoints
+from regard.training.checkpoints import Checkpoints, step_folder
+from regard.training.config import TrainingConfig
+from regard.training.learner import Learner
+from regard.training.metrics import read_metrics
+from regard.training.progress import Progress, is_better
+from regard.training.signals import Signals
+from regard.training.weights import set_weights
+
+
+@dataclass(frozen=True)
+class Chosen:
+    what: str  # in words
+    values: dict[str, float]  # their validation
+
+
+def choose_weights(
+    learner: Learner,
+    config: TrainingConfig,
+    progress: Progress,
+    checkpoints: Checkpoints,
+    run: Path,
+    signals: Signals,
+) -> Chosen:
+    """Give the model its final weights.  The average of the last checkpoints is validated like any other weights and
+    taken where it is better than every single checkpoint; without validation it is taken unseen."""
+    task = learner.task
+    steps = checkpoints.regular()[-config.average :] if config.average else []
+    if len(steps) > 1:
+        average_checkpoints(learner.model, checkpoints, steps)
+        what = f"the average of steps {', '.join(map(str, steps))}"
+        if not config.validate_every:
+            return Chosen(what, {})
+        with learner.resting(), signals.interruptible():
+            values = task.validate(learner.model)
+        if is_better(values[task.metric], progress.best_value, task.higher_is_better):
+            return Chosen(what, values)
+    step = progress.step if progress.best_step is None else progress.best_step
+    which = "ema" if config.ema else "model"
+    weights = checkpoints.load(step, files=(which,)).tensors[which]
+    set_weights(learner.model, weights, str(step_folder(checkpoints.folder, step)))
+    what = f"step {step}, " + ("the last" if progress.best_step is None else f"the best by {task.metric}")
+    return Chosen(what + (" (running average)" if config.ema else ""), values_at(run, step))
+
+
+def values_at(run: Path, step: int) -> dict[str, float]:
+    """The validation of a step, from metrics.jsonl."""
+    for row in read_metrics(run / "metrics.jsonl"):
+        if row["step"] == step and row["kind"] == "valid":
+            return {name: value for name, value in row.items() if name not in ("step", "kind", "samples")}
+    return {}

@@ -1,0 +1,180 @@
+"""One update, and the tensors that it changes."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Generic
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+
+from regard.training.averaging import RunningAverage
+from regard.training.checkpoints import Tensors
+from regard.training.config import TrainingConfig
+from regard.training.environment import PRECISIONS
+from regard.training.finite import Guard, NonFinite, first_bad_layer, noting_bad_outputs
+from regard.training.optimizers import make_optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
+from regard.training.schedules import SCHEDULES, Course
+from regard.training.task import B, Task
+from regard.training.weights import set_weights, weights_of
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """What is remembered of one step."""
+
+    step: int
+    loss: float  # nats a target, as trained (with label smoothing, if any)
+    lr: float
+    grad_norm: float  # before clipping
+    n_tokens: int
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A step whose figures are still on the device, and what it takes to run it again."""
+
+    step: int
+    lr: float
+    n_tokens: int
+    figures: Tensor  # loss, gradient norm, bad
+    places: list[tuple[int, int]]
+    random: dict[str, Tensor]
+
+
+class Learner(Generic[B]):
+    """A model with its optimizer."""
+
+    def __init__(
+        self, model: nn.Module, task: Task[B], config: TrainingConfig, device: torch.device, d_model: int
+    ) -> None:
+        self.model = model
+        self.task = task
+        self.config = config
+        self.device = device
+        self.course = Course(steps=config.steps, warmup=config.warmup, d_model=d_model)
+        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.optimizer = make_optimizer(config.optimizer, model, config.betas, config.epsilon, config.weight_decay)
+        self.guard = Guard(self.optimizer, device)
+        self.average = RunningAverage(model, config.ema) if config.ema else None
+        self.unread: list[Unread] = []
+
+    def update(self, step: int, batches: list[B], places: list[tuple[int, int]]) -> None:
+        """The gradient of the mean loss over all targets of all the batches, then one step of the optimizer."""
+        random = random_states(self.device)
+        loss = self.accumulate_gradients(batches)
+        gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+        norm = get_total_norm(gradients)
+        bad = self.guard.watch(loss, norm)
+        if self.config.clip:
+            clip_grads_with_norm_(self.parameters, self.config.clip, norm)
+        rate = self.learning_rate(step)
+        set_learning_rate(self.optimizer, rate)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        if self.average:
+            self.average.update(self.model, step)
+        n_tokens = sum(batch.n_tokens for batch in batches)
+        self.unread.append(Unread(step, rate, n_tokens, torch.stack([loss, norm, bad]), places, random))
+
+    def accumulate_gradients(self, batches: list[B]) -> Tensor:
+        n_targets = sum(batch.n_targets for batch in batches)
+        loss = torch.zeros((), device=self.device)
+        for batch in batches:
+            with self.precision():
+                part = self.task.loss(self.model, batch) / n_targets
+            part.backward()
+            loss += part.detach()
+        return loss
+
+    def learning_rate(self, step: int) -> float:
+        return self.config.learning_rate * SCHEDULES[self.config.schedule](step, self.course)
+
+    def precision(self) -> AbstractContextManager[object]:
+        if self.precision_name == "bfloat16":
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return nullcontext()
+
+    @property
+    def precision_name(self) -> str:
+        return "bfloat16" if PRECISIONS[self.config.precision](self.device) else "float32"
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """While this lasts the model does not learn, and draws nothing from the generators of the training."""
+        random = random_states(self.device)
+        self.model.eval()
+        try:
+            with torch.no_grad(), self.precision():
+                yield
+        finally:
+            self.model.train()
+            set_random_states(random, self.device)
+
+    def read(self) -> list[StepRow]:
+        """The figures of the steps since the last call.  Waits for the device; raises if a step was not finite."""
+        if not self.unread:
+            return []
+        figures = torch.stack([row.figures for row in self.unread]).tolist()
+        rows = []
+        for unread, (loss, norm, bad) in zip(self.unread, figures, strict=True):
+            if bad:
+                raise self.explain(unread, loss, norm)
+            rows.append(StepRow(unread.step, loss, unread.lr, norm, unread.n_tokens))
+        self.unread = []
+        return rows
+
+    def explain(self, bad: Unread, loss: float, norm: float) -> NonFinite:
+        """Run a bad step again, with the same chance, to name its lines and the first layer that went wrong."""
+        set_random_states(bad.random, self.device)
+        batches = [self.task.batch(*place).to(self.device) for place in bad.places]
+        lines = [line for batch in batches for line in batch.lines]
+        layer = "none in a second run (a fault of the device?)"
+        with noting_bad_outputs(self.model) as seen:
+            for batch in batches:
+                self.optimizer.zero_grad()
+                found = first_bad_layer(self.model, self.accumulate_gradients([batch]), seen)
+                if found:
+                    lines, layer = batch.lines, found
+                    break
+        self.optimizer.zero_grad()
+        named = ", ".join(lines[:10]) + (f" and {len(lines) - 10} more" if len(lines) > 10 else "")
+        return NonFinite(
+            f"step {bad.step}: the loss is {loss}, the gradient norm {norm}; stopped before the update.\n"
+            f"First bad: {layer}.\nLines: {named}.",
+            lines,
+            layer,
+        )
+
+    def tensors(self) -> Tensors:
+        """All that a checkpoint needs to go on as if nothing had happened."""
+        tensors = {
+            "model": weights_of(self.model),
+            "optimizer": optimizer_tensors(self.optimizer, self.model),
+            "random": random_states(self.device),
+        }
+        return {**tensors, "ema": self.average.tensors} if self.average else tensors
+
+    def restore(self, tensors: Tensors, where: str) -> None:
+        set_weights(self.model, tensors["model"], where)
+        restore_optimizer(self.optimizer, self.model, tensors["optimizer"])
+        set_random_states(tensors["random"], self.device)
+        if self.average:
+            self.average.restore(tensors.get("ema", tensors["model"]))
+
+    def smoothed(self) -> AbstractContextManager[None]:
+        """While this lasts the model has the weights that are validated: the running average, where there is one."""
+        return self.average.in_place(self.model) if self.average else nullcontext()
+
+
+def random_states(device: torch.device) -> dict[str, Tensor]:
+    """Of every generator that dropout may draw from, as bytes."""
+    states = {"cpu": torch.get_rng_state()}
+    return {**states, "cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else states
+
+
+def set_random_states(states: dict[str, Tensor], device: torch.device) -> None:
+    torch.set_rng_state(states["cpu"])
+    if device.type == "cuda" and "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"], device)

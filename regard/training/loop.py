@@ -1,0 +1,255 @@
+"""The training loop: `train` tells the whole story, and `Training` holds its sentences."""
+
+import json
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from regard.errors import RunError
+from regard.training.card import About, Result, write_card, write_result
+from regard.training.checkpoints import Checkpoints, refuse_existing, step_folder
+from regard.training.config import TrainingConfig
+from regard.training.durable import disk_errors_said, resume_command, write_file
+from regard.training.environment import (
+    Environment,
+    compile_model,
+    describe_environment,
+    peak_memory,
+    record_environment,
+    reproducible,
+)
+from regard.training.feed import Feed
+from regard.training.finish import choose_weights
+from regard.training.finite import NonFinite
+from regard.training.learner import Learner
+from regard.training.metrics import Metrics, draw_curves
+from regard.training.pace import Pace
+from regard.training.progress import Progress
+from regard.training.screen import Now, Screen, duration
+from regard.training.signals import Signals, Stopped
+from regard.training.task import B, Task
+from regard.training.weights import save_weights, weights_of
+
+
+def train(
+    model: nn.Module,
+    task: Task[B],
+    config: TrainingConfig,
+    about: About,
+    *,
+    run: Path,
+    d_model: int,
+    device: torch.device,
+    resume: bool,
+    screen: Screen,
+) -> Result:
+    """Train the model in place and leave a finished run in the folder; its last weights are the chosen ones.
+
+    Raises `Stopped` (saved, exit code 130 or 143), `NonFinite` (exit code 3) or `RunError` (a full disk).
+    """
+    if not resume:
+        refuse_existing(run)
+    checkpoints = Checkpoints(run, config.keep, config.save_every, screen.say)
+    with (
+        reproducible(device),
+        disk_errors_said(run, checkpoints.intact),
+        closing(screen),
+        Signals(screen.say) as signals,
+    ):
+        torch.manual_seed(config.seed)
+        compiled = compile_model(model.to(device).train(), config.compile, device)
+        learner = Learner(model, task, config, device, d_model)
+        progress = resume_from(checkpoints, learner, run) if resume else Progress()
+        run.mkdir(parents=True, exist_ok=True)
+        environment = describe_environment(device, learner.precision_name, compiled)
+        for difference in record_environment(run, environment, progress.step):
+            screen.say(f"this resume differs, so losses may too: {difference}")
+        screen.plan([*about.rows, *plan(config, progress, environment)])
+        with (
+            Metrics(run, progress.step, config.tensorboard) as metrics,
+            Feed(task, progress.position, device) as feed,
+        ):
+            training = Training(learner, config, run, progress, checkpoints, metrics, screen, signals)
+            try:
+                while True:
+                    signals.check()
+                    if progress.is_validation_due(config):
+                        training.validate()
+                    if training.is_save_due():
+                        training.save()
+                    if progress.is_over(config):
+                        return training.finish(about, environment)
+                    learner.update(progress.step + 1, *feed.take(config.accumulate))
+                    training.advance(feed.position())
+            except Stopped as stop:
+                raise training.stopped(stop) from None
+            except NonFinite as error:
+                raise training.not_finite(error) from None
+
+
+def resume_from(checkpoints: Checkpoints, learner: Learner[B], run: Path) -> Progress:
+    """Put the learner where the newest whole checkpoint left it."""
+    if not run.is_dir():
+        raise RunError(f"there is no run to resume in {run}; without --resume it would be started")
+    checkpoint = checkpoints.load_newest()
+    if checkpoint is None:
+        checkpoints.say(f"{run} has no whole checkpoint: starting from the first step")
+        return Progress()
+    progress = checkpoint.progress
+    where = step_folder(checkpoints.folder, progress.step)
+    learner.restore(checkpoint.tensors, str(where))
+    n_batches = learner.task.n_batches(progress.epoch)
+    if n_batches != progress.n_batches:
+        raise RunError(
+            f"the data are not those that {where} was trained on: epoch {progress.epoch} had "
+            f"{progress.n_batches:,} batches and has {n_batches:,}. Nothing was changed; bring back the files and "
+            f"the settings of the data, or start another run from these weights with --from {run}"
+        )
+    checkpoints.say(f"resuming from {where}")
+    return progress
+
+
+def plan(config: TrainingConfig, progress: Progress, environment: Environment) -> list[tuple[str, str]]:
+    """What the loop will do, as rows for the screen."""
+    begins = f" from step {progress.step:,}" if progress.step else ""
+    batches = "a batch" if config.accumulate == 1 else f"{config.accumulate} batches"
+    validation = f"every {config.validate_every:,} steps" if config.validate_every else "never"
+    return [
+        ("training", f"{config.steps:,} steps{begins}, {batches} each; {config.optimizer}, {config.schedule}"),
+        ("validation", validation + (f", patience {config.patience}" if config.patience else "")),
+        ("checkpoints", f"every {config.save_every:,} steps; the last {config.keep} and the best stay"),
+        ("machine", ", ".join(f"{environment[name]}" for name in ("device", "precision", "compile"))),
+        ("time", "known after a few steps"),
+    ]
+
+
+@dataclass
+class Training:
+    """The parts of a training under way, and what is done with all of them together."""
+
+    learner: Learner
+    config: TrainingConfig
+    run: Path
+    progress: Progress
+    checkpoints: Checkpoints
+    metrics: Metrics
+    screen: Screen
+    signals: Signals
+    pace: Pace = field(init=False)
+    clock: float = field(init=False, default_factory=time.monotonic)
+    saved: tuple[int, int] | None = field(init=False, default=None)  # (step, last validated step)
+    has_estimated: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self.pace = Pace(self.config.steps - self.progress.step)
+        if self.progress.step:
+            self.saved = self.progress.step, self.progress.validated
+
+    def advance(self, position: tuple[int, int]) -> None:
+        """Count a step; read its figures where that is free (CPU) or due."""
+        self.progress.step += 1
+        self.progress.epoch, self.progress.index = position
+        is_due = self.progress.step % self.config.log_every == 0 or self.progress.step >= self.config.steps
+        if is_due or self.learner.device.type == "cpu":
+            self.read(is_shown=is_due)
+
+    def read(self, is_shown: bool) -> None:
+        """Bring the figures of the last steps to the files and the screen; raises `NonFinite`."""
+        rows = self.learner.read()
+        now = time.monotonic()
+        self.progress.seconds += now - self.clock
+        self.clock = now
+        if not rows:
+            return
+        n_tokens = sum(row.n_tokens for row in rows)
+        self.progress.tokens += n_tokens
+        self.metrics.add_steps(rows)
+        self.pace.note(len(rows), n_tokens)
+        if is_shown:
+            self.show(rows[-1].loss, rows[-1].lr, rows[-1].grad_norm)
+
+    def show(self, loss: float, lr: float, grad_norm: float) -> None:
+        left = self.pace.seconds_left()
+        if left is not None and not self.has_estimated:
+            self.has_estimated = True
+            memory = peak_memory(self.learner.device) / 2**20
+            self.screen.say(f"expected time: {duration(left)}, measured on the first steps; memory {memory:,.0f} MiB")
+        self.screen.step(
+            Now(
+                step=self.progress.step,
+                steps=self.config.steps,
+                loss=loss,
+                lr=lr,
+                grad_norm=grad_norm,
+                tokens_per_second=self.pace.tokens_per_second(),
+                seconds_left=left,
+            )
+        )
+
+    def validate(self) -> None:
+        self.read(is_shown=False)
+        task = self.learner.task
+        with self.learner.smoothed(), self.learner.resting(), self.signals.interruptible():
+            values = task.validate(self.learner.model)
+            samples = task.samples(self.learner.model)
+        is_best = self.progress.note_validation(values[task.metric], task.higher_is_better)
+        self.metrics.add_validation(self.progress.step, values, samples)
+        self.screen.validation(self.progress.step, values, is_best, samples)
+
+    def is_save_due(self) -> bool:
+        progress = self.progress
+        if self.saved == (progress.step, progress.validated):
+            return False
+        is_regular = progress.step % self.config.save_every == 0
+        return is_regular or progress.best_step == progress.step or progress.is_over(self.config)
+
+    def save(self) -> None:
+        self.read(is_shown=False)
+        self.metrics.sync()
+        self.progress.n_batches = self.learner.task.n_batches(self.progress.epoch)
+        is_over = self.progress.is_over(self.config)
+        self.checkpoints.save(self.progress, self.learner.tensors(), is_final=is_over)
+        self.saved = self.progress.step, self.progress.validated
+
+    def finish(self, about: About, environment: Environment) -> Result:
+        """Choose the weights and write what a finished run holds."""
+        all_done = self.progress.step >= self.config.steps
+        chosen = choose_weights(self.learner, self.config, self.progress, self.checkpoints, self.run, self.signals)
+        result = Result(
+            steps=self.progress.step,
+            reason="all steps done" if all_done else f"no better validation in {self.progress.waited}",
+            weights=chosen.what,
+            values=chosen.values,
+            best_step=self.progress.best_step,
+            tokens=self.progress.tokens,
+            seconds=self.progress.seconds,
+            peak_memory=peak_memory(self.learner.device),
+        )
+        save_weights(weights_of(self.learner.model), self.run / "model.safetensors")
+        write_result(self.run, result)
+        draw_curves(self.run, self.learner.task.metric)
+        write_card(self.run, about, result, self.config, environment)
+        self.screen.say(f"done: {result.reason}; {self.run / 'model.safetensors'} holds {result.weights}")
+        return result
+
+    def stopped(self, stop: Stopped) -> Stopped:
+        """Save before leaving."""
+        if self.saved != (self.progress.step, self.progress.validated):
+            self.save()
+        where = step_folder(self.checkpoints.folder, self.progress.step)
+        return Stopped(stop.number, f"{stop}; all is saved in {where}. To go on: {resume_command(self.run)}")
+
+    def not_finite(self, error: NonFinite) -> NonFinite:
+        """Leave the checkpoints alone, and write down all that was found."""
+        record = {"message": str(error), "layer": error.layer, "lines": error.lines}
+        write_file(self.run / "non_finite.json", json.dumps(record, ensure_ascii=False, indent=2).encode())
+        message = (
+            f"{error}\n{self.checkpoints.intact()} All lines: {self.run / 'non_finite.json'}.\n"
+            "Try a lower learning rate, a longer warm-up or clipping (--set training.clip=1), or mend the lines; "
+            f"then: {resume_command(self.run)}"
+        )
+        return NonFinite(message, error.lines, error.layer)

@@ -1,0 +1,65 @@
+"""SIGTERM and Ctrl-C end a training between two steps, after a checkpoint."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from regard.errors import RegardError
+
+NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+
+
+class Stopped(RegardError):
+    """The user or the system asked the training to end."""
+
+    def __init__(self, number: int, message: str) -> None:
+        super().__init__(message)
+        self.number = number
+        self.exit_code = 128 + number  # 130 for Ctrl-C, 143 for SIGTERM
+
+
+class Signals:
+    """The first signal is remembered until `check`, or breaks off at once what is `interruptible`; a second one ends
+    the training where it is, which costs the steps since the last checkpoint."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self.received: int | None = None
+        self.is_interruptible = False
+        self.before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():  # Python allows handlers only there
+            self.before = {number: signal.signal(number, self.receive) for number in NAMES}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        name = NAMES[signal.Signals(number)]
+        if self.received is not None:
+            raise Stopped(number, f"stopped by a second signal ({name}), without waiting for a checkpoint")
+        self.received = number
+        self.say(f"{name}: finishing the step and saving; once more to stop at once")
+        if self.is_interruptible:
+            self.check()
+
+    def check(self) -> None:
+        if self.received is not None:
+            raise Stopped(self.received, f"stopped by {NAMES[signal.Signals(self.received)]}")
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        self.is_interruptible = True
+        try:
+            self.check()
+            yield
+        finally:
+            self.is_interruptible = False

@@ -1,0 +1,51 @@
+"""All that the loop knows of what is learnt."""
+
+from typing import Protocol, Self, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+Sample = tuple[str, str, str]  # source, reference, output
+
+
+class Batch(Protocol):
+    """Examples that go through the model together."""
+
+    @property
+    def lines(self) -> list[str]:
+        """Where each example came from, such as "train.en:123"."""
+
+    @property
+    def n_targets(self) -> int:
+        """How many predictions the loss is a sum of."""
+
+    @property
+    def n_tokens(self) -> int:
+        """How many tokens the model reads, for the rate."""
+
+    def to(self, device: torch.device) -> Self: ...
+
+
+B = TypeVar("B", bound=Batch)
+
+
+class Task(Protocol[B]):
+    """Every draw of chance here is a function of (seed, epoch, index), so a place in the data is two numbers."""
+
+    @property
+    def metric(self) -> str:
+        """Which of the validated values chooses the best weights."""
+
+    @property
+    def higher_is_better(self) -> bool: ...
+
+    def n_batches(self, epoch: int) -> int: ...
+
+    def batch(self, epoch: int, index: int) -> B: ...
+
+    def loss(self, model: nn.Module, batch: B) -> Tensor:
+        """The sum, not the mean, over the targets, in nats: the loop divides by what it accumulated."""
+
+    def validate(self, model: nn.Module) -> dict[str, float]: ...
+
+    def samples(self, model: nn.Module) -> list[Sample]: ...

@@ -1,0 +1,154 @@
+"""A task small enough to train in a test, and a program that trains on it (to be killed by the tests)."""
+
+import dataclasses
+import io
+import json
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from regard.training.card import About, Result
+from regard.training.config import TrainingConfig
+from regard.training.loop import train
+from regard.training.screen import PlainScreen
+
+N_EXAMPLES, N_WORDS = 23, 11
+ABOUT = About(
+    title="tiny", summary="Learns the next word.", rows=(("words", f"{N_WORDS}"),), usage=("regard generate tiny",)
+)
+CONFIG = TrainingConfig(
+    steps=20,
+    schedule="constant",
+    warmup=4,
+    learning_rate=0.01,
+    validate_every=5,
+    save_every=4,
+    keep=2,
+    log_every=1,
+    compile="off",
+)
+
+
+@dataclass(frozen=True)
+class TinyBatch:
+    words: Tensor
+    targets: Tensor
+    lines: list[str]
+
+    @property
+    def n_targets(self) -> int:
+        return len(self.targets)
+
+    @property
+    def n_tokens(self) -> int:
+        return len(self.words)
+
+    def to(self, device: torch.device) -> "TinyBatch":
+        return TinyBatch(self.words.to(device), self.targets.to(device), self.lines)
+
+
+class TinyTask:
+    """Ragged sequences in which each word names the next; four of them to a batch, in an order of chance."""
+
+    metric = "loss"
+    higher_is_better = False
+
+    def __init__(self, bad_line: int | None = None) -> None:
+        random = np.random.default_rng(0)
+        self.examples = [random.integers(0, N_WORDS, size=length) for length in 2 + np.arange(N_EXAMPLES) % 9]
+        self.bad_line = bad_line
+
+    def n_batches(self, epoch: int) -> int:
+        return -(-N_EXAMPLES // 4)
+
+    def batch(self, epoch: int, index: int) -> TinyBatch:
+        order = np.random.default_rng((5, epoch)).permutation(N_EXAMPLES)
+        return self.gather([int(i) for i in order[4 * index : 4 * index + 4]])
+
+    def gather(self, chosen: list[int]) -> TinyBatch:
+        words = torch.tensor(np.concatenate([self.examples[i] for i in chosen]))
+        return TinyBatch(words, (3 * words + 1) % N_WORDS, [f"tiny.txt:{i + 1}" for i in chosen])
+
+    def loss(self, model: nn.Module, batch: TinyBatch) -> Tensor:
+        loss = cross_entropy(model(batch.words), batch.targets, reduction="sum")
+        return loss * float("nan") if f"tiny.txt:{self.bad_line}" in batch.lines else loss
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        torch.rand(3)  # a careless draw, which must not reach the training
+        batch = self.gather(list(range(N_EXAMPLES)))
+        return {"loss": float(cross_entropy(model(batch.words), batch.targets)), "mode": float(model.training)}
+
+    def samples(self, model: nn.Module) -> list[tuple[str, str, str]]:
+        return [("3", "10", str(int(model(torch.tensor([3])).argmax())))]
+
+
+class TinyModel(nn.Module):
+    """Tied, so that one tensor has two names."""
+
+    def __init__(self, dropout: float = 0.2) -> None:
+        super().__init__()
+        torch.manual_seed(7)
+        self.embed = nn.Embedding(N_WORDS, 8)
+        self.dropout = nn.Dropout(dropout)
+        self.hidden = nn.Linear(8, 8)
+        self.out = nn.Linear(8, N_WORDS)
+        self.out.weight = self.embed.weight
+
+    def forward(self, words: Tensor) -> Tensor:
+        return self.out(self.dropout(self.hidden(self.embed(words)).tanh()))
+
+
+def run_tiny(
+    folder: Path,
+    config: TrainingConfig = CONFIG,
+    resume: bool = False,
+    task: Any = None,
+    model: nn.Module | None = None,
+    say: Any = None,
+) -> Result:
+    return train(
+        model or TinyModel(),
+        task or TinyTask(),
+        config,
+        ABOUT,
+        run=folder,
+        d_model=8,
+        device=torch.device("cpu"),
+        resume=resume,
+        screen=PlainScreen(Console(file=say or io.StringIO(), width=200), seconds=0),
+    )
+
+
+class SelfKilling(TinyTask):
+    """Sends itself a signal while it computes the n-th loss."""
+
+    def __init__(self, number: int, at_loss: int) -> None:
+        super().__init__()
+        self.number, self.left = number, at_loss
+
+    def loss(self, model: nn.Module, batch: TinyBatch) -> Tensor:
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), self.number)
+        return super().loss(model, batch)
+
+
+if __name__ == "__main__":
+    folder, options = Path(sys.argv[1]), json.loads(sys.argv[2])
+    torch.set_num_threads(1)
+    task = SelfKilling(signal.Signals[options["signal"]], options["at_loss"]) if "signal" in options else TinyTask()
+    settings = options.get("settings", {})
+    try:
+        run_tiny(folder, dataclasses.replace(CONFIG, **settings), options.get("resume", False), task, say=sys.stdout)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        sys.exit(getattr(error, "exit_code", 1))
