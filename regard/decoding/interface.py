@@ -1,9 +1,9 @@
 """All that a search knows of a model, and all that a caller gets back.
 
-A row is one hypothesis.  With `copies` > 1 the rows of a prompt lie side by side: row g·copies + c is copy c of prompt g.
+A row is one hypothesis.  With `copies` > 1 the rows of a prompt lie side by side: row g·copies + c is copy c
+of prompt g.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
 
@@ -24,7 +24,8 @@ class State(Protocol):
     def select(self, rows: Tensor) -> None:
         """Row i becomes what row rows[i] was; rows may repeat or vanish.  In place.
 
-        Each group of `copies` rows of the result comes from one prompt, so a memory kept once per prompt can stay so.
+        Each group of `copies` rows of the result comes from one prompt, so a memory kept once per prompt
+        can stay so.
         """
         ...
 
@@ -43,12 +44,15 @@ S = TypeVar("S", bound=State)
 class Generator(Protocol[S]):
     """A model that continues token sequences."""
 
-    def start(self, prompts: Sequence[Sequence[int]], copies: int = 1, room: int = 256) -> S:
+    def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> S:
         """A state with `copies` rows per prompt, which will be stepped by at most `room` tokens."""
         ...
 
     def step(self, tokens: Tensor, state: S) -> Tensor:
-        """tokens (rows, n) → logits (rows, n, V) for the token after each.  The state advances in place."""
+        """tokens (rows, n) → logits (rows, n, V) for the token after each.  The state advances in place.
+
+        The logits are the caller's until the next step: a model may write them into the same memory again.
+        """
         ...
 
 

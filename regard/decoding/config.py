@@ -1,0 +1,58 @@
+"""How to decode: the settings of every search."""
+
+from dataclasses import dataclass
+
+from regard.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingConfig:
+    beam: int = 1  # 1: greedy
+    n_best: int = 1  # hypotheses returned per prompt: at most `beam`, or any number of samples
+    length_penalty: float = 0.6  # α of score = log P(Y) / ((5 + |Y|) / 6)^α; 0: none
+
+    sample: bool = False  # draw from the distribution instead of searching for the best
+    temperature: float = 1.0
+    top_k: int = 0  # only the k most probable tokens; 0: all
+    top_p: float = 1.0  # only the fewest tokens that together have probability p
+    min_p: float = 0.0  # only tokens with at least this share of the best one's probability
+    seed: int = 0
+
+    repetition_penalty: float = 1.0  # above 1: tokens already written become less probable (CTRL, section 4.1)
+    block_ngrams: int = 0  # n: no n tokens in a row come twice; 0: off
+    min_length: int = 0  # fewest tokens before the end
+
+    # The limit, with the end counted, is length_ratio · |prompt| + extra_length ("input length + 50" in the paper).
+    length_ratio: float = 1.0
+    extra_length: int = 50
+
+    batch_tokens: int = 8192  # prompts decoded together, times the longest limit among them
+
+    def __post_init__(self) -> None:
+        for name, least in LEAST.items():
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        if self.sample and self.beam > 1:
+            raise ConfigError(f"sample and beam exclude each other: set beam = 1, got {self.beam}")
+        if not self.sample and self.n_best > self.beam:
+            raise ConfigError(f"n_best = {self.n_best} needs a beam of at least {self.n_best}, got {self.beam}")
+        if self.temperature <= 0 or self.repetition_penalty <= 0:
+            raise ConfigError("temperature and repetition_penalty must be above 0; for no sampling, set sample = false")
+        if not 0 < self.top_p <= 1 or not 0 <= self.min_p <= 1:
+            raise ConfigError(f"top_p and min_p are probabilities, got {self.top_p} and {self.min_p}")
+
+    def limit(self, prompt: list[int]) -> int:
+        return int(self.length_ratio * len(prompt)) + self.extra_length
+
+
+LEAST = {
+    "beam": 1,
+    "n_best": 1,
+    "length_penalty": 0,
+    "top_k": 0,
+    "block_ngrams": 0,
+    "min_length": 0,
+    "length_ratio": 0,
+    "extra_length": 1,
+    "batch_tokens": 1,
+}

@@ -1,0 +1,96 @@
+"""One token at a time: the most probable (greedy), or one drawn at random (sampling)."""
+
+import hashlib
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.decoding.config import DecodingConfig
+from regard.decoding.distribution import Distribution
+from regard.decoding.interface import Hypothesis
+from regard.decoding.penalty import NEAR, length_penalty
+from regard.decoding.record import Record
+from regard.decoding.samplers import draw, reshape
+
+
+class Greedy:
+    """y_t = argmax P(y | y_<t).  The rows of a prompt never change places."""
+
+    def __init__(self, n_prompts: int, config: DecodingConfig, end_id: int) -> None:
+        self.config, self.copies, self.end_id = config, config.n_best, end_id
+        self.record = Record(n_prompts)
+        self.ended: Tensor | None = None  # (active prompts, copies)
+
+    def choose(self, distribution: Distribution, t: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The token of each row, its log-probability, and how far the choice was from another; each (rows,)."""
+        log_probs, ids = distribution.top(min(2, distribution.scores.shape[1]))
+        return ids[:, 0], log_probs[:, 0], log_probs[:, 0] - log_probs[:, -1]
+
+    def advance(self, distribution: Distribution, t: int) -> tuple[Tensor, None, Tensor]:
+        """See `search.Strategy`."""
+        tokens, log_probs, gaps = (x.view(-1, self.copies) for x in self.choose(distribution, t))
+        self.record.add(tokens, log_probs, gaps)
+        ends = tokens == self.end_id
+        self.ended = ends if self.ended is None else self.ended | ends
+        return tokens, None, self.ended.all(1)
+
+    def keep(self, active: np.ndarray, groups: Tensor) -> None:
+        self.record.move(active)
+        if self.ended is not None:
+            self.ended = self.ended[groups]
+
+    def hypotheses(self, active: np.ndarray, steps: np.ndarray) -> list[list[Hypothesis]]:
+        self.record.move(active)
+        tokens, log_probs, gaps = self.record.columns()  # (steps, prompts, copies)
+        found = []
+        for prompt, n_steps in enumerate(steps.tolist()):
+            best = []
+            for copy in range(self.copies):
+                said = tokens[:n_steps, prompt, copy]
+                ends = np.flatnonzero(said == self.end_id)
+                length = int(ends[0]) + 1 if len(ends) else len(said)  # the end counts
+                log_prob = float(log_probs[:length, prompt, copy].sum(dtype=np.float64))
+                best.append(
+                    Hypothesis(
+                        tokens=said[: length - 1 if len(ends) else length].tolist(),
+                        log_prob=log_prob,
+                        score=log_prob / length_penalty(length, self.config.length_penalty),
+                        finished=len(ends) > 0,
+                        near_ties=int((gaps[:length, prompt, copy] < NEAR).sum()),
+                    )
+                )
+            found.append(sorted(best, key=lambda hypothesis: -hypothesis.score))
+        return found
+
+
+class Sampling(Greedy):
+    """y_t ~ P(y | y_<t), reshaped by the samplers.
+
+    The random numbers of a row depend on the seed, its prompt and its copy alone, so a prompt gets the same samples
+    in any batch, at any place, on any device.
+    """
+
+    def __init__(self, prompts: list[list[int]], limits: list[int], config: DecodingConfig, end_id: int) -> None:
+        super().__init__(len(prompts), config, end_id)
+        uniforms = torch.zeros(len(prompts), self.copies, max(limits), dtype=torch.float64)
+        for row, (prompt, limit) in enumerate(zip(prompts, limits, strict=True)):
+            for copy in range(self.copies):
+                seed = torch.Generator().manual_seed(seed_of(config.seed, copy, prompt))
+                uniforms[row, copy, :limit] = torch.rand(limit, generator=seed, dtype=torch.float64)
+        self.uniforms = uniforms  # (active prompts, copies, steps)
+
+    def choose(self, distribution: Distribution, t: int) -> tuple[Tensor, Tensor, Tensor]:
+        log_probs = distribution.log_probs()
+        self.uniforms = self.uniforms.to(log_probs.device)
+        tokens, distances = draw(reshape(log_probs, self.config), self.uniforms[:, :, t].flatten())
+        return tokens, log_probs.gather(1, tokens[:, None])[:, 0], distances
+
+    def keep(self, active: np.ndarray, groups: Tensor) -> None:
+        super().keep(active, groups)
+        self.uniforms = self.uniforms[groups]
+
+
+def seed_of(seed: int, copy: int, prompt: list[int]) -> int:
+    content = np.array([seed, copy, *prompt], dtype=np.int64).tobytes()
+    return int.from_bytes(hashlib.blake2b(content, digest_size=7).digest())

@@ -1,0 +1,125 @@
+"""The loop that every search shares: step the model, let the strategy choose, drop the prompts that are done."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.decoding.batches import grouped
+from regard.decoding.beam import Beam
+from regard.decoding.config import DecodingConfig
+from regard.decoding.constraints import Constraints
+from regard.decoding.distribution import Distribution
+from regard.decoding.greedy import Greedy, Sampling
+from regard.decoding.interface import Generator, Hypothesis, S
+from regard.errors import RegardError
+
+
+class Strategy(Protocol):
+    """How tokens are chosen.  Its tensors have one entry per active prompt."""
+
+    copies: int  # hypotheses per prompt
+
+    def advance(self, distribution: Distribution, t: int) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Step t.  tokens (prompts, copies), the copy each of them continues (None: each its own), done (prompts,)."""
+        ...
+
+    def keep(self, active: np.ndarray, groups: Tensor) -> None:
+        """Go on with these of the active prompts (indices) alone."""
+        ...
+
+    def hypotheses(self, active: np.ndarray, steps: np.ndarray) -> list[list[Hypothesis]]:
+        """For each prompt, the best that its first steps[prompt] steps found."""
+        ...
+
+
+@torch.no_grad()
+def generate(
+    model: Generator[S],
+    prompts: list[list[int]],
+    config: DecodingConfig,
+    start_id: int,
+    end_id: int,
+    prefixes: list[list[int]] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> list[list[Hypothesis]]:
+    """The best hypotheses of each prompt, best first; `on_progress(n_done, n_prompts)` is told after every batch.
+
+    Hypotheses begin with the prompt's prefix, if any.  Finished ones come before those that hit the length limit.
+    """
+    prefixes = [[] for _ in prompts] if prefixes is None else prefixes
+    if len(prefixes) != len(prompts):
+        raise RegardError(f"{len(prompts)} prompts need as many prefixes, got {len(prefixes)}")
+    if any(end_id in prefix for prefix in prefixes):
+        raise RegardError(f"a prefix holds the end token ({end_id}): nothing can follow it; leave it out")
+    limits = [max(config.limit(p), len(prefix) + 1) for p, prefix in zip(prompts, prefixes, strict=True)]
+    found: list[list[Hypothesis]] = [[] for _ in prompts]
+    n_done = 0
+    for group in grouped(limits, config.batch_tokens):
+        batch, ends = [prompts[i] for i in group], [limits[i] for i in group]
+        constraints = Constraints(config, [prefixes[i] for i in group], end_id)
+        strategy: Strategy
+        if config.sample:
+            strategy = Sampling(batch, ends, config, end_id)
+        elif config.beam == 1:
+            strategy = Greedy(len(batch), config, end_id)
+        else:
+            strategy = Beam(ends, config, end_id)
+        for index, hypotheses in zip(group, search(model, batch, ends, strategy, constraints, start_id), strict=True):
+            found[index] = hypotheses
+        n_done += len(group)
+        if on_progress is not None:
+            on_progress(n_done, len(prompts))
+    return found
+
+
+def search(
+    model: Generator[S],
+    prompts: list[list[int]],
+    limits: list[int],
+    strategy: Strategy,
+    constraints: Constraints,
+    start_id: int,
+) -> list[list[Hypothesis]]:
+    """Decode one batch.  Waits for the device once a step: to hear which prompts are done."""
+    copies = strategy.copies
+    state = model.start(prompts, copies, max(limits))
+    device = state.lengths.device
+    active = np.arange(len(prompts))  # the prompts that still have rows
+    steps = np.array(limits)  # how many steps of each prompt count
+    done = np.zeros(len(prompts), dtype=bool)
+    owners = torch.arange(len(prompts), device=device)  # `active`, on the device
+    places = torch.arange(len(prompts) * copies, device=device).view(-1, copies)  # the rows of each active prompt
+    history = torch.empty(len(prompts) * copies, 0, dtype=torch.long, device=device)
+    tokens = torch.full((len(prompts), copies), start_id, device=device)
+    for t in range(max(limits)):
+        logits = model.step(tokens.view(-1, 1), state)[:, -1].float()
+        tokens, parents, says_done = strategy.advance(constraints.apply(logits, history, t, owners), t)
+
+        newly = (says_done.cpu().numpy() | (steps[active] == t + 1)) & ~done[active]
+        steps[active[newly]] = t + 1
+        done[active[newly]] = True
+        if done.all():
+            break
+
+        rows = places if parents is None else places[:, :1] + parents
+        shrinks = pays(int((~done[active]).sum()), len(active), device, parents is not None)
+        if shrinks:
+            kept = torch.from_numpy(np.flatnonzero(~done[active])).to(device)
+            strategy.keep(active, kept)
+            active, owners, tokens, rows = active[~done[active]], owners[kept], tokens[kept], rows[kept]
+            places = places[: len(active)]
+        if shrinks or parents is not None:
+            state.select(rows.flatten())
+        if constraints.need_history:
+            history = torch.cat([history[rows.flatten()], tokens.view(-1, 1)], 1)
+    return strategy.hypotheses(active, steps)
+
+
+def pays(n_running: int, n_active: int, device: torch.device, selects_anyway: bool) -> bool:
+    """Whether to drop the rows of done prompts: on a GPU rows are cheap and new shapes dear; on a CPU the reverse."""
+    if device.type != "cpu":
+        return n_running <= n_active // 2
+    return n_running < n_active if selects_anyway else n_running <= 0.75 * n_active
