@@ -17,7 +17,7 @@ import numpy as np
 from regard.viewer.capture import KINDS, Capture, Map, begins_word, visible
 
 STATIC = Path(__file__).parent / "static"
-SCRIPTS = ("data.js", "words.js", "heat.js", "vectors.js", "page.js")
+SCRIPTS = ("data.js", "words.js", "heat.js", "heads.js", "vectors.js", "page.js")
 FINE, COARSE = 65535, 255  # levels of a weight; coarse for captures of more cells than this:
 FINE_CELLS = 8_000_000
 

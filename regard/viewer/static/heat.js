@@ -79,8 +79,8 @@ const Heat = (choose) => {
   };
 
   const zoom = (factor) => {
-    const q = (pane.scrollTop + pane.clientHeight / 2) / size;
-    const k = (pane.scrollLeft + pane.clientWidth / 2) / size;
+    const q = focus?.queries ?? (pane.scrollTop + pane.clientHeight / 2) / size; // what stays in the middle
+    const k = focus?.keys ?? focus?.queries ?? (pane.scrollLeft + pane.clientWidth / 2) / size;
     layout(factor === 0 ? fit() : Math.min(48, Math.max(fit() * 0.5, 0.25, size * factor)));
     pane.scrollTop = q * size - pane.clientHeight / 2;
     pane.scrollLeft = k * size - pane.clientWidth / 2;
@@ -151,9 +151,9 @@ const Heat = (choose) => {
     }
     if (size >= NUMBERED) numbers(pen, first, last, x, y);
     pen.strokeStyle = ink;
-    pen.lineWidth = 1.5;
-    if (focus?.queries !== undefined) pen.strokeRect(x(0), y(focus.queries), size * map.keys.length, Math.max(size, 2));
-    if (focus?.keys !== undefined) pen.strokeRect(x(focus.keys), y(0), Math.max(size, 2), size * map.queries.length);
+    pen.lineWidth = size < 4 ? 0.6 : 1.5;
+    if (focus?.queries !== undefined) pen.strokeRect(x(0), y(focus.queries), size * map.keys.length, size);
+    if (focus?.keys !== undefined) pen.strokeRect(x(focus.keys), y(0), size, size * map.queries.length);
     pen.restore();
 
     if (size < LABELLED) return;
@@ -223,5 +223,12 @@ const Heat = (choose) => {
     drawSoon();
   };
 
-  return { show, mark, zoom, recolour, thumbnail: (one, side) => paint(one, ramp, side.width, side.height) };
+  // Bring the chosen row or column into view.
+  const reveal = () => {
+    const centre = (index, start, shown) => (index * size < start || (index + 1) * size > start + shown ? index * size - shown / 2 : start);
+    if (focus?.queries !== undefined) pane.scrollTop = centre(focus.queries, pane.scrollTop, pane.clientHeight - gutter.top);
+    if (focus?.keys !== undefined) pane.scrollLeft = centre(focus.keys, pane.scrollLeft, pane.clientWidth - gutter.left);
+  };
+
+  return { show, mark, zoom, reveal, recolour, thumbnail: (one, width, height) => paint(one, ramp, width, height) };
 };

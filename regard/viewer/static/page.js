@@ -3,7 +3,6 @@ const state = { kind: data.kinds[0].name, layer: 0, head: 0, view: null, hover: 
 const at = (id) => document.getElementById(id);
 const said = at("said");
 let map = null;
-let turn = 0;
 
 const chosen = () => state.hover ?? state.pinned;
 
@@ -24,6 +23,7 @@ const choose = {
 const words = Words(choose);
 const heat = Heat(choose);
 const vectors = Vectors();
+const heads = Heads((change) => go(change), heat.thumbnail);
 
 const pressed = (parent, selected) => {
   for (const button of parent.querySelectorAll("button")) button.setAttribute("aria-pressed", String(selected(button)));
@@ -55,10 +55,14 @@ const read = (word) => {
       const bar = document.createElement("i");
       const share = document.createElement("b");
       go.type = "button";
-      go.textContent = map[other(word.side)][index][0];
+      const side = other(word.side);
+      const label = map[side][index][0];
+      go.textContent = label;
+      if (map[side].some(([same], i) => same === label && i !== index)) go.append(place(index));
       go.addEventListener("click", () => {
-        words.reveal({ side: other(word.side), index });
-        choose.pin({ ...word, across: index }, true);
+        choose.pin({ side: word.side, index: word.index, across: index }, true);
+        words.reveal({ side, index });
+        heat.reveal();
       });
       bar.style.width = `${(100 * weight) / Math.max(rows[0].weight, 0.2)}%`;
       share.textContent = percent(weight);
@@ -68,6 +72,9 @@ const read = (word) => {
   );
 };
 
+// Which of several equal words it is: its place in the text.
+const place = (index) => Object.assign(document.createElement("small"), { textContent: ` ${index + 1}` });
+
 const announce = () => {
   const word = chosen();
   const heard = strongest(word, 3).map(({ index, weight }) => `${map[other(word.side)][index][0]} ${percent(weight)}`);
@@ -75,55 +82,6 @@ const announce = () => {
 };
 
 const kindOf = () => kinds.get(state.kind);
-const nameOf = (layer, head) => `Layer ${layer}, ${head === null ? "mean of heads" : `head ${head}`}`;
-
-const fillGrid = () => {
-  const kind = kindOf();
-  const grid = at("grid");
-  const heads = kind.heads.length > 1 ? [...kind.heads, null] : kind.heads;
-  const side = heads.length > 14 ? 24 : heads.length > 9 ? 32 : heads.length > 5 ? 40 : 52;
-  grid.style.setProperty("--cell", `${side}px`);
-  grid.style.gridTemplateColumns = `auto repeat(${heads.length}, ${side}px)`;
-  const label = (text, className) => Object.assign(document.createElement("span"), { textContent: text, className: className ?? "" });
-  const cells = [label(""), ...heads.map((head) => label(head ?? "mean"))];
-  const drawings = [];
-  for (const layer of kind.layers) {
-    cells.push(label(layer, "row"));
-    for (const head of heads) {
-      if (head !== null && !kind.maps.has(`${layer} ${head}`)) {
-        cells.push(label(""));
-        continue;
-      }
-      const button = document.createElement("button");
-      const canvas = document.createElement("canvas");
-      button.type = "button";
-      button.title = nameOf(layer, head);
-      button.setAttribute("aria-label", nameOf(layer, head));
-      Object.assign(button.dataset, { layer, head: head ?? "mean" });
-      button.addEventListener("click", () => go({ layer, head }));
-      button.append(canvas);
-      cells.push(button);
-      drawings.push([canvas, layer, head]);
-    }
-  }
-  grid.replaceChildren(...cells);
-  drawThumbnails(drawings);
-};
-
-const idle = () => new Promise((go) => (window.requestIdleCallback ?? setTimeout)(go));
-
-const drawThumbnails = async (drawings) => {
-  const mine = ++turn; // a newer call takes over
-  for (const [canvas, layer, head] of drawings) {
-    await idle();
-    const one = await look(state.kind, layer, head);
-    if (mine !== turn) return;
-    const size = { width: Math.min(64, one.keys.length), height: Math.min(64, one.queries.length) };
-    Object.assign(canvas, size);
-    canvas.getContext("2d").putImageData(heat.thumbnail(one, size), 0, 0);
-  }
-};
-
 // Choose another kind, layer or head, and show it.
 const go = async (change) => {
   const newKind = change.kind !== undefined && change.kind !== state.kind;
@@ -136,17 +94,17 @@ const go = async (change) => {
   at("meaning").textContent = kind.meaning;
   if (newKind || !map) {
     heat.recolour();
-    fillGrid();
+    heads.fill(kind);
   }
-  pressed(at("grid"), ({ dataset }) => dataset.layer === String(state.layer) && dataset.head === String(state.head ?? "mean"));
-  at("grid").querySelector('[aria-pressed="true"]').scrollIntoView({ block: "nearest", inline: "nearest" });
+  heads.select(state.layer, state.head);
   const asked = { ...state };
   const next = await look(state.kind, state.layer, state.head);
   if (asked.kind !== state.kind || asked.layer !== state.layer || asked.head !== state.head) return;
   if (map && (next.queries !== map.queries || next.keys !== map.keys)) state.hover = state.pinned = null;
   map = next;
   at("here").textContent = nameOf(state.layer, state.head);
-  at("spread").textContent = `A word here spreads its look over ${spreadOf(map).toFixed(1)} words on average.`;
+  const spread = spreadOf(map);
+  at("spread").textContent = `A word here spreads its look over ${spread.toFixed(spread < 9.95 ? 1 : 0)} of ${map.keys.length} words on average.`;
   said.textContent = `${kind.title}, ${nameOf(state.layer, state.head)}`;
   await vectors.show(map);
   show();
@@ -169,8 +127,8 @@ const theme = (name) => {
   document.documentElement.dataset.theme = name;
   heat.recolour();
   if (map) {
-    fillGrid();
-    go({});
+    heads.redraw();
+    show();
   }
 };
 
@@ -181,12 +139,18 @@ const moveBy = (name, step) => {
   if (to >= 0 && to < choices.length) go({ [name]: choices[to] });
 };
 
+// Keep a word and bring it into view.
+const settle = (word, takeFocus = false) => {
+  state.hover = null;
+  choose.pin(word, true);
+  words.reveal(word, takeFocus);
+  heat.reveal();
+};
+
 const moveWord = (step, takeFocus = false) => {
   const from = chosen() ?? { side: "queries", index: step > 0 ? -1 : map.queries.length };
   const index = Math.min(map[from.side].length - 1, Math.max(0, from.index + step));
-  state.hover = null;
-  choose.pin({ side: from.side, index }, true);
-  words.reveal({ side: from.side, index }, takeFocus);
+  settle({ side: from.side, index }, takeFocus);
 };
 
 const otherSide = () => {
@@ -194,9 +158,7 @@ const otherSide = () => {
   if (!word) return moveWord(1);
   const side = other(word.side);
   const index = word.across ?? (map.queries === map.keys ? word.index : (strongest(word, 1)[0]?.index ?? 0));
-  state.hover = null;
-  choose.pin({ side, index }, true);
-  words.reveal({ side, index });
+  settle({ side, index });
 };
 
 const find = (next) => {
@@ -208,9 +170,7 @@ const find = (next) => {
   if (!hits.length) return;
   const from = state.pinned?.index ?? -1;
   const index = hits.find((i) => (next ? i > from : i >= from)) ?? hits[0];
-  state.hover = null;
-  choose.pin({ side, index }, true);
-  words.reveal({ side, index });
+  settle({ side, index });
 };
 
 const letGo = () => {

@@ -1,5 +1,6 @@
 // One head from the inside: the query of the chosen word against the keys, then the values it mixes.
 const MOST_KEYS = 12;
+const COLOURS = "Each square is one channel: one colour above zero, the other below; stronger is farther from it.";
 
 const Vectors = () => {
   const section = document.getElementById("vectors");
@@ -42,7 +43,7 @@ const Vectors = () => {
   // A vector as a strip: one cell a channel, --warm above zero and --less below.
   const strip = (vector, top, name) => {
     const canvas = element("canvas");
-    const cell = Math.max(2, Math.min(9, Math.floor(560 / vector.length)));
+    const cell = Math.max(2, Math.min(14, Math.floor(450 / vector.length)));
     const pen = sized(canvas, cell * vector.length, 18);
     const style = getComputedStyle(document.documentElement);
     pen.fillStyle = style.getPropertyValue("--wash");
@@ -70,8 +71,8 @@ const Vectors = () => {
     const weights = weightsOfWord(map, { side: "queries", index: q });
     const scores = scoresOf(q, weights);
     note.textContent = scores
-      ? `score = query · key / √${head.queries.width}; the softmax of the scores gives the weights; the output is the values, mixed by weight.`
-      : "The weights of this head come from more than query · key / √d (positions or another score have a say); the output is the values, mixed by weight.";
+      ? `score = query · key / √${head.queries.width}; the softmax of the scores gives the weights; the output is the values, mixed by weight. ${COLOURS}`
+      : `The weights of this head come from more than query · key / √d (positions or another score have a say); the output is the values, mixed by weight. ${COLOURS}`;
     const tops = { queries: highest(head.queries), keys: highest(head.keys), values: highest(head.values) };
     const table = element("table");
     const names = element("tr");
@@ -90,7 +91,7 @@ const Vectors = () => {
       }
       rows.append(line);
     };
-    row(`${map.queries[q][0]} asks`, rowOf(head.queries, q), "queries", "", "", null);
+    row(`query of “${map.queries[q][0]}”`, rowOf(head.queries, q), "queries", "", "", null);
     const order = Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a]).slice(0, MOST_KEYS);
     for (const k of order.filter((k) => weights[k] > 0)) {
       row(map.keys[k][0], rowOf(head.keys, k), "keys", scores ? scores[k].toFixed(2) : "", percent(weights[k]), rowOf(head.values, k));

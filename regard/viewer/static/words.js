@@ -1,6 +1,7 @@
 // The words: two columns joined by lines, or running text.  Both mark how much the chosen word looks at each.
 const ROW = 28; // pixels of a word in a column; page.css says the same
-const SEEN = 0.02; // lines below this share of the strongest are not drawn
+const SEEN = 0.02; // what is below this share of the strongest is left out
+const MOST_LINES = 1200; // drawn at once
 
 const Words = (choose) => {
   const lines = document.getElementById("lines");
@@ -33,9 +34,9 @@ const Words = (choose) => {
     if (list.words === words) return;
     list.words = words;
     list.replaceChildren(
-      ...words.map(([label, spaced], index) => {
+      ...words.map(([label], index) => {
         const word = document.createElement("span");
-        word.className = spaced && index ? "word spaced" : "word";
+        word.className = words[index + 1]?.[1] ? "word spaced" : "word"; // a space follows
         word.dataset.index = index;
         word.dir = "auto";
         word.textContent = label;
@@ -55,10 +56,14 @@ const Words = (choose) => {
     lines.hidden = view !== "lines";
     text.hidden = view !== "text";
     const same = map.queries === map.keys;
+    text.classList.toggle("short", map.queries.length + map.keys.length < 200);
+    document.getElementById("sides").hidden = view !== "lines";
+    document.getElementById("side-queries").textContent = `${map.kind.queries}, looks`;
+    document.getElementById("side-keys").textContent = `${map.kind.keys}, is looked at`;
     for (const side of ["queries", "keys"]) fill(lists[view][side], map[side]);
     lists.text.keys.hidden = document.getElementById("text-keys").hidden = same;
-    document.getElementById("text-queries").textContent = same ? map.kind.queries : `${map.kind.queries} (looks)`;
-    document.getElementById("text-keys").textContent = `${map.kind.keys} (is looked at)`;
+    document.getElementById("text-queries").textContent = same ? map.kind.queries : `${map.kind.queries}, looks`;
+    document.getElementById("text-keys").textContent = `${map.kind.keys}, is looked at`;
     mark(chosen);
   };
 
@@ -89,9 +94,10 @@ const Words = (choose) => {
         const share = weight / (top || 1);
         if (share < SEEN) return;
         const word = far.children[index];
-        word.style.setProperty("--w", `${(8 + 84 * share) * Math.min(1, 0.35 + top)}%`);
+        const shade = (3 + 89 * share) * Math.min(1, 0.35 + top);
+        word.style.setProperty("--w", `${shade}%`);
         word.classList.add("on");
-        word.classList.toggle("dark", (8 + 84 * share) * Math.min(1, 0.35 + top) > 58);
+        word.classList.toggle("dark", shade > 58);
         marked.push(word);
       });
       const here = listOf(focus.side).children[focus.index];
@@ -120,30 +126,37 @@ const Words = (choose) => {
     pen.strokeStyle = colour;
     pen.lineCap = "round";
     const K = map.keys.length;
-    const stroke = (q, k, alone) => {
-      const share = map.weights[q * K + k] / (alone || map.top);
-      if (share < SEEN) return;
+    const end = top + height;
+    const inView = (row) => (row + 1) * ROW > top && row * ROW < end;
+    const pairs = [];
+    if (chosen) {
+      const count = map[other(chosen.side)].length;
+      for (let i = 0; i < count; i++) pairs.push(chosen.side === "queries" ? [chosen.index, i] : [i, chosen.index]);
+    } else {
+      const first = Math.floor(top / ROW); // a line that touches no word in view is left out
+      const last = Math.ceil(end / ROW);
+      for (let q = 0; q < map.queries.length; q++) {
+        const all = q >= first && q < last;
+        for (let k = all ? 0 : first; k < (all ? K : Math.min(K, last)); k++) {
+          if (map.weights[q * K + k] >= SEEN * map.top) pairs.push([q, k]);
+        }
+      }
+    }
+    const weight = ([q, k]) => map.weights[q * K + k];
+    const strongest = chosen ? Math.max(map.top * 0.25, pairs.reduce((most, pair) => Math.max(most, weight(pair)), 0)) : map.top;
+    if (pairs.length > MOST_LINES) pairs.sort((a, b) => weight(b) - weight(a)).length = MOST_LINES;
+    for (const [q, k] of pairs) {
+      const share = weight([q, k]) / strongest;
+      if (share < SEEN) continue;
       const from = q * ROW + ROW / 2 - top;
       const to = k * ROW + ROW / 2 - top;
-      pen.globalAlpha = alone ? 0.2 + 0.75 * share : 0.04 + 0.66 * share ** 1.3;
-      pen.lineWidth = 0.6 + (alone ? 6 : 3.6) * share;
+      const alpha = chosen ? 0.2 + 0.75 * share : 0.04 + 0.66 * share ** 1.3;
+      pen.globalAlpha = inView(q) && inView(k) ? alpha : alpha * 0.3;
+      pen.lineWidth = 0.6 + (chosen ? 6 : 3.6) * share;
       pen.beginPath();
       pen.moveTo(4, from);
       pen.bezierCurveTo(width * 0.42, from, width * 0.58, to, width - 4, to);
       pen.stroke();
-    };
-    if (chosen) {
-      const weights = weightsOfWord(map, chosen);
-      const strongest = Math.max(map.top * 0.25, weights.reduce((a, b) => Math.max(a, b), 0));
-      weights.forEach((_, i) => (chosen.side === "queries" ? stroke(chosen.index, i, strongest) : stroke(i, chosen.index, strongest)));
-      return;
-    }
-    const first = Math.floor(top / ROW); // lines that touch no visible word are left out
-    const last = Math.ceil((top + height) / ROW);
-    for (let q = 0; q < map.queries.length; q++) {
-      const visible = q >= first && q < last;
-      const end = visible ? K : Math.min(K, last);
-      for (let k = visible ? 0 : first; k < end; k++) stroke(q, k, 0);
     }
   };
 
