@@ -5,6 +5,7 @@ The animal didn't cross the street because it was too wide.    ... parce qu'elle
 """
 
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -199,12 +200,11 @@ def generate(n: int = 12_000, seed: int = 0) -> Corpus:
     while len(train) < n:
         train[in_some_form(draw.choice((about_subject, about_object)[len(train) % 2]))] = None
     seen = {word for sentence in train for word in words(sentence)}
-    return Corpus(
-        *(
-            [make_pair(sentence) for sentence in part if words(sentence) <= seen]
-            for part in (list(train), valid, held_out)
-        )
-    )
+
+    def pairs(sentences: Iterable[Sentence]) -> list[Pair]:
+        return [make_pair(sentence) for sentence in sentences if words(sentence) <= seen]
+
+    return Corpus(pairs(train), pairs(valid), pairs(held_out))
 
 
 def words(sentence: Sentence) -> set[str]:

@@ -18,4 +18,7 @@ class Notes:
 
     def rows(self) -> list[str]:
         """One readable line per kind of decision."""
-        return [f"{decision}: {n:,} (first at {self.first[decision]})" for decision, n in self.counts.items()]
+        return [
+            f"{decision}: {n:,}" + (f" (first at {self.first[decision]})" if n else "")
+            for decision, n in self.counts.items()
+        ]

@@ -9,21 +9,30 @@ from regard.data.reading import Examples
 
 
 def select(examples: Examples, lengths: Sequence[np.ndarray], max_length: int) -> tuple[np.ndarray, Notes]:
-    """The examples (their indices) without an empty or too long side; `lengths[c]` are tokens of column c."""
-    keep = np.ones(len(examples), bool)
+    """The indices of the examples fit to learn from, and what was dropped."""
+    fit, reasons = fitness(examples, lengths, max_length)
     notes = Notes()
+    for reason, n in reasons.counts.items():
+        notes.add(f"dropped: {reason}", reasons.first[reason], n)
+    return np.flatnonzero(fit), notes
 
-    def drop(bad: np.ndarray, reason: str) -> None:
-        bad = bad & keep
+
+def fitness(examples: Examples, lengths: Sequence[np.ndarray], max_length: int) -> tuple[np.ndarray, Notes]:
+    """Which examples have no empty or too long side, and why the others do; `lengths[c]` are tokens of column c."""
+    fit = np.ones(len(examples), bool)
+    reasons = Notes()
+
+    def refuse(bad: np.ndarray, reason: str) -> None:
+        bad = bad & fit  # an example counts once, for the first reason
         if bad.any():
-            notes.add(f"dropped: {reason}", examples.where(int(bad.argmax())), int(bad.sum()))
-            keep[bad] = False
+            reasons.add(reason, examples.where(int(bad.argmax())), int(bad.sum()))
+            fit[bad] = False
 
     blank = np.array([[not text.strip() for text in column] for column in examples.columns])
-    drop(np.logical_and.reduce(blank), "empty line" if len(blank) == 1 else "empty on every side")
+    refuse(np.logical_and.reduce(blank), "empty line" if len(blank) == 1 else "empty on every side")
     for name, side in zip(examples.names, blank, strict=True):
-        drop(side, f"{name} is empty")
+        refuse(side, f"{name} is empty")
     for name, tokens in zip(examples.names, lengths, strict=True):
-        drop(np.asarray(tokens) == 0, f"{name} has no tokens")
-        drop(np.asarray(tokens) > max_length, f"{name} is longer than {max_length} tokens")
-    return np.flatnonzero(keep), notes
+        refuse(np.asarray(tokens) == 0, f"{name} has no tokens")
+        refuse(np.asarray(tokens) > max_length, f"{name} is longer than {max_length} tokens")
+    return fit, reasons

@@ -16,18 +16,14 @@ def write(path: Path, content: str | bytes) -> Path:
     return path
 
 
-@given(
-    lines=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r")), min_size=1)
-)
+@given(lines=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r")), min_size=1))
 def test_a_line_ends_at_newline_only(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
     lines[0] = lines[0].lstrip("\ufeff")
     path = write(tmp_path_factory.mktemp("lines") / "a.txt", "\n".join(lines) + "\n")
     assert read_lines(path) == lines
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"), [("a\nb", 2), ("a\nb\n", 2), ("a\n\n", 2), ("\n", 1), ("", 0)]
-)
+@pytest.mark.parametrize(("content", "expected"), [("a\nb", 2), ("a\nb\n", 2), ("a\n\n", 2), ("\n", 1), ("", 0)])
 def test_last_line_end_is_optional(tmp_path: Path, content: str, expected: int) -> None:
     assert len(read_lines(write(tmp_path / "a.txt", content))) == expected
 

@@ -67,9 +67,7 @@ def test_a_harmed_shard_is_made_again(tmp_path: Path, name: str, harm: str) -> N
     if harm == "remove":
         (folder / name).unlink()
     else:
-        (folder / name).write_bytes(
-            data[:-3] if harm == "cut" else data[:-3] + bytes([data[-3] ^ 1]) + data[-2:]
-        )
+        (folder / name).write_bytes(data[:-3] if harm == "cut" else data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
     letters = Letters()
     again = shard(texts, letters, "{}", tmp_path)
     assert letters.n_texts == 2

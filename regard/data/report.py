@@ -1,0 +1,198 @@
+"""What the data looks like before anything is learnt from it: `regard doctor` prints these rows."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from regard.data.notes import Notes
+from regard.data.reading import Examples
+from regard.data.selection import fitness
+from regard.data.shards import TokenShard
+
+PERCENTILES = (1, 50, 90, 99, 100)
+OUTLIER = 3.0  # a ratio of lengths this many times the median, or its inverse, deserves a look
+
+
+class Lossy(Protocol):
+    """What the report asks of a tokenizer: what it cannot represent."""
+
+    @property
+    def unknown_id(self) -> int: ...
+
+    def losses(self, text: str) -> list[str]: ...
+
+
+class Part(NamedTuple):
+    """The training, validation or test examples, and the tokens of each of their columns."""
+
+    examples: Examples
+    shards: list[TokenShard]
+
+
+class Row(NamedTuple):
+    part: str
+    what: str
+    value: str
+    where: str = ""  # the first place, as "train.en:12"
+
+
+@dataclass(frozen=True)
+class ColumnReport:
+    name: str
+    n_words: int
+    n_tokens: int
+    lengths: tuple[int, ...]  # in tokens, at PERCENTILES
+    lost: Counter[str]  # pieces that the tokenizer cannot represent
+    first_lost: str
+    new: Counter[str]  # characters that training does not have
+    first_new: str
+
+    @property
+    def tokens_per_word(self) -> float:
+        return self.n_tokens / max(self.n_words, 1)
+
+
+@dataclass(frozen=True)
+class PartReport:
+    name: str
+    n_examples: int
+    columns: list[ColumnReport]
+    ratios: tuple[float, ...]  # tokens of column 2 over those of column 1, at PERCENTILES; empty for one column
+    unfit: Notes  # dropped from training, kept elsewhere
+    findings: Notes  # what reading decided; duplicates, copies, odd ratios, lines that training has too
+
+
+@dataclass(frozen=True)
+class DataReport:
+    parts: list[PartReport]
+
+    def rows(self) -> list[Row]:
+        return [row for part in self.parts for row in part_rows(part)]
+
+
+def report(parts: dict[str, Part], tokenizer: Lossy, max_length: int) -> DataReport:
+    """`parts` by name; the one named "train" is what the others are compared with."""
+    train = parts["train"].examples
+    known = [set().union(*column) for column in train.columns]
+    seen = Seen(set(keys(train)), set(keys(train, columns=1)))
+    return DataReport(
+        [
+            describe(name, part, tokenizer, max_length, known, seen if name != "train" else None)
+            for name, part in parts.items()
+        ]
+    )
+
+
+class Seen(NamedTuple):
+    """Training examples by their digests."""
+
+    wholes: set[bytes]
+    sources: set[bytes]
+
+
+def keys(examples: Examples, columns: int | None = None) -> list[bytes]:
+    """A digest of each example, or of its first columns; space at the ends of a text does not count."""
+    texts = ("\n".join(text.strip() for text in texts) for texts in zip(*examples.columns[:columns], strict=True))
+    return [hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in texts]
+
+
+def describe(
+    name: str, part: Part, tokenizer: Lossy, max_length: int, known: list[set[str]], seen: Seen | None
+) -> PartReport:
+    examples, shards = part
+    findings = Notes()
+    findings.update(examples.notes)
+    wholes = keys(examples)
+    note(findings, "the same as an earlier example", examples, repeated(wholes))
+    if seen is not None:
+        note(findings, "also in training", examples, (key in seen.wholes for key in wholes))
+        if len(examples.names) > 1:
+            known_source = (key in seen.sources for key in keys(examples, columns=1))
+            note(findings, f"{examples.names[0]} also in training", examples, known_source)
+    ratios = np.empty(0)  # of the examples that have something on both sides
+    if len(examples.names) > 1:
+        source, target = examples.columns[:2]
+        note(findings, "both sides are equal", examples, (a == b for a, b in zip(source, target, strict=True)))
+        n_source, n_target = (shard.lengths for shard in shards[:2])
+        whole = np.flatnonzero((n_source > 0) & (n_target > 0))
+        ratios = n_target[whole] / n_source[whole]
+        odd = np.zeros(len(examples), bool)
+        if len(whole):
+            odd[whole] = np.abs(np.log(ratios / np.median(ratios))) > np.log(OUTLIER)
+        note(findings, f"length ratio {OUTLIER:g} times off the median", examples, odd)
+    return PartReport(
+        name=name,
+        n_examples=len(examples),
+        columns=[column_report(examples, c, shard, tokenizer, known[c]) for c, shard in enumerate(shards)],
+        ratios=tuple(float(ratio) for ratio in np.percentile(ratios, PERCENTILES)) if len(ratios) else (),
+        unfit=fitness(examples, [shard.lengths for shard in shards], max_length)[1],
+        findings=findings,
+    )
+
+
+def note(findings: Notes, what: str, examples: Examples, flags: Iterable[bool]) -> None:
+    """Count the flagged examples that are not empty (those are counted elsewhere); none is worth saying too."""
+    flagged = [i for i, flag in enumerate(flags) if flag and examples.columns[0][i].strip()]
+    findings.add(what, examples.where(flagged[0]) if flagged else "", len(flagged))
+
+
+def repeated(wholes: list[bytes]) -> Iterable[bool]:
+    before: set[bytes] = set()
+    for key in wholes:
+        yield key in before
+        before.add(key)
+
+
+def column_report(examples: Examples, c: int, shard: TokenShard, tokenizer: Lossy, known: set[str]) -> ColumnReport:
+    texts = examples.columns[c]
+    unknown = np.flatnonzero(shard.ids == tokenizer.unknown_id)
+    losing = np.unique(np.searchsorted(shard.offsets, unknown, side="right") - 1)
+    new = [i for i, text in enumerate(texts) if not known.issuperset(text)]
+    return ColumnReport(
+        name=examples.names[c],
+        n_words=sum(len(text.split()) for text in texts),
+        n_tokens=len(shard.ids),
+        lengths=tuple(int(n) for n in np.percentile(shard.lengths, PERCENTILES, method="higher")),
+        lost=Counter(piece for i in losing for piece in tokenizer.losses(texts[i])),
+        first_lost=examples.where(int(losing[0])) if len(losing) else "",
+        new=Counter(character for i in new for character in texts[i] if character not in known),
+        first_new=examples.where(new[0]) if new else "",
+    )
+
+
+def part_rows(part: PartReport) -> list[Row]:
+    rows = [Row(part.name, "examples", f"{part.n_examples:,}")]
+    at = "/".join("longest" if p == 100 else f"{p}%" for p in PERCENTILES)
+    for column in part.columns:
+        rows += [
+            Row(part.name, f"{column.name}: words, tokens", f"{column.n_words:,}, {column.n_tokens:,}"),
+            Row(part.name, f"{column.name}: tokens per word", f"{column.tokens_per_word:.2f}"),
+            Row(part.name, f"{column.name}: tokens a line, {at}", "/".join(str(n) for n in column.lengths)),
+        ]
+        for what, pieces, where in (
+            ("unknown to the tokenizer", column.lost, column.first_lost),
+            ("characters not in training", column.new, column.first_new),
+        ):
+            if pieces:
+                rows.append(Row(part.name, f"{column.name}: {what}", commonest(pieces), where))
+    if part.ratios:
+        ends = at.replace("longest", "largest")
+        rows.append(Row(part.name, f"length ratio, {ends}", "/".join(f"{ratio:.2f}" for ratio in part.ratios)))
+    notes = part.findings
+    rows += [Row(part.name, what, f"{n:,}", notes.first[what]) for what, n in notes.counts.items()]
+    fate = "dropped" if part.name == "train" else "kept, though"
+    rows += [
+        Row(part.name, f"{fate}: {reason}", f"{n:,}", part.unfit.first[reason])
+        for reason, n in part.unfit.counts.items()
+    ]
+    return rows
+
+
+def commonest(pieces: Counter[str], n: int = 8) -> str:
+    """ "12: é 7, ß 5": how many there are, then the commonest, made visible."""
+    shown = ", ".join(f"{piece if piece.isprintable() else ascii(piece)} {k}" for piece, k in pieces.most_common(n))
+    return f"{pieces.total():,}: {shown}" + (", ..." if len(pieces) > n else "")
