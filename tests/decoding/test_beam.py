@@ -1,0 +1,184 @@
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from table_model import END, START, TableModel, log_prob
+
+from regard.decoding.beam import Beam
+from regard.decoding.config import DecodingConfig
+from regard.decoding.constraints import Constraints
+from regard.decoding.interface import Hypothesis
+from regard.decoding.search import generate, search
+
+PROMPTS = [[5, 4, 3, 2], [3], [2, 2, 5], [4, 5, 4, 5, 4, 5, 4], [2]]
+
+
+def run(model: TableModel, prompts: list[list[int]], config: DecodingConfig) -> list[list[Hypothesis]]:
+    return generate(model, prompts, config, START, END)
+
+
+def same(one: Hypothesis, other: Hypothesis) -> bool:
+    return (one.tokens, one.finished) == (other.tokens, other.finished) and abs(one.log_prob - other.log_prob) < 1e-5
+
+
+def exhaustive(model: TableModel, prompt: list[int], limit: int, alpha: float) -> list[tuple[float, list[int]]]:
+    """Every finished sequence with its score, best first, straight from the definition."""
+    others = [token for token in range(model.table.shape[1]) if token != END]
+    found = []
+    for length in range(limit):
+        for tokens in itertools.product(others, repeat=length):
+            score = log_prob(model, prompt, [*tokens, END]) / ((5 + length + 1) / 6) ** alpha
+            found.append((score, list(tokens)))
+    return sorted(found, key=lambda pair: -pair[0])
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_wide_beam_is_exhaustive_search(seed: int, alpha: float) -> None:
+    model = TableModel(vocab_size=4, seed=seed)
+    config = DecodingConfig(beam=3**4, n_best=10, length_penalty=alpha, length_ratio=0.5, extra_length=3)
+    for prompt, hypotheses in zip(PROMPTS, run(model, PROMPTS, config), strict=True):
+        if config.limit(prompt) > 5:
+            continue
+        expected = exhaustive(model, prompt, config.limit(prompt), alpha)[:10]
+        assert [h.tokens for h in hypotheses] == [tokens for _, tokens in expected]
+        assert [h.score for h in hypotheses] == pytest.approx([score for score, _ in expected], abs=1e-5)
+        assert all(h.finished for h in hypotheses)
+
+
+@given(seed=st.integers(0, 10**6), end_bias=st.floats(-2, 3))
+@settings(max_examples=25, deadline=None)
+def test_a_beam_of_one_without_penalty_is_greedy(seed: int, end_bias: float) -> None:
+    model = TableModel(seed=seed, end_bias=end_bias)
+    config = DecodingConfig(length_penalty=0.0, extra_length=8)
+    limits = [config.limit(prompt) for prompt in PROMPTS]
+    constraints = Constraints(config, [[] for _ in PROMPTS], END)
+    by_beam = search(model, PROMPTS, limits, Beam(limits, config, END), constraints, START)
+    for [one], [other] in zip(by_beam, run(model, PROMPTS, config), strict=True):
+        assert same(one, other)
+
+
+class Patient(Beam):
+    """Never stops before the limit."""
+
+    def advance(self, distribution, t):  # type: ignore[no-untyped-def]
+        tokens, parents, done = super().advance(distribution, t)
+        return tokens, parents, torch.zeros_like(done)
+
+
+@given(seed=st.integers(0, 10**6), end_bias=st.floats(-2, 3), alpha=st.floats(0, 1.5), beam=st.integers(2, 5))
+@settings(max_examples=40, deadline=None)
+def test_stopping_early_changes_nothing(seed: int, end_bias: float, alpha: float, beam: int) -> None:
+    model = TableModel(seed=seed, end_bias=end_bias)
+    config = DecodingConfig(beam=beam, n_best=2, length_penalty=alpha, extra_length=12)
+    limits = [config.limit(prompt) for prompt in PROMPTS]
+    constraints = Constraints(config, [[] for _ in PROMPTS], END)
+    stops = search(model, PROMPTS, limits, Beam(limits, config, END), constraints, START)
+    n_steps = len(model.rows_stepped)
+    goes_on = search(model, PROMPTS, limits, Patient(limits, config, END), constraints, START)
+    for early, late in zip(stops, goes_on, strict=True):
+        assert len(early) == len(late) == 2
+        assert all(same(one, other) for one, other in zip(early, late, strict=True))
+    assert n_steps <= len(model.rows_stepped) - n_steps
+
+
+def test_stopping_early_saves_steps_and_done_prompts_are_dropped() -> None:
+    model = TableModel(seed=1, end_bias=1.0)
+    run(model, PROMPTS, DecodingConfig(beam=4, extra_length=100))
+    assert len(model.rows_stepped) < 60
+    assert model.rows_stepped == sorted(model.rows_stepped, reverse=True)
+    assert model.rows_stepped[-1] < model.rows_stepped[0]
+
+
+@given(
+    order=st.permutations(range(len(PROMPTS))),
+    seed=st.integers(0, 10**6),
+    beam=st.integers(1, 4),
+    budget=st.sampled_from([1, 30, 8192]),
+    sample=st.booleans(),
+)
+@settings(max_examples=40, deadline=None)
+def test_a_prompt_alone_is_as_in_any_batch(order: list[int], seed: int, beam: int, budget: int, sample: bool) -> None:
+    model = TableModel(seed=seed)
+    config = DecodingConfig(
+        beam=1 if sample else beam, n_best=beam, sample=sample, extra_length=10, batch_tokens=budget, seed=seed
+    )
+    together = run(model, [PROMPTS[i] for i in order], config)
+    for place, i in enumerate(order):
+        [alone] = run(model, [PROMPTS[i]], config)
+        assert len(alone) == len(together[place])
+        assert all(same(one, other) for one, other in zip(alone, together[place], strict=True))
+
+
+@given(seed=st.integers(0, 10**6), end_bias=st.floats(-2, 3), vocab_size=st.sampled_from([2, 3, 6, 300]))
+@settings(max_examples=40, deadline=None)
+def test_n_best_is_sorted_distinct_and_scored_as_defined(seed: int, end_bias: float, vocab_size: int) -> None:
+    model = TableModel(vocab_size=vocab_size, seed=seed, end_bias=end_bias)
+    config = DecodingConfig(beam=4, n_best=4, length_penalty=0.8, extra_length=4)
+    for prompt, hypotheses in zip(PROMPTS, run(model, PROMPTS, config), strict=True):
+        assert 1 <= len(hypotheses) <= 4
+        for finished in (True, False):
+            scores = [h.score for h in hypotheses if h.finished == finished]
+            assert scores == sorted(scores, reverse=True)
+        assert [h.finished for h in hypotheses] == sorted((h.finished for h in hypotheses), reverse=True)
+        assert len({(h.finished, *h.tokens) for h in hypotheses}) == len(hypotheses)
+        for h in hypotheses:
+            said = [*h.tokens, END] if h.finished else h.tokens
+            assert END not in h.tokens
+            assert h.log_prob == pytest.approx(log_prob(model, prompt, said), abs=1e-4)
+            assert h.score == pytest.approx(h.log_prob / ((5 + len(said)) / 6) ** 0.8, abs=1e-5)
+            assert len(said) <= config.limit(prompt)
+            assert h.finished or len(said) == config.limit(prompt)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_what_hits_the_limit_is_marked_unfinished(beam: int) -> None:
+    model = TableModel(end_bias=-50.0)
+    config = DecodingConfig(beam=beam, n_best=beam, extra_length=5)
+    for prompt, hypotheses in zip(PROMPTS, run(model, PROMPTS, config), strict=True):
+        assert len(hypotheses) == beam
+        assert all(not h.finished and len(h.tokens) == len(prompt) + 5 for h in hypotheses)
+
+
+def test_a_longer_penalty_favours_longer_outputs() -> None:
+    model = TableModel(seed=3, end_bias=0.5)
+    lengths = []
+    for alpha in (0.0, 3.0):
+        found = run(model, PROMPTS, DecodingConfig(beam=8, length_penalty=alpha, extra_length=10))
+        lengths.append(sum(len(hypotheses[0].tokens) for hypotheses in found))
+    assert lengths[0] < lengths[1]
+
+
+def test_no_prompts_give_no_hypotheses() -> None:
+    for config in (DecodingConfig(), DecodingConfig(beam=4), DecodingConfig(sample=True)):
+        assert run(TableModel(), [], config) == []
+
+
+def test_an_empty_prompt_is_a_prompt() -> None:
+    [[one]] = run(TableModel(end_bias=2.0), [[]], DecodingConfig(beam=4))
+    assert one.finished
+
+
+def test_near_ties_are_counted() -> None:
+    model = TableModel(end_bias=-50.0)
+    model.table[:, 2] = model.table[:, 3]
+    for config in (
+        DecodingConfig(extra_length=6, length_ratio=0),
+        DecodingConfig(beam=2, extra_length=6, length_ratio=0),
+    ):
+        [[tied]] = run(model, [[2, 3]], config)
+        model_without = TableModel(end_bias=-50.0)
+        [[clear]] = run(model_without, [[2, 3]], config)
+        assert clear.near_ties == 0
+        assert 0 < tied.near_ties <= 6
+
+
+def test_progress_is_told_after_every_batch() -> None:
+    told: list[tuple[int, int]] = []
+    config = DecodingConfig(extra_length=3, batch_tokens=10)
+    generate(TableModel(), PROMPTS, config, START, END, on_progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (5, 5)
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    assert len(told) > 1

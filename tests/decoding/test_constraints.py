@@ -1,0 +1,136 @@
+import dataclasses
+
+import pytest
+import torch
+from table_model import END, START, TableModel, log_prob
+
+from regard.decoding.config import DecodingConfig
+from regard.decoding.constraints import block_end, block_ngrams, repetition_penalty
+from regard.decoding.interface import Hypothesis
+from regard.decoding.search import generate
+from regard.errors import ConfigError, RegardError
+
+PROMPTS = [[5, 4, 3, 2], [3], [2, 2, 5]]
+WAYS = {
+    "greedy": DecodingConfig(extra_length=12),
+    "beam": DecodingConfig(beam=3, n_best=3, extra_length=12),
+    "sampling": DecodingConfig(sample=True, n_best=3, extra_length=12),
+}
+
+
+def with_(way: str, **changes: float) -> DecodingConfig:
+    return dataclasses.replace(WAYS[way], **changes)  # type: ignore[arg-type]
+
+
+def all_of(model: TableModel, config: DecodingConfig, prefixes: list[list[int]] | None = None) -> list[Hypothesis]:
+    return [h for hypotheses in generate(model, PROMPTS, config, START, END, prefixes) for h in hypotheses]
+
+
+def repeats(tokens: list[int], n: int) -> bool:
+    ngrams = list(zip(*(tokens[i:] for i in range(n)), strict=False))
+    return len(ngrams) != len(set(ngrams))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_no_ngram_comes_twice(way: str, n: int) -> None:
+    model = TableModel(vocab_size=4, seed=2, end_bias=-1.0)
+    assert any(repeats(h.tokens, n) for h in all_of(model, WAYS[way]))
+    assert not any(repeats(h.tokens, n) for h in all_of(model, with_(way, block_ngrams=n)))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_end_before_the_least_length(way: str) -> None:
+    model = TableModel(end_bias=2.0)
+    assert min(len(h.tokens) for h in all_of(model, WAYS[way])) < 5
+    longer = all_of(model, with_(way, min_length=5))
+    assert min(len(h.tokens) for h in longer) == 5
+    assert any(h.finished for h in longer)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_where_everything_is_blocked_the_sentence_ends(way: str) -> None:
+    for h in all_of(TableModel(vocab_size=3), with_(way, block_ngrams=1, min_length=10)):
+        assert sorted(h.tokens) == [1, 2]
+        assert h.finished
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_forced_prefix_of_any_length_begins_the_output(way: str) -> None:
+    model = TableModel(seed=5, end_bias=1.0)
+    prefixes: list[list[int]] = [[2, 5, 5, 2], [], [3]]
+    config = with_(way, min_length=6, block_ngrams=1)  # the prefix wins over these
+    found = generate(model, PROMPTS, config, START, END, prefixes)
+    for prompt, prefix, hypotheses in zip(PROMPTS, prefixes, found, strict=True):
+        for h in hypotheses:
+            assert h.tokens[: len(prefix)] == prefix
+            said = [*h.tokens, END] if h.finished else h.tokens
+            assert h.log_prob == pytest.approx(log_prob(model, prompt, said), abs=1e-4)
+    free = generate(model, PROMPTS, config, START, END)
+    assert [h.tokens for h in free[1]] == [h.tokens for h in found[1]]
+    assert any(a[0].tokens != b[0].tokens for a, b in zip(free, found, strict=True))
+
+
+@pytest.mark.parametrize("way", ["greedy", "beam"])
+def test_the_best_output_as_prefix_gives_itself(way: str) -> None:
+    model = TableModel(seed=7, end_bias=0.5)
+    free = generate(model, PROMPTS, WAYS[way], START, END)
+    prefixes = [hypotheses[0].tokens[:2] for hypotheses in free]
+    forced = generate(model, PROMPTS, with_(way, length_penalty=0.0), START, END, prefixes)
+    assert all(h[0].tokens[: len(p)] == p for h, p in zip(forced, prefixes, strict=True))
+    if way == "greedy":
+        assert [h[0].tokens for h in forced] == [h[0].tokens for h in free]
+
+
+@pytest.mark.parametrize("way", ["greedy", "beam"])
+def test_a_repetition_penalty_makes_repetition_rarer(way: str) -> None:
+    model = TableModel(vocab_size=8, seed=4, end_bias=-5.0)
+
+    def distinct(config: DecodingConfig) -> float:
+        return sum(len(set(h.tokens)) / len(h.tokens) for h in all_of(model, config))
+
+    assert distinct(with_(way, repetition_penalty=5.0)) > distinct(WAYS[way])
+    assert all_of(model, with_(way, repetition_penalty=1.0)) == all_of(model, WAYS[way])
+
+
+def test_the_repetition_penalty_is_that_of_the_paper() -> None:
+    logits = torch.tensor([[2.0, -1.0, 0.5, 3.0]])
+    history = torch.tensor([[0, 1, 0]])
+    assert repetition_penalty(logits, history, 2.0).tolist() == [[1.0, -2.0, 0.5, 3.0]]
+
+
+def test_ngrams_are_found_at_their_places() -> None:
+    history = torch.tensor([[1, 2, 3, 1, 2], [1, 2, 1, 3, 1]])
+    log_probs = torch.zeros(2, 5)
+    inf = torch.inf
+    assert block_ngrams(log_probs, history, 3).tolist() == [[0, 0, 0, -inf, 0], [0, 0, 0, 0, 0]]
+    assert block_ngrams(log_probs, history, 2).tolist() == [[0, 0, 0, -inf, 0], [0, 0, -inf, -inf, 0]]
+    assert torch.equal(block_ngrams(log_probs, history, 6), log_probs)
+
+
+def test_the_end_is_blocked_only_where_something_else_is_left() -> None:
+    log_probs = torch.tensor([[-1.0, -2.0], [-1.0, -torch.inf]])
+    assert block_end(log_probs, 0).tolist() == [[-torch.inf, -2.0], [-1.0, -torch.inf]]
+
+
+def test_prefixes_are_checked() -> None:
+    with pytest.raises(RegardError, match="3 prompts need as many prefixes, got 1"):
+        generate(TableModel(), PROMPTS, DecodingConfig(), START, END, [[2]])
+    with pytest.raises(RegardError, match="holds the end token"):
+        generate(TableModel(), PROMPTS, DecodingConfig(), START, END, [[2], [END], []])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"beam": 0}, "beam must be at least 1, got 0"),
+        ({"n_best": 3}, "n_best = 3 needs a beam of at least 3, got 1"),
+        ({"sample": True, "beam": 2}, "exclude each other"),
+        ({"temperature": 0.0}, "above 0"),
+        ({"top_p": 1.5}, "probabilities, got 1.5"),
+        ({"length_penalty": -1.0}, "length_penalty must be at least 0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        DecodingConfig(**settings)  # type: ignore[arg-type]
