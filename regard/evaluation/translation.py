@@ -1,0 +1,93 @@
+"""BLEU, chrF and exact match of translations, through sacreBLEU with its signatures.
+
+Intervals and comparisons resample the sentences (Koehn 2004) with sacreBLEU's fixed seed, so the same files give the
+same figures.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.significance import PairedTest
+
+from regard.errors import DataError
+
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    name: str
+    value: float  # 0 … 100
+    signature: str  # all settings, as sacreBLEU writes them
+    interval: tuple[float, float] | None = None  # holds the true value with 95 % confidence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Two systems on the same sentences; a p below 0.05 means that chance seldom makes so large a difference."""
+
+    name: str
+    value_a: float
+    value_b: float
+    p: float
+    signature: str
+
+
+METRICS: dict[str, Callable[[], Any]] = {
+    "BLEU": BLEU,  # Papineni et al. 2002, tokenised by 13a
+    "BLEU lower-cased": partial(BLEU, lowercase=True),
+    "chrF": CHRF,  # F-score of character n-grams, Popović 2015
+}
+
+
+def bleu(outputs: list[str], references: list[str], lowercase: bool = False, resamples: int = RESAMPLES) -> Metric:
+    """`resamples` 0: no interval."""
+    return corpus_score("BLEU lower-cased" if lowercase else "BLEU", outputs, references, resamples)
+
+
+def chrf(outputs: list[str], references: list[str], resamples: int = RESAMPLES) -> Metric:
+    """`resamples` 0: no interval."""
+    return corpus_score("chrF", outputs, references, resamples)
+
+
+def exact_match(outputs: list[str], references: list[str]) -> Metric:
+    """The share of outputs that equal their reference, in percent; space at the ends does not count."""
+    check(outputs, references)
+    n_equal = sum(output.strip() == reference.strip() for output, reference in zip(outputs, references, strict=True))
+    value = 100 * n_equal / len(outputs)
+    return Metric(name="exact match", value=value, signature=f"n:{len(outputs)}|case:mixed|strip:yes")
+
+
+def paired(outputs_a: list[str], outputs_b: list[str], references: list[str]) -> list[Comparison]:
+    """The paired bootstrap test, by every metric."""
+    check(outputs_a, references)
+    check(outputs_b, references)
+    found = []
+    for name, make in METRICS.items():
+        systems = [("a", outputs_a), ("b", outputs_b)]
+        signatures, table = PairedTest(systems, {name: make()}, [references], test_type="bs", n_samples=RESAMPLES)()
+        [(key, signature)] = signatures.items()
+        a, b = table[key]
+        p = 1.0 if a.score == b.score else b.p_value  # sacreBLEU gives no difference a small p
+        found.append(Comparison(name=name, value_a=a.score, value_b=b.score, p=p, signature=str(signature)))
+    return found
+
+
+def corpus_score(name: str, outputs: list[str], references: list[str], resamples: int) -> Metric:
+    check(outputs, references)
+    metric = METRICS[name]()
+    score = metric.corpus_score(outputs, [references], n_bootstrap=max(resamples, 1))
+    interval = (score._mean - score._ci, score._mean + score._ci) if resamples > 1 else None
+    return Metric(name=name, value=score.score, signature=str(metric.get_signature()), interval=interval)
+
+
+def check(outputs: list[str], references: list[str]) -> None:
+    if len(outputs) != len(references):
+        raise DataError(
+            f"{len(outputs)} outputs cannot be compared with {len(references)} references: each output needs its own"
+        )
+    if not outputs:
+        raise DataError("there is nothing to evaluate: no outputs and no references")

@@ -1,0 +1,73 @@
+import random
+
+import pytest
+import sacrebleu
+
+from regard.errors import DataError
+from regard.evaluation.translation import bleu, chrf, exact_match, paired
+
+WORDS = ["the", "a", "Dog", "cat", "House", "river", "runs", "sleeps", "sees", "quickly", "old", "in", "of", "and"]
+
+
+def sentences(n: int, seed: int) -> list[str]:
+    source = random.Random(seed)
+    return [" ".join(source.choices(WORDS, k=source.randint(5, 12))) + "." for _ in range(n)]
+
+
+def spoil(lines: list[str], share: float, seed: int) -> list[str]:
+    source = random.Random(seed)
+    return [" ".join(source.choice(WORDS) if source.random() < share else w for w in line.split()) for line in lines]
+
+
+REFERENCES = sentences(80, 0)
+OUTPUTS = spoil(REFERENCES, 0.2, 1)
+
+
+def test_the_figures_are_those_of_sacrebleu() -> None:
+    assert bleu(OUTPUTS, REFERENCES).value == sacrebleu.corpus_bleu(OUTPUTS, [REFERENCES]).score
+    assert chrf(OUTPUTS, REFERENCES).value == sacrebleu.corpus_chrf(OUTPUTS, [REFERENCES]).score
+    low = [line.lower() for line in OUTPUTS]
+    assert bleu(low, REFERENCES).value < bleu(low, REFERENCES, lowercase=True).value
+    assert bleu(low, REFERENCES, lowercase=True).value == bleu(OUTPUTS, REFERENCES, lowercase=True).value
+
+
+def test_signatures_tell_the_settings() -> None:
+    assert bleu(OUTPUTS, REFERENCES, resamples=0).signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp")
+    assert "case:lc" in bleu(OUTPUTS, REFERENCES, lowercase=True).signature
+    assert "bs:1000|seed:12345" in bleu(OUTPUTS, REFERENCES).signature
+    assert bleu(OUTPUTS, REFERENCES).name != bleu(OUTPUTS, REFERENCES, lowercase=True).name
+
+
+def test_an_interval_holds_the_value_and_is_the_same_twice() -> None:
+    metric = bleu(OUTPUTS, REFERENCES)
+    assert metric.interval is not None
+    assert metric.interval[0] < metric.value < metric.interval[1]
+    assert metric == bleu(OUTPUTS, REFERENCES)
+    assert bleu(OUTPUTS, REFERENCES, resamples=0).interval is None
+
+
+def test_exact_match_is_a_share() -> None:
+    metric = exact_match(["a b", "c ", "d"], ["a b", "c", "D"])
+    assert metric.value == pytest.approx(200 / 3)
+    assert "n:3" in metric.signature
+
+
+def test_a_clear_difference_is_significant_and_none_is_not() -> None:
+    worse = spoil(REFERENCES, 0.6, 2)
+    for comparison in paired(OUTPUTS, worse, REFERENCES):
+        assert comparison.value_a > comparison.value_b
+        assert comparison.p < 0.05
+    rivals = paired(OUTPUTS, spoil(REFERENCES, 0.2, 3), REFERENCES)
+    assert [comparison.name for comparison in rivals] == ["BLEU", "BLEU lower-cased", "chrF"]
+    assert all(comparison.p > 0.05 for comparison in rivals)
+    assert all(comparison.p == 1.0 for comparison in paired(OUTPUTS, OUTPUTS, REFERENCES))
+    assert all("bs:1000" in comparison.signature for comparison in rivals)
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    with pytest.raises(DataError, match="1 outputs cannot be compared with 2 references"):
+        bleu(["a"], ["a", "b"])
+    with pytest.raises(DataError, match="nothing to evaluate"):
+        exact_match([], [])
+    with pytest.raises(DataError, match="2 outputs cannot"):
+        paired(["a"], ["a", "b"], ["a"])
