@@ -21,10 +21,10 @@ class Kind:
     unknown: str
 
     def blank(self) -> Tokenizer:
+        """Training adds the special tokens: were they here before, training would find them in the text."""
         tokenizer = Tokenizer(self.model())
         tokenizer.pre_tokenizer = self.cut
         tokenizer.decoder = self.decoder
-        tokenizer.add_special_tokens(list(SPECIAL))
         return tokenizer
 
 

@@ -104,7 +104,7 @@ class Tokenizer:
         if [tokenizer.id_to_token(n) for n in range(len(SPECIAL))] != list(SPECIAL):
             raise DataError(f"its first tokens are not {', '.join(SPECIAL)}; it was made by another tool")
         parts = without_vocabulary(tokenizer)
-        kind = next((name for name, kind in KINDS.items() if without_vocabulary(kind.blank()) == parts), None)
+        kind = next((name for name in KINDS if without_vocabulary(with_special_tokens(name)) == parts), None)
         if kind is None:
             raise DataError(f"it cuts text in none of our ways ({', '.join(KINDS)}); it was made by another tool")
         if kind == "bpe" and not (
@@ -185,6 +185,12 @@ class Tokenizer:
         merges = [(model["vocab"][left], model["vocab"][right]) for left, right in model["merges"]]
         names = [name.encode() for name in SPECIAL]
         return BytePairs(names + [self.spelling[n] for n in range(len(SPECIAL), self.vocab_size)], merges)
+
+
+def with_special_tokens(kind: str) -> tokenizers.Tokenizer:
+    tokenizer = KINDS[kind].blank()
+    tokenizer.add_special_tokens(list(SPECIAL))
+    return tokenizer
 
 
 def without_vocabulary(tokenizer: tokenizers.Tokenizer) -> dict[str, Any]:

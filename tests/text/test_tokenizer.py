@@ -1,0 +1,223 @@
+"""The tokenizers: what goes in comes out, special tokens cannot be typed, losses are reported."""
+
+import copy
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.errors import ConfigError, DataError, RunError
+from regard.text import Tokenizer, TokenizerConfig
+from regard.text.kinds import KINDS
+from regard.text.special import SPECIAL
+from regard.text.unicode import visible, well_formed
+from regard.text.words import split
+
+LINES = [
+    "The animal didn't cross the street because it was too tired.",
+    "L'animal n'a pas traversé la rue parce qu'il était trop fatigué.",
+    "</s> <pad> <s> <unk> </s> <pad> <s> <unk>",
+    "1234  §§ \t \n — 日本語 👩‍👩‍👧",
+]
+TYPED = [*SPECIAL, "a</s>b", " <pad> ", "</s></s>", "<s>The</s>", "<unk><unk>"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    return Tokenizer.train(LINES * 3, TokenizerConfig(kind=request.param, vocab_size=400))
+
+
+@pytest.fixture(scope="module")
+def bpe() -> Tokenizer:
+    return Tokenizer.train(LINES * 3, TokenizerConfig(vocab_size=400))
+
+
+@given(text=st.text())
+@settings(max_examples=10_000, deadline=None)
+def test_bpe_gives_back_any_text(bpe: Tokenizer, text: str) -> None:
+    assert bpe.decode(bpe.encode(text)) == text
+
+
+@given(text=st.text(st.characters() | st.characters(categories=["Cs"])))
+@settings(max_examples=500, deadline=None)
+def test_bpe_gives_back_any_string_as_well_formed_text(bpe: Tokenizer, text: str) -> None:
+    assert bpe.decode(bpe.encode(text)) == well_formed(text)
+    assert bpe.encode_batch([text]) == [bpe.encode(text)]
+    assert (bpe.losses(text) == []) == ("\ufffd" not in well_formed(text) or "\ufffd" in text)
+
+
+def test_surrogates_are_joined_or_replaced(tokenizer: Tokenizer) -> None:
+    assert well_formed("\ud83d\ude00") == "😀"
+    assert well_formed("a\ud800b\udc00\ud83d") == "a\ufffdb\ufffd\ufffd"
+    assert tokenizer.losses("\ud800")[-1] == "\\ud800"
+    Tokenizer.train(["a\ud800"], TokenizerConfig(kind=tokenizer.kind, vocab_size=400))
+
+
+@given(text=st.text(st.sampled_from("The animal\n§日xЖ'</s>1")))
+@settings(max_examples=300, deadline=None)
+def test_what_is_not_lost_comes_back(tokenizer: Tokenizer, text: str) -> None:
+    losses = tokenizer.losses(text)
+    assert (tokenizer.decode(tokenizer.encode(text)) == text) == (losses == [])
+    assert all(piece in text for piece in losses)
+
+
+def test_losses_name_the_pieces() -> None:
+    words = Tokenizer.train(["the cat sat", "the dog sat"], TokenizerConfig(kind="words"))
+    assert words.losses("the cow sat") == [" cow"]
+    assert words.decode(words.encode("the cow sat")) == "the \ufffd sat"
+    characters = Tokenizer.train(["the cat sat"], TokenizerConfig(kind="characters"))
+    assert characters.losses("the cows") == ["o", "w"]
+    assert characters.decode(characters.encode("the cows")) == "the c\ufffd\ufffds"
+
+
+def test_typed_special_tokens_stay_text(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tokenizer.save(tmp_path / "tokenizer.json")
+    again = [Tokenizer.load(tmp_path), pickle.loads(pickle.dumps(tokenizer)), copy.deepcopy(tokenizer)]
+    for each in [tokenizer, *again]:
+        for text in TYPED:
+            ids = each.encode(text)
+            assert not {each.pad_id, each.start_id, each.end_id} & set(ids)
+            assert (each.unknown_id in ids) == (each.losses(text) != []) == (each.decode(ids) != text)
+            assert each.encode_batch([text]) == [ids]
+            if each.kind == "bpe":
+                assert not {0, 1, 2, 3} & set(each.sample(text, 5, 0.5))
+
+
+def test_special_tokens_have_the_first_ids_and_no_text(tokenizer: Tokenizer) -> None:
+    assert tokenizer.tokens([tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, tokenizer.unknown_id]) == list(
+        SPECIAL
+    )
+    ids = tokenizer.encode("animal")
+    assert tokenizer.decode([tokenizer.start_id, *ids, tokenizer.end_id, tokenizer.pad_id]) == tokenizer.decode(ids)
+
+
+def test_saving_keeps_everything(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tokenizer.save(tmp_path / "tokenizer.json")
+    loaded = Tokenizer.load(str(tmp_path / "tokenizer.json"))
+    assert (loaded.kind, loaded.vocab_size, loaded.to_json()) == (
+        tokenizer.kind,
+        tokenizer.vocab_size,
+        tokenizer.to_json(),
+    )
+    assert loaded.encode_batch(LINES) == tokenizer.encode_batch(LINES)
+    assert [file.name for file in tmp_path.iterdir()] == ["tokenizer.json"]
+
+
+def test_the_file_decodes_the_same_in_the_library(tokenizer: Tokenizer) -> None:
+    import tokenizers
+
+    library = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+    for ids in tokenizer.encode_batch(LINES):
+        assert library.decode(ids) == tokenizer.decode(ids)
+
+
+def test_training_is_reproducible(tokenizer: Tokenizer) -> None:
+    config = TokenizerConfig(kind=tokenizer.kind, vocab_size=400)
+    assert Tokenizer.train(reversed(LINES * 3), config).to_json() == tokenizer.to_json()
+
+
+def test_vocab_size_counts_everything() -> None:
+    for kind, vocab_size in (("bpe", 300), ("words", 12), ("characters", 20)):
+        assert Tokenizer.train(LINES, TokenizerConfig(kind=kind, vocab_size=vocab_size)).vocab_size == vocab_size
+
+
+def test_min_count_leaves_out_the_rare() -> None:
+    words = Tokenizer.train(["a a a b"], TokenizerConfig(kind="words", min_count=2))
+    assert words.losses("a a b") == ["a", " b"]  # "a" occurs once, " a" twice
+
+
+def test_tokens_read_as_text(bpe: Tokenizer) -> None:
+    assert "".join(bpe.tokens(bpe.encode(LINES[0]))) == LINES[0]
+    assert bpe.tokens(bpe.encode("Ж")) == ["\\xd0", "\\x96"]
+    assert visible(" a\n\\") == "␣a\\n\\"
+
+
+def test_lookup_finds_a_word_with_and_without_its_space(tokenizer: Tokenizer) -> None:
+    for n in range(tokenizer.vocab_size):
+        assert n in tokenizer.lookup(tokenizer.token(n))
+        assert n in tokenizer.lookup(tokenizer.token(n).removeprefix(" "))
+    assert tokenizer.lookup("no such token") == []
+
+
+def test_words_joined_are_the_text() -> None:
+    assert split("It didn't  cross.") == ["It", " didn", "'t", " ", " cross", "."]
+
+
+@given(st.text())
+def test_any_words_joined_are_the_text(text: str) -> None:
+    assert "".join(split(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kind": "wordpiece"}, "choose one of: bpe, characters, words"),
+        ({"vocab_size": 259}, r"at least 260 \(4 special tokens and 256 bytes\), got 259"),
+        ({"kind": "words", "vocab_size": 4}, "at least 5"),
+        ({"dropout": 1.0}, "below 1, got 1.0"),
+        ({"kind": "words", "dropout": 0.1}, "only kind 'bpe'"),
+        ({"min_count": 0}, "at least 1"),
+    ],
+)
+def test_wrong_settings(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        TokenizerConfig(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lines", [[], ["", ""]])
+def test_empty_text(kind: str, lines: list[str]) -> None:
+    with pytest.raises(DataError, match=f"these {len(lines)} lines are empty"):
+        Tokenizer.train(lines, TokenizerConfig(kind=kind))
+
+
+def test_min_count_above_everything() -> None:
+    with pytest.raises(ConfigError, match="lower min_count"):
+        Tokenizer.train(["a b c"], TokenizerConfig(kind="words", min_count=2))
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "nothing", tmp_path / "tokenizer.json"):
+        with pytest.raises(RunError, match="no tokenizer at"):
+            Tokenizer.load(path)
+
+
+def broken(tokenizer: Tokenizer) -> dict[str, bytes]:
+    text = tokenizer.to_json()
+    whole = json.loads(text)
+    shifted = {token: n + (n > 9) for token, n in whole["model"]["vocab"].items()}
+    return {
+        "empty": b"",
+        "half": text.encode()[: len(text) // 2],
+        "not UTF-8": b"\xff" + text.encode(),
+        "not a tokenizer": b'{"a": 1}',
+        "a gap in the ids": json.dumps(whole | {"model": whole["model"] | {"vocab": shifted}}).encode(),
+        "other special tokens": text.replace("</s>", "[SEP]").encode(),
+        "other cut": json.dumps(whole | {"pre_tokenizer": {"type": "Whitespace"}}).encode(),
+        "cuts texts short": json.dumps(
+            whole | {"truncation": {"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0}}
+        ).encode(),
+    }
+
+
+@pytest.mark.parametrize("how", broken(Tokenizer.train(["a"], TokenizerConfig())))
+def test_broken_file(tokenizer: Tokenizer, tmp_path: Path, how: str) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(broken(tokenizer)[how])
+    with pytest.raises(DataError) as error:
+        Tokenizer.load(path)
+    assert str(path) in str(error.value)
+
+
+def test_a_file_without_all_bytes(tmp_path: Path, bpe: Tokenizer) -> None:
+    with pytest.raises(DataError, match="256 bytes"):
+        Tokenizer.from_json(bpe.to_json().replace('"Ħ"', '"Ж"'))
+
+
+def test_an_id_that_does_not_exist(tokenizer: Tokenizer) -> None:
+    for n in (-1, tokenizer.vocab_size):
+        with pytest.raises(DataError, match=f"{n} is not an id"):
+            tokenizer.decode([n])
