@@ -130,9 +130,7 @@ class Capture:
         if any(m.queries != chosen[0].queries or m.keys != chosen[0].keys for m in chosen):
             raise RegardError(f"the {kind} maps are of different words; choose one layer and head")
         mean = np.mean([m.weights for m in chosen], axis=0)
-        return Map(
-            kind=kind, layer=layer, head=head, queries=chosen[0].queries, keys=chosen[0].keys, weights=mean
-        )
+        return Map(kind=kind, layer=layer, head=head, queries=chosen[0].queries, keys=chosen[0].keys, weights=mean)
 
     def to_json(self) -> str:
         """Plain lists for any reader; weights and vectors are rounded to seven decimals."""
@@ -150,9 +148,20 @@ class Capture:
             read = json.loads(text)
             maps = []
             for row in read["maps"]:
-                arrays = {name: np.array(row[name], np.float32) for name in ("weights", *VECTORS) if name in row}
-                names = {name: row[name] for name in ("kind", "layer", "head", "queries", "keys")}
-                maps.append(Map(**names, **arrays))
+                vectors = {name: np.array(row[name], np.float32) for name in VECTORS if name in row}
+                maps.append(
+                    Map(
+                        kind=row["kind"],
+                        layer=None if row["layer"] is None else int(row["layer"]),
+                        head=None if row["head"] is None else int(row["head"]),
+                        queries=[str(word) for word in row["queries"]],
+                        keys=[str(word) for word in row["keys"]],
+                        weights=np.array(row["weights"], np.float32),
+                        query_vectors=vectors.get("query_vectors"),
+                        key_vectors=vectors.get("key_vectors"),
+                        value_vectors=vectors.get("value_vectors"),
+                    )
+                )
             return cls(title=str(read["title"]), maps=maps)
         except RegardError:
             raise

@@ -26,15 +26,16 @@ def show(map: Map, console: Console) -> None:
 
 def show_squares(map: Map, console: Console, room: int) -> None:
     margin = " " * (name_width(map) + 2)
-    for line in headings([visible(key) for key in map.keys]):
-        console.print(Text((margin + line).rstrip(), no_wrap=True))
+    for letters in headings([visible(key) for key in map.keys]):
+        console.print(Text((margin + letters).rstrip(), no_wrap=True))
     top = float(map.weights.max()) or 1.0
     for query, (best,) in enumerate(map.strongest()):
         line = name(map, query)
         for weight in map.weights[query]:
             shade = min(int(weight / top * len(SHADES)), len(SHADES) - 1)
             line.append(SHADES[shade] * CELL, style=COLOUR)
-        note = f"  {visible(map.keys[best])} {map.weights[query, best]:.0%}"
+        strongest = float(map.weights[query, best])
+        note = f"  {visible(map.keys[best])} {share(strongest)}" if strongest else "  nothing"
         if cell_len(note) <= room:
             line.append(note, style="dim")
         line.rstrip()
@@ -49,14 +50,17 @@ def show_strongest(map: Map, console: Console, n: int = 3) -> None:
         line = name(map, query)
         for place, key in enumerate(keys):
             weight = float(map.weights[query, key])
-            if weight < 0.005:
-                break
-            entry = f"{visible(map.keys[key])} {weight:.0%}"
-            if line.cell_len + cell_len(entry) + 3 > console.width and place > 0:
+            entry = f"{visible(map.keys[key])} {share(weight)}" if weight else "nothing"
+            full = line.cell_len + cell_len(entry) + 3 > console.width
+            if place > 0 and (full or weight < 0.005):
                 break
             line.append(entry + "   ", style="bold" if place == 0 else "dim")
         line.rstrip()
         console.print(line, overflow="fold")
+
+
+def share(weight: float) -> str:
+    return "<1%" if 0 < weight < 0.005 else f"{weight:.0%}"
 
 
 def headings(words: list[str]) -> list[str]:

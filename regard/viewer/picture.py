@@ -1,0 +1,210 @@
+"""Pictures (PNG) for papers and READMEs: attention maps, position encodings, embeddings.
+
+Words are drawn as text, never as formulas, and nothing touches pyplot's global state.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
+from regard.errors import RegardError
+from regard.viewer.capture import KINDS, Capture, Map, visible
+from regard.viewer.glyphs import drawable, families
+
+INK, SOFT, RULE = "#1f1d1b", "#6b6660", "#e5e0d8"
+HUES = {  # middle and darkest colour of each kind, as on the page
+    "encoder": ("#3d66d8", "#15245e"),
+    "decoder": ("#11806a", "#06362d"),
+    "cross": ("#cc5a16", "#571f04"),
+    "self": ("#7d49c6", "#331363"),
+}
+SIGNED = LinearSegmentedColormap.from_list("signed", ["#b4552d", "#ffffff", "#3d66d8"])
+MOST_LABELS = 80  # on one axis; of more words every n-th is named
+LONGEST_LABEL = 18
+DOTS = 160  # per inch
+
+
+def attention(capture: Capture, path: str | Path, kind: str, layer: int | None = None, head: int | None = None) -> None:
+    """One head; where layer or head is None, the mean over all of them."""
+    alignment(capture.pick(kind, layer, head), path)
+
+
+def alignment(map: Map, path: str | Path) -> None:
+    """One map with its words: a row looks, a column is looked at."""
+    n_queries, n_keys = map.weights.shape
+    square = min(0.36, 11 / max(n_queries, n_keys))  # inches
+    longest = max(len(visible(word)) for word in (*map.queries, *map.keys)[: 2 * MOST_LABELS])
+    labels = 0.1 * min(longest, LONGEST_LABEL) + 0.3
+    figure = blank(max(square * n_keys + labels + 1.1, 3.2), square * n_queries + labels + 0.9)
+    axes = figure.add_subplot()
+    image = heat(axes, map, top=float(map.weights.max()) or 1.0)
+    name_words(axes, map)
+    axes.set_title(map.name, fontsize=11, color=INK, pad=14, loc="left")
+    bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=18, pad=0.03, format=lambda x, _: f"{x:.0%}")
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=8, colors=SOFT, length=0)
+    save(figure, path)
+
+
+def grid(capture: Capture, path: str | Path, kind: str) -> None:
+    """Every head of every layer, small: layers downwards, heads across, each shaded to its own strongest."""
+    layers, heads = capture.layers(kind), capture.heads(kind)
+    there = {(map.layer, map.head): map for map in capture.maps if map.kind == kind}
+    if not there:
+        raise RegardError(f"no {kind!r} attention was captured; there is: {', '.join(capture.kinds)}")
+    shape = next(iter(there.values())).weights.shape
+    side = min(1.5, 14 / len(heads))
+    tall = side * min(max(shape[0] / shape[1], 0.4), 2.5)
+    figure = blank(side * len(heads) + 0.8, tall * len(layers) + 1.0)
+    table = figure.subplots(len(layers), len(heads), squeeze=False)
+    for row, layer in enumerate(layers):
+        for column, head in enumerate(heads):
+            axes = table[row, column]
+            axes.set_xticks([])
+            axes.set_yticks([])
+            for spine in axes.spines.values():
+                spine.set_color(RULE)
+            if (layer, head) in there:
+                map = there[layer, head]
+                heat(axes, map, top=float(map.weights.max()) or 1.0)
+            if row == 0:
+                axes.set_title(f"head {head}", fontsize=9, color=SOFT)
+            if column == 0:
+                axes.set_ylabel(f"layer {layer}", fontsize=9, color=SOFT)
+    figure.suptitle(KINDS[kind].title, fontsize=12, color=INK)
+    save(figure, path)
+
+
+def positions(table: np.ndarray, path: str | Path) -> None:
+    """A position encoding: one row a position, one column a channel (the classic one is 60 by 32)."""
+    if table.ndim != 2 or not table.size:
+        raise RegardError(f"a position encoding has one row a position and one column a channel, got {table.shape}")
+    figure = blank(7.2, 6.2)
+    axes = figure.add_subplot()
+    top = float(np.abs(table).max()) or 1.0
+    image = axes.imshow(table, cmap=SIGNED, vmin=-top, vmax=top, aspect="auto", interpolation="nearest")
+    axes.set_xlabel("channel", color=INK)
+    axes.set_ylabel("position", color=INK)
+    axes.set_title(f"Position encoding, {len(table)} positions by {table.shape[1]} channels", fontsize=11, loc="left")
+    plain(axes)
+    bar = figure.colorbar(image, ax=axes, pad=0.02, aspect=30)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=8, colors=SOFT, length=0)
+    save(figure, path)
+
+
+def embeddings(vectors: np.ndarray, labels: list[str], path: str | Path) -> None:
+    """The vectors in the plane of their two principal components, each with its word."""
+    if vectors.ndim != 2 or len(vectors) != len(labels) or len(labels) < 2:
+        raise RegardError(
+            f"embeddings need two or more rows and a label for each, got {vectors.shape} and {len(labels)}"
+        )
+    points, shares = principal_plane(vectors)
+    figure = blank(8.5, 6.5)
+    axes = figure.add_subplot()
+    axes.scatter(points[:, 0], points[:, 1], s=16, color=HUES["encoder"][0], alpha=0.75, linewidths=0, zorder=2)
+    axes.set_xlabel(f"first principal component ({shares[0]:.0%} of the variance)", color=SOFT)
+    axes.set_ylabel(f"second ({shares[1]:.0%})", color=SOFT)
+    axes.grid(color=RULE, linewidth=0.6)
+    axes.margins(0.09)
+    plain(axes)
+    place_labels(figure, axes, points, labels)
+    save(figure, path)
+
+
+def principal_plane(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """PCA: with X centred and X = U S Vᵀ, the points are U S (two columns); a share is s² / Σ s²."""
+    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
+    left, singular, right = np.linalg.svd(centred, full_matrices=False)
+    signs = np.sign(right[np.arange(len(right)), np.abs(right).argmax(axis=1)])  # a component has no sign: fix it
+    points, shares = np.zeros((len(vectors), 2)), np.zeros(2)
+    n = min(2, len(singular))
+    points[:, :n] = (left * singular * signs)[:, :n]
+    shares[:n] = singular[:n] ** 2 / max(float((singular**2).sum()), 1e-30)
+    return points, shares
+
+
+def place_labels(figure: Figure, axes: Axes, points: np.ndarray, labels: list[str]) -> None:
+    """Each word beside its point, on the first of eight sides where it hides no other; if none is free, right."""
+    figure.draw_without_rendering()
+    sides = [(5, 0), (-5, 0), (0, 6), (0, -6), (4, 5), (-4, 5), (4, -5), (-4, -5)]
+    pixels = axes.transData.transform(points)
+    per_point = figure.dpi / 72
+    dot = 2 * per_point
+    taken = [(px - dot, py - dot, px + dot, py + dot) for px, py in pixels]  # left, low, right, high
+    for (x, y), (px, py), label in zip(points, pixels, labels, strict=True):
+        text = shown(label)
+        width, height = (5.2 * len(text) + 2) * per_point, 9 * per_point  # of 8.5 point letters, nearly
+        for dx, dy in sides:
+            left = px + dx * per_point - (width if dx < 0 else width / 2 if dx == 0 else 0)
+            low = py + dy * per_point - (0 if dy > 0 else height if dy < 0 else height / 2)
+            box = (left, low, left + width, low + height)
+            if not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
+                break
+        else:
+            dx, dy = sides[0]
+        taken.append(box)
+        across = "left" if dx > 0 else "right" if dx < 0 else "center"
+        along = "bottom" if dy > 0 else "top" if dy < 0 else "center"
+        axes.annotate(
+            text, (x, y), (dx, dy), textcoords="offset points", ha=across, va=along, fontsize=8.5, color=INK,
+            parse_math=False, fontfamily=families(),
+        )  # fmt: skip
+
+
+def heat(axes: Axes, map: Map, top: float):  # type: ignore[no-untyped-def]  # matplotlib's image
+    colours = LinearSegmentedColormap.from_list(map.kind, ["#ffffff", *HUES[map.kind]])
+    smooth = max(map.weights.shape) > 400
+    return axes.imshow(
+        map.weights, cmap=colours, vmin=0, vmax=top, aspect="auto", interpolation="antialiased" if smooth else "nearest"
+    )
+
+
+def name_words(axes: Axes, map: Map) -> None:
+    """Words on both axes, and a thin line between the squares while they are few."""
+    n_queries, n_keys = map.weights.shape
+    for axis, words in ((axes.yaxis, map.queries), (axes.xaxis, map.keys)):
+        step = -(-len(words) // MOST_LABELS)
+        axis.set_ticks(
+            range(0, len(words), step),
+            [shown(word) for word in words[::step]],
+            parse_math=False,
+            fontfamily=families(),
+            fontsize=10 if len(words) <= 40 else 7,
+            color=INK,
+        )
+    axes.xaxis.tick_top()
+    for label in axes.get_xticklabels():
+        label.set(rotation=55, ha="left", va="bottom", rotation_mode="anchor")
+    if max(n_queries, n_keys) <= MOST_LABELS:
+        axes.set_xticks(np.arange(-0.5, n_keys), minor=True)
+        axes.set_yticks(np.arange(-0.5, n_queries), minor=True)
+        axes.grid(which="minor", color="white", linewidth=1)
+    axes.tick_params(which="both", length=0)
+    for spine in axes.spines.values():
+        spine.set_color(RULE)
+
+
+def shown(word: str) -> str:
+    label = drawable(visible(word))
+    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
+
+
+def blank(width: float, height: float) -> Figure:
+    figure = Figure(figsize=(width, height), dpi=DOTS, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def plain(axes: Axes) -> None:
+    axes.tick_params(colors=SOFT, labelsize=8, length=0)
+    for spine in axes.spines.values():
+        spine.set_color(RULE)
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    figure.savefig(path, format="png")

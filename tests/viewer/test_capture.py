@@ -1,0 +1,102 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.errors import ConfigError, RegardError
+from regard.viewer.capture import KINDS, Capture, Map, begins_word, visible
+
+
+def small(**changes: object) -> Map:
+    settings = {"kind": "self", "layer": 0, "head": 0, "queries": ["a", "b"], "keys": ["c"]}
+    return Map(**({**settings, "weights": np.ones((2, 1))} | changes))  # type: ignore[arg-type]
+
+
+def test_json_brings_the_capture_back(capture: Capture) -> None:
+    back = Capture.from_json(capture.to_json())
+    assert back.title == capture.title
+    for one, other in zip(capture.maps, back.maps, strict=True):
+        assert (one.name, one.queries, one.keys) == (other.name, other.queries, other.keys)
+        np.testing.assert_allclose(one.weights, other.weights, atol=1e-6)
+        assert one.value_vectors is not None and other.value_vectors is not None
+        np.testing.assert_allclose(one.value_vectors, other.value_vectors, atol=1e-6)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"title": "x", "maps": [{}]}', '{"title": "x", "maps": [3]}'])
+def test_what_is_no_capture_is_a_clear_error(text: str) -> None:
+    with pytest.raises(RegardError, match="not a capture"):
+        Capture.from_json(text)
+
+
+def test_json_with_a_wrong_shape_is_refused(capture: Capture) -> None:
+    read = json.loads(capture.to_json())
+    read["maps"][0]["weights"].pop()
+    with pytest.raises(RegardError, match="shape"):
+        Capture.from_json(json.dumps(read))
+
+
+def test_pick_one_head_and_means(capture: Capture) -> None:
+    assert capture.pick("cross", 1, 2).name == "Cross-attention, layer 1, head 2"
+    mean = capture.pick("cross", layer=1)
+    heads = [capture.pick("cross", 1, head).weights for head in capture.heads("cross")]
+    np.testing.assert_allclose(mean.weights, sum(heads) / 3)
+    assert (mean.layer, mean.head) == (1, None)
+    np.testing.assert_allclose(capture.pick("encoder").weights.sum(axis=1), 1)
+
+
+def test_pick_says_what_there_is(capture: Capture) -> None:
+    with pytest.raises(RegardError, match=r"'cross', layer 7; there are: encoder \(layers \[0, 1\]"):
+        capture.pick("cross", layer=7)
+
+
+def test_strongest_first(capture: Capture) -> None:
+    head = capture.pick("encoder", 1, 0)
+    assert head.keys[head.strongest(3)[8][0]] == " animal"
+    assert small(keys=["x", "y"], weights=np.full((2, 2), 0.5)).strongest() == [[0], [0]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"weights": np.ones((1, 2))}, "shape"),
+        ({"weights": np.full((2, 1), np.nan)}, "finite"),
+        ({"weights": -np.ones((2, 1))}, "negative"),
+        ({"queries": [], "weights": np.ones((0, 1))}, "no words"),
+        ({"key_vectors": np.ones((2, 4))}, "key_vectors must have 1 rows"),
+    ],
+)
+def test_maps_that_cannot_be(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(RegardError, match=message):
+        small(**changes)
+
+
+def test_unknown_kind_lists_the_kinds() -> None:
+    with pytest.raises(ConfigError, match="cross, decoder, encoder, self"):
+        small(kind="crosss")
+    with pytest.raises(RegardError, match="nothing to show"):
+        Capture(title="", maps=[])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_says_what_it_means(kind: str) -> None:
+    assert KINDS[kind].meaning.endswith(".") and KINDS[kind].title[0].isupper()
+
+
+def test_visible_spells_out_what_has_no_shape() -> None:
+    shown = {" animal": "animal", "  ": "␣␣", "": "∅", "a\n": "a⏎", "\x1b[31m": r"\x1b[31m", "\u202e": r"\u202e"}
+    assert {token: visible(token) for token in shown} == shown
+    assert visible("\ud800") == r"\ud800" and visible("<script>") == "<script>" and visible("猫") == "猫"
+
+
+@given(st.text(st.characters(codec=None), max_size=20))
+def test_visible_is_one_harmless_line(token: str) -> None:
+    shown = visible(token)
+    assert shown and len(shown.splitlines()) == 1
+    assert shown.encode() and not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in shown)
+
+
+def test_spaces_come_from_the_tokens_or_stand_everywhere() -> None:
+    assert begins_word(["The", " cat", "s"]) == [False, True, False]
+    assert begins_word(["The", "cat"]) == [True, True]

@@ -1,0 +1,98 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from regard.errors import RegardError
+from regard.viewer import picture
+from regard.viewer.capture import KINDS, Capture, Map
+from regard.viewer.glyphs import drawable
+
+ODD = [
+    "$\\alpha$",
+    "$x",
+    "_{}",
+    "猫",
+    "😀",
+    "\ud800",
+    "a\nb",
+    "नमस्ते",
+    " ",
+    "",
+    "</script>" * 9,
+    "\uffff",
+    "%s",
+    "\\frac",
+]
+
+
+def is_drawn(path: Path) -> bool:
+    """A PNG with something on it, not a blank sheet."""
+    pixels = imread(path)
+    return pixels.shape[0] > 50 and pixels.shape[1] > 50 and bool(pixels[..., :3].std() > 0.01)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_its_colours(kind: str, tmp_path: Path) -> None:
+    map = Map(kind=kind, layer=0, head=0, queries=ODD, keys=ODD, weights=np.eye(len(ODD)))
+    picture.alignment(map, tmp_path / "map.png")
+    assert is_drawn(tmp_path / "map.png")
+
+
+def test_attention_draws_the_head_it_is_asked_for(capture: Capture, tmp_path: Path) -> None:
+    for name, head in (("one", 0), ("same", 0), ("other", 1), ("mean", None)):
+        picture.attention(capture, tmp_path / f"{name}.png", "encoder", layer=1, head=head)
+    files = {path.stem: path.read_bytes() for path in tmp_path.iterdir()}
+    assert files["one"] == files["same"]
+    assert len(set(files.values())) == 3
+
+
+def test_grid_of_all_heads(capture: Capture, tmp_path: Path) -> None:
+    picture.grid(capture, tmp_path / "grid.png", "cross")
+    assert is_drawn(tmp_path / "grid.png")
+    with pytest.raises(RegardError, match="encoder, decoder, cross"):
+        picture.grid(capture, tmp_path / "grid.png", "self")
+
+
+def test_a_thousand_words(tmp_path: Path) -> None:
+    words = [f"w{i}" for i in range(1000)]
+    map = Map(kind="self", layer=0, head=0, queries=words, keys=words, weights=np.eye(1000))
+    picture.alignment(map, tmp_path / "long.png")
+    assert is_drawn(tmp_path / "long.png")
+
+
+def test_one_word(tmp_path: Path) -> None:
+    one = Map(kind="self", layer=0, head=0, queries=["a"], keys=["b"], weights=np.ones((1, 1)))
+    picture.alignment(one, tmp_path / "one.png")
+    assert is_drawn(tmp_path / "one.png")
+
+
+def test_positions(tmp_path: Path) -> None:
+    picture.positions(np.sin(np.arange(60)[:, None] / 10000 ** (np.arange(32) / 32)), tmp_path / "positions.png")
+    assert is_drawn(tmp_path / "positions.png")
+    with pytest.raises(RegardError, match="one row a position"):
+        picture.positions(np.ones(3), tmp_path / "positions.png")
+
+
+def test_embeddings(tmp_path: Path) -> None:
+    picture.embeddings(np.random.default_rng(0).normal(size=(len(ODD), 5)), ODD, tmp_path / "words.png")
+    assert is_drawn(tmp_path / "words.png")
+    picture.embeddings(np.ones((3, 1)), ["the", "same", "point"], tmp_path / "flat.png")
+    with pytest.raises(RegardError, match="label for each"):
+        picture.embeddings(np.ones((3, 2)), ["a"], tmp_path / "words.png")
+
+
+def test_principal_plane_keeps_distances_of_planar_points() -> None:
+    random = np.random.default_rng(1)
+    flat = random.normal(size=(20, 2)) * [5, 1]
+    turned, _ = np.linalg.qr(random.normal(size=(7, 7)))
+    points, shares = picture.principal_plane(flat @ turned[:2] + 3)
+    distances = lambda x: np.linalg.norm(x[:, None] - x[None], axis=-1)  # noqa: E731
+    np.testing.assert_allclose(distances(points), distances(flat), atol=1e-9)
+    assert shares[0] > shares[1] and shares.sum() == pytest.approx(1)
+
+
+def test_letters_without_a_glyph_become_a_box() -> None:
+    assert drawable("été $") == "été $"
+    assert drawable("\U000f0000x") == "□x"
