@@ -1,3 +1,26 @@
-"""regard: the Transformer, whole.  Train it, use it, look into it."""
+"""regard: the Transformer, whole.  Train it, use it, look into it.
+
+run = regard.load("runs/demo")
+run.translate(["The animal didn't cross the street because it was too tired."])
+with regard.watch(run.model) as seen: ...
+"""
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+__all__ = ["__version__", "load", "watch"]
+
+if TYPE_CHECKING:
+    from regard.nn.watch import watch
+    from regard.run import load
+
+HOMES = {"load": "regard.run", "watch": "regard.nn.watch"}
+
+
+def __getattr__(name: str) -> Any:
+    """The public names are fetched when they are first used: importing PyTorch takes seconds."""
+    if name not in HOMES:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(HOMES[name]), name)

@@ -5,6 +5,7 @@ for the places that step in lockstep (cached decoding) or cannot trace ragged of
 run on both, because both answer `pad` (to B, T, ...) and `flatten` (back to their own rows).
 """
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -73,6 +74,12 @@ class Ragged(Layout):
 
     def arrange(self, rows: Tensor) -> Tensor:
         return rows.reshape(self.n_rows, rows.shape[-1])
+
+    def to(self, device: torch.device | str) -> "Ragged":
+        moved = copy.copy(self)
+        for name in ("lengths", "positions", "places", "offsets"):
+            setattr(moved, name, getattr(self, name).to(device, non_blocking=True))
+        return moved
 
 
 class Rectangle(Layout):

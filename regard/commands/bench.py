@@ -1,0 +1,5 @@
+"""regard bench: side by side with the peers."""
+
+
+def bench() -> None:
+    """Measure regard side by side with the peers."""

@@ -1,0 +1,50 @@
+"""regard look: attention, in the terminal, as a picture or as a page."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def look(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")],
+    text: Annotated[str, typer.Argument(help="a sentence; with `positions`: the position-encoding picture")],
+    target: Annotated[str | None, typer.Option(help="its translation (default: the model's own)")] = None,
+    kind: Annotated[str, typer.Option(help="encoder, decoder or cross: what --terminal and --png show")] = "cross",
+    layer: Annotated[int | None, typer.Option(help="one layer, counted from 0 (default: the mean)")] = None,
+    head: Annotated[int | None, typer.Option(help="one head, counted from 0 (default: the mean)")] = None,
+    grid: Annotated[bool, typer.Option("--grid", help="with --png: every head of every layer")] = False,
+    vectors: Annotated[bool, typer.Option("--vectors", help="with --html: queries, keys and values too")] = False,
+    html: Annotated[Path | None, typer.Option(help="write the page here: one file, no network")] = None,
+    png: Annotated[Path | None, typer.Option(help="draw a picture here")] = None,
+    terminal: Annotated[bool, typer.Option("--terminal", help="show it here, in characters")] = False,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N")] = None,
+) -> None:
+    """Look into attention per layer and head; opens the page when nothing else is asked for."""
+    import sys
+
+    from rich.console import Console
+
+    from regard.run import load
+    from regard.viewer import page, picture
+    from regard.viewer import terminal as in_terminal
+
+    loaded = load(run, device)
+    capture = loaded.look(text, target, vectors=vectors)
+    if terminal or (not sys.stdout.isatty() and html is None and png is None):
+        print(capture.title)
+        in_terminal.show(capture.pick(kind, layer, head), Console())
+    if png is not None:
+        if grid:
+            picture.grid(capture, png, kind)
+        else:
+            picture.attention(capture, png, kind, layer, head)
+        print(f"{png}: {capture.pick(kind, layer, head).name if not grid else f'all {kind} heads'}")
+    if html is not None:
+        page.write_page(capture, html)
+        print(f"{html}: open it in any browser; it needs no network")
+    if html is None and png is None and not terminal and sys.stdout.isatty():
+        path = run / "attention.html"
+        page.write_page(capture, path)
+        print(f"{path}: opening it in the browser")
+        typer.launch(str(path))

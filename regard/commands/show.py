@@ -1,0 +1,58 @@
+"""regard show: the parts of a model, and what it costs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def show(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE|RUN", help="a shipped name, a TOML file or a run folder")],
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="TABLE.NAME=VALUE", help="change one setting; repeatable")
+    ] = None,
+    positions: Annotated[Path | None, typer.Option(help="draw the position encoding (60 by 32) here")] = None,
+) -> None:
+    """Show a model's parts with shapes, parameters, FLOPs per token, memory and the cost of its training."""
+    import torch
+    from rich.console import Console
+    from rich.table import Table
+
+    from regard.models.cost import published, training_cost, transformer_cost
+    from regard.nn.positions import sinusoids
+    from regard.training.prepare import parameters_by_part, training_memory
+    from regard.training.recipe import Recipe
+
+    console = Console()
+    chosen = Recipe.read(recipe, set_ or [])
+    with torch.device("meta"):  # shapes without memory
+        model = chosen.build_model()
+    table = Table("part", "shape", "parameters", title=f"{chosen.name}: {chosen.architecture}")
+    for name, parameter in model.named_parameters():
+        repeated = any(f".{i}." in name for i in range(1, chosen.model.n_layers))
+        if not repeated:
+            shown = name.replace(".0.", f".0-{chosen.model.n_layers - 1}.") if ".0." in name else name
+            times = chosen.model.n_layers if ".0." in name else 1
+            shape = " × ".join(map(str, parameter.shape))
+            table.add_row(shown, shape, f"{parameter.numel() * times:,}")
+    for part, count in parameters_by_part(model).items():
+        table.add_row(part, "", f"{count:,}", style="bold", end_section=True)
+    console.print(table)
+
+    cost = transformer_cost(chosen.model, source=30, target=30)
+    table = Table("cost", "figure", "how", title="What it takes")
+    table.add_row("FLOPs per target token", f"{cost.forward:.3g} forward, {3 * cost.forward:.3g} training", cost.how)
+    memory = training_memory(chosen, model) / 2**20
+    table.add_row("memory to train", f"about {memory:,.0f} MiB", "weights, gradients, Adam's moments, one batch")
+    whole = training_cost(chosen.model, chosen.training.steps * chosen.training.accumulate, chosen.data.batch_tokens)
+    table.add_row("the whole training", f"{whole:.2g} FLOPs", f"{chosen.training.steps:,} steps of this recipe")
+    for what, tera in (("a 2-core CPU", 0.1), ("an H200", 300.0)):
+        table.add_row(f"expected time, {what}", f"{whole / (tera * 1e12) / 3600:,.2g} hours", f"at {tera:g} TFLOP/s")
+    for row in published(chosen.name):
+        table.add_row(*row)
+    console.print(table)
+    if positions is not None:
+        from regard.viewer import picture
+
+        picture.positions(sinusoids(60, 32).numpy(), positions)
+        console.print(f"{positions}: the sinusoids of 60 positions by 32 channels", markup=False)

@@ -1,0 +1,115 @@
+"""regard translate and regard score: text through a trained run."""
+
+import json
+import sys
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from regard.run import Run
+
+AT_A_TIME = 5_000  # lines decoded together, so that a long file streams
+
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")]
+InputFile = Annotated[
+    Path | None, typer.Argument(metavar="[FILE]", help="one sentence a line (default: standard input)")
+]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N (default: a GPU if there is one)")]
+
+
+def translate(
+    run: RunFolder,
+    file: InputFile = None,
+    with_: Annotated[list[Path] | None, typer.Option("--with", metavar="RUN", help="decode as an ensemble")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="a decoding setting, such as beam=4, sample=true, top_p=0.9"),
+    ] = None,
+    prefix: Annotated[str, typer.Option(help="text with which every translation must begin")] = "",
+    alignments: Annotated[bool, typer.Option("--alignments", help="word alignments (Pharaoh) instead of text")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="one JSON object a line: text, scores, what happened")
+    ] = False,
+    device: Device = None,
+) -> None:
+    """Translate lines: N lines in, N lines out."""
+    from regard.commands.lines import read_lines, write_line
+    from regard.decoding.alignment import pharaoh
+    from regard.run import load
+
+    loaded = load(run, device)
+    if with_:
+        loaded = loaded.join([load(other, device) for other in with_])
+    config = decoding_settings(loaded, set_ or [])
+    lines = read_lines(file)
+    at_a_time = 1 if file is None and sys.stdin.isatty() else AT_A_TIME
+    seen = 0
+    while chunk := list(islice(lines, at_a_time)):
+        prefixes = [prefix] * len(chunk) if prefix else None
+        for line, answer in zip(chunk, loaded.translate(chunk, config, prefixes), strict=True):
+            seen += 1
+            if as_json:
+                record = {
+                    "line": seen,
+                    "source": line,
+                    "translation": answer.text,
+                    "score": answer.score,
+                    "log_prob": answer.log_prob,
+                    "notes": answer.notes,
+                }
+                if answer.n_best:
+                    record["n_best"] = [{"text": text, "score": score} for text, score in answer.n_best]
+                if alignments:
+                    record["alignment"] = pharaoh(loaded.alignments(answer))
+                write_line(json.dumps(record, ensure_ascii=False))
+            elif alignments:
+                write_line(pharaoh(loaded.alignments(answer)))
+            else:
+                write_line(answer.text)
+                if answer.notes and answer.notes != ["empty"]:
+                    print(f"line {seen}: {', '.join(answer.notes)}", file=sys.stderr)
+        sys.stdout.flush()
+
+
+def decoding_settings(run: "Run", overrides: list[str]):  # type: ignore[no-untyped-def]
+    """The recipe's [decoding] with NAME=VALUE changes."""
+    from regard import config
+    from regard.decoding.config import DecodingConfig
+    from regard.errors import ConfigError
+
+    settings = config.as_settings(run.recipe.decoding)
+    for override in overrides:
+        name, equals, value = override.removeprefix("decoding.").partition("=")
+        if not equals:
+            raise ConfigError(f"--set needs name=value, got {override!r}")
+        settings[name] = config.parse(value)
+    built = config.build(DecodingConfig, settings, "decoding")
+    return replace(built, n_best=min(built.n_best, built.beam)) if not built.sample else built
+
+
+def score(
+    run: RunFolder,
+    source: Annotated[Path, typer.Argument(help="one sentence a line")],
+    target: Annotated[Path, typer.Argument(help="its given translation, line by line")],
+    as_json: Annotated[bool, typer.Option("--json", help="also the log-probability of every token")] = False,
+    device: Device = None,
+) -> None:
+    """Score given translations: log P(target | source) in nats, one a line."""
+    from regard.data.notes import Notes
+    from regard.data.reading import read_parallel
+    from regard.run import load
+
+    _, (sources, targets), _ = read_parallel([source, target], Notes())
+    loaded = load(run, device)
+    for said, log_probs in zip(targets, loaded.score(sources, targets), strict=True):
+        if as_json:
+            tokens = [*loaded.tokenizer.tokens(loaded.tokenizer.encode(said)), "</s>"]
+            print(
+                json.dumps({"log_prob": sum(log_probs), "tokens": tokens, "log_probs": log_probs}, ensure_ascii=False)
+            )
+        else:
+            print(f"{sum(log_probs):.4f}")

@@ -1,0 +1,47 @@
+"""regard train: from a recipe to a run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="a shipped name, a TOML file or a run folder")],
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="TABLE.NAME=VALUE", help="change one setting; repeatable")
+    ] = None,
+    run: Annotated[Path | None, typer.Option(help="the run folder (default: runs/RECIPE)")] = None,
+    from_: Annotated[Path | None, typer.Option("--from", metavar="RUN", help="begin with this run's weights")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with the run where it stopped")] = False,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N (default: a GPU if there is one)")] = None,
+) -> None:
+    """Train a model as a recipe says; Ctrl-C saves, --resume goes on."""
+    from regard.errors import RunError
+    from regard.run import choose_device
+    from regard.training.loop import train as train_model
+    from regard.training.prepare import prepare
+    from regard.training.recipe import Recipe
+    from regard.training.screen import open_screen
+
+    is_run = (Path(recipe) / "recipe.toml").is_file()
+    folder = run or (Path(recipe) if is_run and resume else Path("runs") / Path(recipe).stem)
+    if resume and not (folder / "recipe.toml").is_file():
+        raise RunError(f"there is no run to resume in {folder}; without --resume it would be started")
+    on = choose_device(device)
+    chosen = Recipe.read(str(folder) if resume else recipe, set_ or [])
+    screen = open_screen()
+    screen.say(f"{'resuming' if resume else 'training'} {chosen.name} in {folder}: reading the data")
+    prepared = prepare(chosen, folder, resume, from_)
+    train_model(
+        prepared.model,
+        prepared.task,
+        prepared.recipe.training,
+        prepared.about,
+        run=folder,
+        d_model=prepared.recipe.model.d_model,
+        device=on,
+        resume=resume,
+        screen=screen,
+    )
+    screen.say(f'next: regard evaluate {folder}    regard translate {folder}    regard look {folder} "…"')

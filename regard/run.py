@@ -1,0 +1,201 @@
+"""A run: a folder of inert files, and what can be done with it once it is loaded."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.decoding.alignment import NO_WORD, align
+from regard.decoding.config import DecodingConfig
+from regard.decoding.ensemble import Ensemble
+from regard.decoding.forced import score
+from regard.errors import RegardError, RunError
+from regard.nn.watch import Seen, watch
+from regard.tasks.pairs import make_batch
+from regard.tasks.translate import Translated, translate
+from regard.text.tokenizer import Tokenizer
+from regard.training.checkpoints import find_weights
+from regard.training.recipe import Recipe
+from regard.training.weights import load_weights
+from regard.viewer.capture import Capture, Map
+
+Progress = Callable[[int, int], None]
+
+
+def load(folder: str | Path, device: str | None = None) -> "Run":
+    """Read a run: recipe.toml, tokenizer.json and the weights that its card names."""
+    folder = Path(folder)
+    if not (folder / "recipe.toml").is_file():
+        raise RunError(f"{folder} is no run: it has no recipe.toml; `regard train RECIPE --run {folder}` makes one")
+    recipe = Recipe.read(str(folder))
+    tokenizer = Tokenizer.load(folder)
+    path, what = find_weights(folder)
+    model = recipe.build_model()
+    load_weights(model, path)
+    return Run(folder, recipe, tokenizer, model.to(choose_device(device)).eval(), what)
+
+
+def choose_device(name: str | None) -> torch.device:
+    """The named device, or the best there is."""
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except RuntimeError:
+        raise RegardError(f"unknown device {name!r}; use cpu, cuda or cuda:N") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise RegardError(f"device {name!r} was asked for, but PyTorch sees no GPU here; use cpu")
+    return device
+
+
+class Run:
+    """`run = regard.load("runs/x"); run.translate(["…"])`."""
+
+    def __init__(self, folder: Path, recipe: Recipe, tokenizer: Tokenizer, model: Any, weights: str):
+        self.folder, self.recipe, self.tokenizer, self.model = folder, recipe, tokenizer, model
+        self.weights = weights  # which weights these are, in words
+        self.partners: list[Run] = []  # the rest of an ensemble
+
+    def join(self, others: Sequence["Run"]) -> "Run":
+        """An ensemble: this run and the others decode together.  They must share one tokenizer."""
+        for other in others:
+            if other.tokenizer.to_json() != self.tokenizer.to_json():
+                raise RunError(f"{other.folder} and {self.folder} have different tokenizers: no ensemble of them")
+        joined = Run(self.folder, self.recipe, self.tokenizer, self.model, self.weights)
+        joined.partners = list(others)
+        return joined
+
+    @property
+    def generator(self) -> Any:
+        return Ensemble([self.model, *(run.model for run in self.partners)]) if self.partners else self.model
+
+    @property
+    def max_length(self) -> int:
+        """Source tokens that are translated in one piece: what the model was trained on."""
+        return min(self.recipe.data.max_length, self.model.config.max_length - 1)
+
+    def translate(
+        self,
+        lines: Sequence[str],
+        decoding: DecodingConfig | None = None,
+        prefixes: Sequence[str] | None = None,
+        on_progress: Progress | None = None,
+    ) -> list[Translated]:
+        """One answer per line, in order.  `decoding` replaces the recipe's settings."""
+        config = decoding or self.recipe.decoding
+        room = self.model.config.max_length
+        if config.limit([0] * (self.max_length + 1)) > room:  # never write past the positions the model knows
+            config = replace(config, length_ratio=0.0, extra_length=room)
+        return translate(
+            self.generator, self.tokenizer, list(lines), config, self.max_length,
+            None if prefixes is None else list(prefixes), on_progress,
+        )  # fmt: skip
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]:
+        """log P of each token of the given targets and, last, of their end."""
+        encoded = [self.tokenizer.encode_batch(side) for side in (sources, targets)]
+        for side, lines in zip(("source", "target"), encoded, strict=True):
+            for number, ids in enumerate(lines, start=1):
+                if len(ids) >= self.model.config.max_length:
+                    limit = self.model.config.max_length - 1
+                    raise RegardError(f"{side} line {number} has {len(ids)} tokens, the model takes {limit}; split it")
+        prompts = [[*ids, self.tokenizer.end_id] for ids in encoded[0]]
+        return score(self.generator, prompts, encoded[1], self.tokenizer.start_id, self.tokenizer.end_id)
+
+    def look(
+        self,
+        source: str,
+        target: str | None = None,
+        layers: Collection[int] | None = None,
+        heads: Collection[int] | None = None,
+        vectors: bool = False,
+    ) -> Capture:
+        """The attention of one sentence and its translation (the given one, or the model's own)."""
+        if target is None:
+            target = self.translate([source])[0].text
+        source_ids, target_ids = self.tokenizer.encode(source), self.tokenizer.encode(target)
+        seen = self.watch_pair(source_ids, target_ids, layers, heads, vectors)
+        read = [*self.tokenizer.tokens(source_ids), "</s>"]
+        said = self.tokenizer.tokens(target_ids)
+        names = {  # (queries, keys); across, a query is named by the token that it writes
+            "encoder": (read, read),
+            "decoder": (["<s>", *said], ["<s>", *said]),
+            "cross": ([*said, "</s>"], read),
+        }
+        maps = [
+            Map(
+                kind=sighting.kind,
+                layer=sighting.layer,
+                head=head,
+                queries=names[sighting.kind][0],
+                keys=names[sighting.kind][1],
+                weights=sighting.weights[0, i].cpu().numpy(),
+                query_vectors=vectors_of(sighting.queries, i),
+                key_vectors=vectors_of(sighting.keys, i),
+                value_vectors=vectors_of(sighting.values, i),
+            )
+            for sighting in seen.sightings
+            for i, head in enumerate(sighting.heads)
+        ]
+        return Capture(title=f"{source} → {target}", maps=maps)
+
+    @torch.no_grad()
+    def watch_pair(
+        self,
+        source: list[int],
+        target: list[int],
+        layers: Collection[int] | None = None,
+        heads: Collection[int] | None = None,
+        vectors: bool = False,
+    ) -> Seen:
+        """Every attention layer while the model reads the source and writes the target."""
+        longest = max(len(source), len(target)) + 1
+        if longest > self.model.config.max_length:
+            raise RegardError(
+                f"{longest} tokens do not fit the model's {self.model.config.max_length}; shorten the text"
+            )
+        if not source:
+            raise RegardError("there is nothing to look at: the text is empty")
+        device = self.model.embedding.weight.device
+        batch = make_batch(
+            [np.array(source)], [np.array(target, np.int64)], [""], self.tokenizer.start_id, self.tokenizer.end_id
+        ).to(device)
+        with watch(self.model, layers, heads, vectors) as seen:
+            self.model(batch.source, batch.source_layout, batch.target, batch.target_layout)
+        return seen
+
+    def alignments(self, translated: Translated, layer: int | None = None) -> list[tuple[int, int]]:
+        """(source word, target word) by cross-attention: the mean of the heads of one layer (default: the last
+        but one, which aligns best in most translators; Garg et al. 2019)."""
+        n_layers = self.model.config.n_layers
+        layer = max(n_layers - 2, 0) if layer is None else layer
+        pairs: list[tuple[int, int]] = []
+        source_words = target_words = 0
+        for source, hypothesis in translated.parts:
+            seen = self.watch_pair(source[:-1], hypothesis.tokens, layers=[layer])
+            of_source = [*self.word_indices(source[:-1]), NO_WORD]
+            of_target = [*self.word_indices(hypothesis.tokens), NO_WORD]
+            weights = seen.of("cross", layer).weights[0].mean(0)
+            pairs += [(s + source_words, t + target_words) for s, t in align(weights, of_target, of_source)]
+            source_words += max(of_source) + 1
+            target_words += max(of_target) + 1
+        return pairs
+
+    def word_indices(self, ids: list[int]) -> list[int]:
+        """The word, counted between white space, to which each token belongs."""
+        words, current, in_word = [], -1, False
+        for token in self.tokenizer.tokens(ids):
+            begins = token[:1].isspace() or not in_word
+            if token.strip():
+                current += int(begins)
+                in_word = not token[-1:].isspace()
+                words.append(current)
+            else:
+                in_word = False
+                words.append(max(current, 0))
+        return words
+
+
+def vectors_of(vectors: torch.Tensor | None, head: int) -> np.ndarray | None:
+    return None if vectors is None else vectors[0, head].cpu().numpy()

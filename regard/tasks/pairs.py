@@ -1,0 +1,110 @@
+"""Pairs of token sequences, source and target, and the batches made of them."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.batches import Packing
+from regard.data.config import DataConfig
+from regard.data.reading import read_examples
+from regard.data.selection import select
+from regard.data.shards import TokenShard, shard
+from regard.errors import ConfigError
+from regard.nn.layout import Ragged
+from regard.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """Flat rows of both sides.  The decoder reads <s> y1 .. yn and should write y1 .. yn </s>."""
+
+    lines: list[str]
+    source: Tensor  # N ids
+    source_layout: Ragged
+    target: Tensor  # M ids, what the decoder reads
+    labels: Tensor  # M ids, what it should write
+    target_layout: Ragged
+
+    @property
+    def n_targets(self) -> int:
+        return self.target_layout.n_rows
+
+    @property
+    def n_tokens(self) -> int:
+        return self.source_layout.n_rows + self.target_layout.n_rows
+
+    def to(self, device: torch.device) -> "PairBatch":
+        return replace(
+            self,
+            source=self.source.to(device, non_blocking=True),
+            source_layout=self.source_layout.to(device),
+            target=self.target.to(device, non_blocking=True),
+            labels=self.labels.to(device, non_blocking=True),
+            target_layout=self.target_layout.to(device),
+        )
+
+
+def make_batch(
+    sources: list[np.ndarray], targets: list[np.ndarray], lines: list[str], start_id: int, end_id: int
+) -> PairBatch:
+    """A source ends with </s>, so that an encoder sees where it ends."""
+    start, end = np.array([start_id], np.int64), np.array([end_id], np.int64)
+    source = np.concatenate([part for s in sources for part in (s, end)])
+    target = np.concatenate([part for t in targets for part in (start, t)])
+    labels = np.concatenate([part for t in targets for part in (t, end)])
+    return PairBatch(
+        lines,
+        torch.from_numpy(source.astype(np.int64)),
+        Ragged([len(s) + 1 for s in sources]),
+        torch.from_numpy(target.astype(np.int64)),
+        torch.from_numpy(labels.astype(np.int64)),
+        Ragged([len(t) + 1 for t in targets]),
+    )
+
+
+class PairSet:
+    """One split of a data set: read, tokenised once, and left without what cannot be used (see `notes`)."""
+
+    def __init__(self, files: tuple[str, ...], config: DataConfig, tokenizer: Tokenizer, cache: Path):
+        self.examples = read_examples(files, config.columns, config.root)
+        if len(self.examples.columns) != 2:
+            names = ", ".join(self.examples.names)
+            raise ConfigError(f"a pair has two columns, source and target; {', '.join(files)} give {names}")
+        self.tokenizer = tokenizer
+        content = tokenizer.to_json()
+        self.sides: list[TokenShard] = [shard(column, tokenizer, content, cache) for column in self.examples.columns]
+        self.kept, dropped = select(self.examples, [side.lengths for side in self.sides], config.max_length)
+        self.notes = self.examples.notes
+        self.notes.update(dropped)
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def packing(self, budget: int, order: str, seed: int) -> Packing:
+        """Batches by the tokens of the longer side, with its start or end."""
+        lengths = np.maximum(*(side.lengths[self.kept] for side in self.sides)) + 1
+        return Packing(lengths, budget, order, seed)
+
+    def texts(self, side: int) -> list[str]:
+        return [self.examples.columns[side][i] for i in self.kept]
+
+    def batch(self, indices: np.ndarray, dropout: float = 0.0, draw: int = 0) -> PairBatch:
+        """The pairs at these places of `kept`; with BPE-dropout their cut into tokens depends on `draw` alone."""
+        places = self.kept[indices]
+        columns = []
+        for side, (column, tokens) in enumerate(zip(self.examples.columns, self.sides, strict=True)):
+            if dropout:
+                ids = [self.tokenizer.sample(column[i], key(draw, int(i), side), dropout) for i in places]
+                columns.append([np.array(sequence, np.int64) for sequence in ids])
+            else:
+                columns.append([tokens[i] for i in places])
+        lines = [self.examples.where(i) for i in places]
+        return make_batch(columns[0], columns[1], lines, self.tokenizer.start_id, self.tokenizer.end_id)
+
+
+def key(draw: int, example: int, side: int) -> int:
+    """One number for (draw, example, side), different for different ones."""
+    return (draw << 40) + (example << 1) + side

@@ -1,0 +1,95 @@
+"""Lines in, lines out: every line gets an answer, and what happened to it is said."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from regard.decoding.config import DecodingConfig
+from regard.decoding.interface import Generator, Hypothesis
+from regard.decoding.search import generate
+from regard.text.tokenizer import Tokenizer
+
+SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s+")
+
+
+@dataclass(frozen=True)
+class Translated:
+    """One line's answer: its best text, the others, and notes such as "empty" or "split into 3"."""
+
+    text: str
+    score: float = 0.0  # sum over its parts of log P / length penalty
+    log_prob: float = 0.0
+    n_best: list[tuple[str, float]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    parts: list[tuple[list[int], Hypothesis]] = field(default_factory=list)  # source ids with end, best hypothesis
+
+
+def translate(
+    model: Generator,
+    tokenizer: Tokenizer,
+    lines: list[str],
+    config: DecodingConfig,
+    max_length: int,
+    prefixes: list[str] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> list[Translated]:
+    """A line longer than `max_length` tokens is split, at sentences if it can be, and put together again."""
+    pieces = [split(line, tokenizer, max_length) for line in lines]
+    prompts = [[*ids, tokenizer.end_id] for parts in pieces for ids in parts]
+    forced: list[list[int]] = []
+    for parts, prefix in zip(pieces, prefixes or [""] * len(lines), strict=True):
+        forced += [tokenizer.encode(prefix) if i == 0 and prefix else [] for i in range(len(parts))]
+    found = iter(generate(model, prompts, config, tokenizer.start_id, tokenizer.end_id, forced, on_progress))
+    sources = iter(prompts)
+    return [gather([(next(sources), next(found)) for _ in parts], tokenizer) for parts in pieces]
+
+
+def split(line: str, tokenizer: Tokenizer, max_length: int) -> list[list[int]]:
+    """The tokens of a line, in parts of at most `max_length`: none for a blank line, mostly one."""
+    if not line.strip():
+        return []
+    ids = tokenizer.encode(line)
+    if len(ids) <= max_length:
+        return [ids]
+    parts: list[list[int]] = []
+    for sentence in SENTENCE_END.split(line.strip()):
+        ids = tokenizer.encode(sentence)
+        if parts and len(parts[-1]) + len(ids) < max_length:
+            parts[-1] = parts[-1] + tokenizer.encode(" " + sentence)
+        elif len(ids) <= max_length:
+            parts.append(ids)
+        else:
+            parts += split_words(sentence, tokenizer, max_length)
+    return parts
+
+
+def split_words(sentence: str, tokenizer: Tokenizer, max_length: int) -> list[list[int]]:
+    """A sentence that is too long by itself: as many words as fit; a word that does not fit is cut."""
+    parts: list[list[int]] = [[]]
+    for word in re.findall(r"\s*\S+", sentence):
+        ids = tokenizer.encode(word)
+        if len(parts[-1]) + len(ids) > max_length:
+            parts += [ids[i : i + max_length] for i in range(0, len(ids), max_length)]
+        else:
+            parts[-1] = parts[-1] + ids
+    return [part for part in parts if part]
+
+
+def gather(parts: list[tuple[list[int], list[Hypothesis]]], tokenizer: Tokenizer) -> Translated:
+    if not parts:
+        return Translated("", notes=["empty"])
+    notes = [f"split into {len(parts)}"] if len(parts) > 1 else []
+    best = [hypotheses[0] for _, hypotheses in parts]
+    unfinished = sum(not hypothesis.finished for hypothesis in best)
+    if unfinished:
+        notes.append("hit the length limit" + (f" in {unfinished} parts" if len(parts) > 1 else ""))
+    texts = [tokenizer.decode(hypothesis.tokens) for hypothesis in best]
+    n_best = [(tokenizer.decode(h.tokens), h.score) for h in parts[0][1]] if len(parts) == 1 else []
+    return Translated(
+        text=" ".join(texts),
+        score=sum(h.score for h in best),
+        log_prob=sum(h.log_prob for h in best),
+        n_best=n_best,
+        notes=notes,
+        parts=[(source, h) for (source, _), h in zip(parts, best, strict=True)],
+    )

@@ -1,0 +1,102 @@
+"""Translation: pairs of lines in, the target's tokens out.  Any pair of texts will do: questions and answers, say."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from regard.data.config import DataConfig
+from regard.decoding.config import DecodingConfig
+from regard.errors import ConfigError
+from regard.evaluation.translation import bleu
+from regard.models.transformer import Transformer
+from regard.nn.loss import cross_entropy
+from regard.tasks.pairs import PairBatch, PairSet
+from regard.tasks.translate import translate
+from regard.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationConfig:
+    source: str = "source"  # names of the two languages, for people
+    target: str = "target"
+    smoothing: float = 0.1  # label smoothing (section 5.4 of the paper)
+    subword_dropout: float = 0.0  # BPE-dropout while training (Provilkov et al. 2020)
+    validation_lines: int = 500  # how many validation pairs are also translated, for BLEU; 0: none
+    shown: int = 3  # fixed samples shown at each validation
+    metric: str = "loss"  # which validated figure chooses the best checkpoint: loss or bleu
+
+    def __post_init__(self) -> None:
+        if self.metric not in ("loss", "bleu"):
+            raise ConfigError(f"metric must be loss or bleu, got {self.metric!r}")
+        if not 0 <= self.smoothing < 1 or not 0 <= self.subword_dropout < 1:
+            raise ConfigError("smoothing and subword_dropout are shares, from 0 up to, not including, 1")
+        if self.metric == "bleu" and self.validation_lines < 1:
+            raise ConfigError("metric = 'bleu' needs validation_lines above 0")
+
+
+class Translation:
+    """The task as the training loop knows it (`regard.training.task`)."""
+
+    def __init__(
+        self, config: TranslationConfig, data: DataConfig, tokenizer: Tokenizer, decoding: DecodingConfig,
+        cache: Path, seed: int,
+    ):  # fmt: skip
+        self.config, self.data, self.tokenizer = config, data, tokenizer
+        self.train = PairSet(data.train, data, tokenizer, cache)
+        self.valid = PairSet(data.valid, data, tokenizer, cache) if data.valid else None
+        self.packing = self.train.packing(data.batch_tokens, data.order, seed)
+        self.quickly = replace(decoding, beam=1, n_best=1, sample=False)  # validation is greedy
+        self.metric = config.metric
+        self.higher_is_better = config.metric == "bleu"
+        if self.valid is None and config.metric == "bleu":
+            raise ConfigError("metric = 'bleu' needs validation files: set data.valid")
+
+    def n_batches(self, epoch: int) -> int:
+        return len(self.packing.epoch(epoch))
+
+    def batch(self, epoch: int, index: int) -> PairBatch:
+        return self.train.batch(self.packing.epoch(epoch)[index], self.config.subword_dropout, draw=epoch)
+
+    def loss(self, model: Transformer, batch: PairBatch) -> Tensor:
+        return pair_loss(model, batch, self.config.smoothing)
+
+    def plain_loss(self, model: Transformer, batch: PairBatch) -> Tensor:
+        """The loss without smoothing: what learning by heart can bring to zero."""
+        return pair_loss(model, batch, smoothing=0.0)
+
+    def validate(self, model: Transformer) -> dict[str, float]:
+        """The loss in nats a token, without smoothing; BLEU of greedy translations."""
+        if self.valid is None:
+            return {}
+        values = {"loss": mean_loss(model, self.valid, self.data.batch_tokens)}
+        n = min(self.config.validation_lines, len(self.valid))
+        if n:
+            outputs = translate(model, self.tokenizer, self.valid.texts(0)[:n], self.quickly, self.data.max_length)
+            values["bleu"] = bleu([o.text for o in outputs], self.valid.texts(1)[:n], resamples=0).value
+        return values
+
+    def samples(self, model: Transformer) -> list[tuple[str, str, str]]:
+        if self.valid is None:
+            return []
+        sources, references = (self.valid.texts(side)[: self.config.shown] for side in (0, 1))
+        outputs = translate(model, self.tokenizer, sources, self.quickly, self.data.max_length)
+        return [(s, r, o.text) for s, r, o in zip(sources, references, outputs, strict=True)]
+
+
+def pair_loss(model: Transformer, batch: PairBatch, smoothing: float) -> Tensor:
+    """The summed cross-entropy of the labels, in nats."""
+    hidden = model(batch.source, batch.source_layout, batch.target, batch.target_layout)
+    return cross_entropy(hidden, model.output_table, batch.labels, smoothing)
+
+
+@torch.no_grad()
+def mean_loss(model: Transformer, pairs: PairSet, batch_tokens: int) -> float:
+    device = model.embedding.weight.device
+    total, count = 0.0, 0
+    for indices in pairs.packing(batch_tokens, "grouped", seed=0).epoch(0):
+        batch = pairs.batch(indices).to(device)
+        total += float(pair_loss(model, batch, smoothing=0.0))
+        count += batch.n_targets
+    return total / count

@@ -1,0 +1,72 @@
+"""A recipe: everything about a run, from one TOML file."""
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard import config
+from regard.choose import choose
+from regard.data.config import DataConfig
+from regard.decoding.config import DecodingConfig
+from regard.errors import ConfigError
+from regard.models import ARCHITECTURES
+from regard.tasks import TASKS
+from regard.text.tokenizer import TokenizerConfig
+from regard.training.config import TrainingConfig
+
+TABLES = ("task", "data", "tokenizer", "model", "training", "decoding")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """One dataclass per table.  `kind` and `architecture` name the task and the model (rows of their tables)."""
+
+    name: str
+    kind: str
+    architecture: str
+    task: Any
+    data: DataConfig
+    tokenizer: TokenizerConfig
+    model: Any
+    training: TrainingConfig
+    decoding: DecodingConfig
+
+    @classmethod
+    def read(cls, name: str, overrides: Iterable[str] = ()) -> "Recipe":
+        """A shipped name, a TOML file or a run folder; overrides such as "model.n_layers=4"."""
+        settings = config.load(name, overrides)
+        unknown = [table for table in settings if table not in TABLES]
+        if unknown:
+            raise ConfigError(f"{name} has no table [{unknown[0]}]; its tables are: {', '.join(TABLES)}")
+        tables = {table: dict(settings.get(table, {})) for table in TABLES}
+        kind = tables["task"].pop("kind", "translation")
+        architecture = tables["model"].pop("architecture", "transformer")
+        tokenizer = config.build(TokenizerConfig, tables["tokenizer"], "tokenizer")
+        tables["model"].setdefault("vocab_size", tokenizer.vocab_size)
+        return cls(
+            name=Path(name).stem,
+            kind=kind,
+            architecture=architecture,
+            task=config.build(choose(TASKS, kind, "task")[0], tables["task"], "task"),
+            data=config.build(DataConfig, tables["data"], "data"),
+            tokenizer=tokenizer,
+            model=config.build(choose(ARCHITECTURES, architecture, "architecture")[0], tables["model"], "model"),
+            training=config.build(TrainingConfig, tables["training"], "training"),
+            decoding=config.build(DecodingConfig, tables["decoding"], "decoding"),
+        )
+
+    def write(self, path: Path) -> None:
+        """All of it, defaults too: `read` gives the same recipe back."""
+        tables = {table: config.as_settings(getattr(self, table)) for table in TABLES}
+        tables["task"] = {"kind": self.kind, **tables["task"]}
+        tables["model"] = {"architecture": self.architecture, **tables["model"]}
+        config.write(tables, path)
+
+    def with_vocabulary(self, vocab_size: int) -> "Recipe":
+        """The model takes the vocabulary that the tokenizer really has (a small text gives fewer merges)."""
+        return dataclasses.replace(self, model=dataclasses.replace(self.model, vocab_size=vocab_size))
+
+    def build_model(self) -> Any:
+        return ARCHITECTURES[self.architecture][1](self.model)
