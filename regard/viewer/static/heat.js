@@ -1,5 +1,5 @@
 // The heat map: only what is in view is drawn, so a thousand words cost no more than twenty.
-const LABELLED = 11; // pixels of a cell from which words are written beside it
+const LABELLED = 9; // pixels of a cell from which words are written beside it
 const NUMBERED = 32; // and from which its share is written into it
 
 // 256 colours from the panel's own through --warm to --hot.
@@ -55,9 +55,9 @@ const Heat = (choose) => {
   const measure = (words) => {
     const pen = canvas.getContext("2d");
     pen.font = font();
-    return Math.min(110, words.slice(0, 400).reduce((most, [label]) => Math.max(most, pen.measureText(label.slice(0, 40)).width), 0)) + 8;
+    return Math.min(92, words.slice(0, 400).reduce((most, [label]) => Math.max(most, pen.measureText(label.slice(0, 40)).width), 0)) + 8;
   };
-  const font = () => `12px ${getComputedStyle(document.body).fontFamily}`;
+  const font = () => `${size < 12 ? 10 : 12}px ${getComputedStyle(document.body).fontFamily}`;
 
   const guttersFor = (cell) =>
     cell < LABELLED ? { left: 1, top: 1, right: 1 } : { left: measure(map.queries), top: measure(map.keys) * 0.78 + 4, right: measure(map.keys) * 0.6 };
@@ -177,7 +177,7 @@ const Heat = (choose) => {
     }
   };
 
-  const cut = (label) => (label.length > 16 ? `${[...label].slice(0, 15).join("")}…` : label);
+  const cut = (label) => (label.length > 15 ? `${[...label].slice(0, 13).join("")}…` : label);
 
   const numbers = (pen, first, last, x, y) => {
     pen.font = `11px ${getComputedStyle(document.body).fontFamily}`;
