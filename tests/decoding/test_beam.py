@@ -48,6 +48,35 @@ def test_a_wide_beam_is_exhaustive_search(seed: int, alpha: float) -> None:
         assert all(h.finished for h in hypotheses)
 
 
+def plain_beam(model: TableModel, prompt: list[int], config: DecodingConfig) -> list[tuple[float, list[int]]]:
+    """The algorithm in lists, without stopping early: the finished hypotheses with their scores, best first."""
+    live, finished = [(0.0, [])], []
+    for _ in range(config.limit(prompt)):
+        longer = [[*tokens, token] for _, tokens in live for token in range(model.table.shape[1])]
+        ranked = sorted(((log_prob(model, prompt, tokens), tokens) for tokens in longer), reverse=True)
+        for total, tokens in ranked[: config.beam]:
+            if tokens[-1] == END:
+                finished.append((total / ((5 + len(tokens)) / 6) ** config.length_penalty, tokens[:-1]))
+        live = [pair for pair in ranked if pair[1][-1] != END][: config.beam]
+    return sorted(finished, reverse=True)[: config.n_best]
+
+
+@pytest.mark.parametrize("beam", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_narrow_beam_is_the_algorithm_in_lists(seed: int, beam: int) -> None:
+    model = TableModel(vocab_size=5, seed=seed, end_bias=1.0)
+    config = DecodingConfig(beam=beam, n_best=beam, extra_length=5)
+    limits = [config.limit(prompt) for prompt in PROMPTS]
+    constraints = Constraints(config, [[] for _ in PROMPTS], END)
+    found = search(model, PROMPTS, limits, Beam(limits, config, END), constraints, START)
+    for prompt, hypotheses in zip(PROMPTS, found, strict=True):
+        expected = plain_beam(model, prompt, config)
+        finished = [h for h in hypotheses if h.finished]
+        assert [h.tokens for h in finished] == [tokens for _, tokens in expected]
+        assert [h.score for h in finished] == pytest.approx([score for score, _ in expected], abs=1e-5)
+    assert any(h.finished for hypotheses in found for h in hypotheses)
+
+
 @given(seed=st.integers(0, 10**6), end_bias=st.floats(-2, 3))
 @settings(max_examples=25, deadline=None)
 def test_a_beam_of_one_without_penalty_is_greedy(seed: int, end_bias: float) -> None:

@@ -71,6 +71,16 @@ def test_a_forced_prefix_of_any_length_begins_the_output(way: str) -> None:
     assert any(a[0].tokens != b[0].tokens for a, b in zip(free, found, strict=True))
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_prefix_outlasts_prompts_that_are_done_before_it_ends(way: str) -> None:
+    model = TableModel(seed=5, end_bias=9.0)
+    prompts = [[5] * 6, [4] * 5, [3]]
+    prefix = [2, 5, 5, 2, 3, 4, 5]
+    found = generate(model, prompts, WAYS[way], START, END, [[], [], prefix])
+    assert max(len(found[0][0].tokens), len(found[1][0].tokens)) < 3
+    assert all(h.tokens[: len(prefix)] == prefix for h in found[2])
+
+
 @pytest.mark.parametrize("way", ["greedy", "beam"])
 def test_the_best_output_as_prefix_gives_itself(way: str) -> None:
     model = TableModel(seed=7, end_bias=0.5)
