@@ -78,7 +78,8 @@ class Beam:
         rank = np.concatenate([top % n_candidates, ranks[last[:, 0], prompt[:, 0]]], 1)
         finished = np.arange(t.shape[1]) < top.shape[1]
         log_prob = best[t, prompt, rank]
-        real = (log_prob > -np.inf) & (ended[t, prompt, rank] == finished)
+        fits = np.where(finished, ended[t, prompt, rank], tokens[t, prompt, rank] != self.end_id)
+        real = fits & (log_prob > -np.inf)  # fewer than n may have ended, and fewer than K may live
 
         said = trace(tokens, parents, ranks, t, rank)
         with np.errstate(invalid="ignore"):  # two dead candidates: -inf minus -inf

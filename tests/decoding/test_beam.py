@@ -141,11 +141,21 @@ def test_a_prompt_alone_is_as_in_any_batch(order: list[int], seed: int, beam: in
         assert all(same(one, other) for one, other in zip(alone, together[place], strict=True))
 
 
-@given(seed=st.integers(0, 10**6), end_bias=st.floats(-2, 3), vocab_size=st.sampled_from([2, 3, 6, 300]))
-@settings(max_examples=40, deadline=None)
-def test_n_best_is_sorted_distinct_and_scored_as_defined(seed: int, end_bias: float, vocab_size: int) -> None:
+@given(
+    seed=st.integers(0, 10**6),
+    end_bias=st.floats(-2, 3),
+    vocab_size=st.sampled_from([2, 3, 6, 300]),
+    block=st.sampled_from([0, 1]),
+    extra=st.integers(1, 4),
+)
+@settings(max_examples=100, deadline=None)
+def test_n_best_is_sorted_distinct_and_scored_as_defined(
+    seed: int, end_bias: float, vocab_size: int, block: int, extra: int
+) -> None:
     model = TableModel(vocab_size=vocab_size, seed=seed, end_bias=end_bias)
-    config = DecodingConfig(beam=4, n_best=4, length_penalty=0.8, extra_length=4)
+    config = DecodingConfig(
+        beam=4, n_best=4, length_penalty=0.8, extra_length=extra, length_ratio=0.5, block_ngrams=block
+    )
     for prompt, hypotheses in zip(PROMPTS, run(model, PROMPTS, config), strict=True):
         assert 1 <= len(hypotheses) <= 4
         for finished in (True, False):
