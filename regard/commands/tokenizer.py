@@ -26,6 +26,7 @@ def train(
     notes = Notes()
     lines = [line for file in files for line in read_lines(file, notes)]
     tokenizer = Tokenizer.train(lines, config)
+    out.parent.mkdir(parents=True, exist_ok=True)
     tokenizer.save(out)
 
     encoded = tokenizer.encode_batch(lines)

@@ -39,7 +39,7 @@ def test_train_writes_a_tokenizer(trained: Path) -> None:
 
 def test_train_says_what_is_unknown_and_what_was_not_needed(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(TEXT, encoding="utf-8")
-    out = tmp_path / "words.json"
+    out = tmp_path / "a new folder" / "words.json"
     result = regard_tokenizer("train", tmp_path / "a.txt", "--kind", "words", "--min-count", "2", "--out", out)
     assert "unknown" in result.stdout
     assert "instead of 8,000" in result.stdout
