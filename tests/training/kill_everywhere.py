@@ -1,0 +1,73 @@
+"""A program that trains in children which kill themselves at their n-th touch of the run folder, and resumes them.
+
+Python tells an audit hook of every file opened, renamed and removed; those are the moments at which a kill could
+leave something half done.  Prints, as JSON, what each resumed run ended with beside the uninterrupted one.
+"""
+
+import dataclasses
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import torch
+from tiny_training import CONFIG, run_tiny
+
+from regard.training import durable, loop
+from regard.training.metrics import read_metrics
+
+EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")
+
+
+def in_child(folder: Path, settings: dict[str, object], resume: bool, kill_at: int | None) -> int:
+    """Train in a child process, which leaves the number of its touches in a file."""
+    pid = os.fork()
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    touches = 0
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal touches
+        if event in EVENTS and str(folder) in str(arguments[0]):
+            touches += 1
+            if touches == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hook)
+    try:
+        run_tiny(folder, dataclasses.replace(CONFIG, **settings), resume)
+        count = touches
+        (folder / "touches").write_text(str(count))
+        os._exit(0)
+    except BaseException as error:
+        print(repr(error), file=sys.stderr)
+        os._exit(1)
+
+
+def outcome(folder: Path) -> dict[str, object]:
+    rows = read_metrics(folder / "metrics.jsonl")
+    weights = (folder / "model.safetensors").read_bytes().hex()
+    figures = json.loads((folder / "result.json").read_text())
+    return {"rows": rows, "weights": weights, "which": figures["weights"], "values": figures["values"]}
+
+
+if __name__ == "__main__":
+    root, every, settings = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
+    torch.set_num_threads(1)
+    loop.draw_curves = lambda run, metric: None  # slow, and not what is asked here
+    durable.os.fsync = lambda descriptor: None  # a kill, unlike a power cut, loses nothing that was written
+    run_tiny(root / "warm", CONFIG)  # PyTorch imports much on its first step: once, here, for all the children
+    whole = root / "whole"
+    assert in_child(whole, settings, resume=False, kill_at=None) == 0
+    expected = outcome(whole)
+    wrong, killed = [], 0
+    n_touches = int((whole / "touches").read_text())
+    for moment in range(1, n_touches + 1, every):
+        run = root / f"killed-{moment}"
+        run.mkdir()
+        killed += in_child(run, settings, resume=False, kill_at=moment) == -signal.SIGKILL
+        again = in_child(run, settings, resume=True, kill_at=None)
+        if again != 0 or outcome(run) != expected:
+            wrong.append(moment)
+    print(json.dumps({"touches": n_touches, "killed": killed, "wrong": wrong, "rows": len(expected["rows"])}))

@@ -1,0 +1,188 @@
+import dataclasses
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_training import CONFIG, TinyModel, TinyTask, run_tiny
+
+from regard.errors import RunError
+from regard.training.checkpoints import find_weights
+from regard.training.metrics import read_metrics
+
+HERE = Path(__file__).parent
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+SETTINGS = {
+    "plain": {"steps": 8, "save_every": 3, "validate_every": 4},
+    "accumulated, smoothed": {"steps": 7, "accumulate": 4, "ema": 0.9, "save_every": 2, "validate_every": 3, "keep": 1},
+    "averaged": {"steps": 8, "save_every": 2, "validate_every": 3, "keep": 3, "average": 3, "schedule": "cosine"},
+}
+
+
+def python(program: str, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "ignore", str(HERE / program), *arguments]
+    return subprocess.run(command, env=ONE_THREAD, capture_output=True, text=True, timeout=600, check=False, **more)
+
+
+def kill_everywhere(root: Path, name: str, every: int) -> None:
+    done = python("kill_everywhere.py", str(root), str(every), json.dumps(SETTINGS[name]))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["wrong"] == [], done.stderr
+    assert found["killed"] == len(range(1, found["touches"] + 1, every)) > 3, "every child must have been killed"
+    assert found["rows"] > 8
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_killed_at_some_moments_it_ends_the_same_bit_for_bit(tmp_path: Path, name: str) -> None:
+    kill_everywhere(tmp_path, name, every=13)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETTINGS)
+def test_killed_at_every_moment_it_ends_the_same_bit_for_bit(tmp_path: Path, name: str) -> None:
+    kill_everywhere(tmp_path, name, every=1)
+
+
+@pytest.mark.parametrize("at_loss", [6, 7])  # 6 batches an epoch: its last and the first of the next
+def test_killed_while_it_computes(tmp_path: Path, at_loss: int) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    settings = {"steps": 16}
+    run_tiny(whole, dataclasses.replace(CONFIG, **settings))
+    options = {"signal": "SIGKILL", "at_loss": at_loss, "settings": settings}
+    assert python("tiny_training.py", str(killed), json.dumps(options)).returncode == -9
+    torch.manual_seed(99)  # the generator is part of the checkpoint
+    other = TinyModel()
+    with torch.no_grad():
+        other.hidden.weight.zero_()  # so are the weights
+    run_tiny(killed, dataclasses.replace(CONFIG, **settings), resume=True, model=other)
+    assert read_metrics(killed / "metrics.jsonl") == read_metrics(whole / "metrics.jsonl")
+    assert (killed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+def test_two_threads_are_reproducible_too(tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        run_tiny(tmp_path / "one")
+        run_tiny(tmp_path / "other")
+    finally:
+        torch.set_num_threads(before)
+    assert read_metrics(tmp_path / "one/metrics.jsonl") == read_metrics(tmp_path / "other/metrics.jsonl")
+
+
+@pytest.mark.parametrize("damage", ["half written", "cut off", "changed byte", "lost file", "no state"])
+def test_a_damaged_newest_checkpoint_is_passed_over_and_said(tmp_path: Path, damage: str) -> None:
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    run_tiny(whole, dataclasses.replace(CONFIG, keep=9))
+    run_tiny(run, dataclasses.replace(CONFIG, keep=9, steps=10, patience=0))
+    newest = run / "checkpoints/step-10"
+    weights = newest / "model.safetensors"
+    content = weights.read_bytes()
+    if damage == "half written":
+        newest.rename(run / "checkpoints/.writing-step-10")
+    elif damage == "cut off":
+        weights.write_bytes(content[:-5])
+    elif damage == "changed byte":
+        weights.write_bytes(content[:-5] + b"\x00\x01\x02\x03\x04")
+    elif damage == "lost file":
+        weights.unlink()
+    else:
+        (newest / "state.json").write_text('{"progress": {"st')
+    screen = io.StringIO()
+    run_tiny(run, dataclasses.replace(CONFIG, keep=9), resume=True, say=screen)
+    assert (f"passing over {newest}" in screen.getvalue()) == (damage != "half written")
+    assert "resuming from " + str(run / "checkpoints/step-8") in screen.getvalue()
+    assert not list((run / "checkpoints").glob(".*"))
+    ours, theirs = read_metrics(run / "metrics.jsonl"), read_metrics(whole / "metrics.jsonl")
+    assert [row for row in ours if row["kind"] == "train"] == [row for row in theirs if row["kind"] == "train"]
+    steps = [row["step"] for row in ours if row["kind"] == "train"]
+    assert steps == list(range(1, 21))
+
+
+def test_a_checkpoint_that_was_being_replaced_comes_back(tmp_path: Path) -> None:
+    run_tiny(tmp_path)
+    (tmp_path / "checkpoints/step-20").rename(tmp_path / "checkpoints/.replaced-step-20")
+    screen = io.StringIO()
+    run_tiny(tmp_path, resume=True, say=screen)
+    assert "resuming from " + str(tmp_path / "checkpoints/step-20") in screen.getvalue()
+
+
+def test_a_folder_that_holds_a_run_is_refused_and_left_alone(tmp_path: Path) -> None:
+    run_tiny(tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(RunError, match=r"already holds a run \(step 20\).*--resume") as caught:
+        run_tiny(tmp_path)
+    assert str(tmp_path) in str(caught.value)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_resuming_what_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no run to resume"):
+        run_tiny(tmp_path / "nowhere", resume=True)
+
+
+def test_a_finished_run_goes_on_to_more_steps(tmp_path: Path) -> None:
+    run_tiny(tmp_path / "long")
+    run_tiny(tmp_path / "short", dataclasses.replace(CONFIG, steps=12))
+    run_tiny(tmp_path / "short", resume=True)
+    ours, theirs = (
+        [row for row in read_metrics(tmp_path / name / "metrics.jsonl") if row["kind"] == "train"]
+        for name in ("short", "long")
+    )
+    assert ours == theirs
+
+
+def test_other_data_are_noticed(tmp_path: Path) -> None:
+    class Other(TinyTask):
+        def n_batches(self, epoch: int) -> int:
+            return 3
+
+    run_tiny(tmp_path, dataclasses.replace(CONFIG, steps=9))
+    with pytest.raises(RunError, match="epoch 1 had 6 batches and has 3"):
+        run_tiny(tmp_path, resume=True, task=Other())
+
+
+def test_other_weights_are_noticed(tmp_path: Path) -> None:
+    run_tiny(tmp_path, dataclasses.replace(CONFIG, steps=9))
+    model = TinyModel()
+    model.hidden = torch.nn.Linear(8, 8, bias=False)
+    with pytest.raises(RunError, match="step-9 does not fit the model: missing .*unknown .*hidden.bias"):
+        run_tiny(tmp_path, resume=True, model=model)
+
+
+def test_a_resume_on_another_machine_is_said_and_recorded(tmp_path: Path) -> None:
+    run_tiny(tmp_path, dataclasses.replace(CONFIG, steps=9))
+    path = tmp_path / "environment.json"
+    record = json.loads(path.read_text())
+    record["now"]["threads"] = 77
+    path.write_text(json.dumps(record))
+    screen = io.StringIO()
+    run_tiny(tmp_path, resume=True, say=screen)
+    assert "this resume differs, so losses may too: threads was 77" in screen.getvalue()
+    assert json.loads(path.read_text())["changes"][0]["step"] == 9
+
+
+def test_weights_of_an_unfinished_run_are_its_best(tmp_path: Path) -> None:
+    class Worse(TinyTask):
+        calls = 0
+
+        def validate(self, model: torch.nn.Module) -> dict[str, float]:
+            self.calls += 1
+            return {"loss": float(abs(self.calls - 2))}
+
+    run_tiny(tmp_path, task=Worse())
+    assert find_weights(tmp_path) == (tmp_path / "model.safetensors", "step 10, the best by loss")
+    (tmp_path / "model.safetensors").unlink()
+    assert find_weights(tmp_path) == (tmp_path / "checkpoints/step-10/model.safetensors", "step 10, the best so far")
+    shutil.rmtree(tmp_path / "checkpoints/step-10")
+    assert find_weights(tmp_path)[1] == "step 20, the newest"
+    shutil.rmtree(tmp_path / "checkpoints")
+    with pytest.raises(RunError, match="holds no weights"):
+        find_weights(tmp_path)

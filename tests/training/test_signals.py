@@ -1,0 +1,83 @@
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_training import CONFIG, SelfKilling, TinyTask, run_tiny
+
+from regard.training.checkpoints import Checkpoints
+from regard.training.metrics import read_metrics
+from regard.training.signals import Stopped
+
+PROGRAM = Path(__file__).parent / "tiny_training.py"
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_a_signal_finishes_the_step_saves_and_gives_its_exit_code(tmp_path: Path, name: str, code: int) -> None:
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    options = json.dumps({"signal": name, "at_loss": 11})
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), str(run), options],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == code, done.stderr
+    assert "finishing the step and saving" in done.stdout
+    assert f"all is saved in {run}/checkpoints/step-11. To go on: regard train" in done.stderr
+    assert Checkpoints(run, 1, 1, print).steps()[-1] == 11
+    run_tiny(whole)
+    run_tiny(run, resume=True)
+    assert read_metrics(run / "metrics.jsonl") == read_metrics(whole / "metrics.jsonl")
+
+
+def test_a_signal_breaks_off_a_validation_which_the_resumed_run_makes_up(tmp_path: Path) -> None:
+    class Interrupted(TinyTask):
+        def validate(self, model: torch.nn.Module) -> dict[str, float]:
+            os.kill(os.getpid(), signal.SIGTERM)
+            return super().validate(model)
+
+    config = dataclasses.replace(CONFIG, ema=0.9)
+    with pytest.raises(Stopped) as caught:
+        run_tiny(tmp_path / "run", config, task=Interrupted())
+    assert caught.value.exit_code == 143
+    assert Checkpoints(tmp_path / "run", 1, 1, print).load(5).progress.validated == 0
+    run_tiny(tmp_path / "run", config, resume=True)
+    run_tiny(tmp_path / "whole", config)
+    assert read_metrics(tmp_path / "run/metrics.jsonl") == read_metrics(tmp_path / "whole/metrics.jsonl")
+    assert (tmp_path / "run/model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
+
+
+def test_interrupted_again_and_again_it_averages_the_same_checkpoints(tmp_path: Path) -> None:
+    config = dataclasses.replace(CONFIG, average=3, keep=3)
+    for attempt in range(3):
+        with pytest.raises(Stopped):
+            run_tiny(tmp_path / "run", config, resume=attempt > 0, task=SelfKilling(signal.SIGINT, at_loss=5))
+    ours = run_tiny(tmp_path / "run", config, resume=True)
+    theirs = run_tiny(tmp_path / "whole", config)
+    assert ours.weights == theirs.weights
+    assert (tmp_path / "run/model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
+
+
+def test_a_second_signal_leaves_at_once(tmp_path: Path) -> None:
+    class Impatient(TinyTask):
+        def loss(self, model: torch.nn.Module, batch: object) -> torch.Tensor:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            raise AssertionError("unreachable")
+
+    with pytest.raises(Stopped, match="second signal") as caught:
+        run_tiny(tmp_path, task=Impatient())
+    assert caught.value.exit_code == 130
+
+
+def test_the_handlers_of_before_come_back(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    run_tiny(tmp_path)
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before

@@ -1,0 +1,36 @@
+import pytest
+
+from regard import config
+from regard.errors import ConfigError
+from regard.training.config import TrainingConfig
+
+
+def test_a_recipe_table_and_back() -> None:
+    settings = {"steps": 10, "betas": [0.9, 0.99], "schedule": "cosine", "learning_rate": 1}
+    built = config.build(TrainingConfig, settings, "training")
+    assert built.betas == (0.9, 0.99)
+    assert config.build(TrainingConfig, config.as_settings(built), "training") == built
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"schedule": "noan"}, "unknown schedule 'noan'; choose one of: constant, cosine, linear, noam"),
+        ({"optimizer": "sgd"}, "unknown optimizer 'sgd'"),
+        ({"precision": "half"}, "unknown precision 'half'"),
+        ({"compile": "yes"}, "unknown compile 'yes'"),
+        ({"steps": 0}, "steps must be at least 1"),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0"),
+        ({"learning_rate": float("nan")}, "learning_rate must be above 0"),
+        ({"clip": -1.0}, "clip must not be negative"),
+        ({"betas": [0.9]}, "betas must be two numbers"),
+        ({"ema": 1.0}, "ema must be"),
+        ({"average": 6}, "average = 6 needs keep to be at least that"),
+        ({"average": 2, "ema": 0.9}, "do the same work"),
+        ({"patience": 3, "validate_every": 0}, "validate_every must not be 0"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError, match=r"\[training\]") as caught:
+        config.build(TrainingConfig, settings, "training")
+    assert said in str(caught.value)
