@@ -1,5 +1,34 @@
 """regard bench: side by side with the peers."""
 
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
 
-def bench() -> None:
-    """Measure regard side by side with the peers."""
+import typer
+
+from regard.errors import RegardError
+
+
+def bench(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="start, training or decoding (default: all)")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda (default: a GPU if there is one)")] = None,
+    json: Annotated[Path | None, typer.Option(help="also write the figures to this file")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="how often each contender has its turn")] = None,
+    tiny: Annotated[
+        bool, typer.Option("--tiny", help="toy sizes: does everything run?  The figures mean nothing")
+    ] = False,
+) -> None:
+    """Measure regard side by side with its peers: training, decoding, start; ratios as a table."""
+    checkout = Path(__file__).parents[2]
+    if not (checkout / "bench" / "__main__.py").exists():
+        raise RegardError(
+            f"the benches are not installed with the package (no {checkout / 'bench'}); "
+            "clone the repository and run `make bench` there"
+        )
+    options = {"--device": device, "--json": json and json.resolve(), "--rounds": rounds}
+    given = [str(part) for option, value in options.items() if value is not None for part in (option, value)]
+    command = [sys.executable, "-m", "bench", *([name] if name else []), *given, *(["--tiny"] if tiny else [])]
+    raise typer.Exit(subprocess.run(command, cwd=checkout).returncode)

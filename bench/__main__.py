@@ -1,0 +1,61 @@
+"""python -m bench [NAME]: run one bench or all, print tables, and write JSON on request."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+
+from bench import decoding, machine, start, training
+from bench.report import Report, as_json, print_machine
+from regard.choose import choose
+from regard.errors import RegardError
+from regard.run import choose_device
+
+# What runs with (device, rounds or None, tiny, names to leave out).
+BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], Report]] = {
+    "start": start.run,
+    "training": training.run,
+    "decoding": decoding.run,
+}
+
+
+def main(
+    name: Annotated[str | None, typer.Argument(help=f"one of {', '.join(BENCHES)} (default: all)")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda (default: a GPU if there is one)")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="also write the figures to this file")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="how often each contender has its turn")] = None,
+    threads: Annotated[int, typer.Option(min=1, help="of the CPU, for every contender")] = 2,
+    tiny: Annotated[
+        bool, typer.Option(help="toy sizes: checks that everything runs; the figures mean nothing")
+    ] = False,
+    skip: Annotated[
+        list[str] | None, typer.Option(help="a contender to leave out, such as 'transformers static'")
+    ] = None,
+) -> None:
+    """Measure regard side by side with its peers."""
+    torch.set_num_threads(threads)
+    console = Console(width=None if sys.stdout.isatty() else 100)  # room for the tables in a file, too
+    try:
+        chosen = list(BENCHES) if name is None else [name]
+        benches = [choose(BENCHES, each, "bench") for each in chosen]
+        on = choose_device(device)
+    except RegardError as error:
+        raise typer.BadParameter(str(error)) from None
+    here = machine.describe(on)
+    print_machine(here, console)
+    reports = []
+    for run in benches:
+        report = run(on, rounds, tiny, tuple(skip or ()))
+        report.print(console)
+        reports.append(report)
+        if json_file:  # after each, so that what is measured is kept
+            json_file.write_text(json.dumps(as_json(here, reports), indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)

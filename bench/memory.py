@@ -1,0 +1,45 @@
+"""The most memory that a piece of work takes."""
+
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import torch
+
+STATUS = Path("/proc/self/status")  # of Linux
+
+
+class GpuPeak:
+    """Bytes of the GPU above what was taken when this was made."""
+
+    def __init__(self, device: torch.device):
+        self.device = device
+        self.before = torch.cuda.memory_allocated(device)
+
+    def of(self, work: Callable[[], object]) -> int:
+        torch.cuda.reset_peak_memory_stats(self.device)
+        work()
+        return torch.cuda.max_memory_allocated(self.device) - self.before
+
+
+def process_peak(prepare: Callable[..., Callable[[], object]], *arguments: object) -> int | None:
+    """Bytes that the work which `prepare` returns takes in a fresh process, above what the process had before it."""
+    if not STATUS.exists():
+        return None
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(peak_here, prepare, arguments).result()
+
+
+def peak_here(prepare: Callable[..., Callable[[], object]], arguments: tuple[object, ...]) -> int:
+    work = prepare(*arguments)
+    before = status("VmRSS")
+    work()
+    return status("VmHWM") - before
+
+
+def status(name: str) -> int:
+    """VmRSS: memory held now; VmHWM: at most so far."""
+    lines = STATUS.read_text(encoding="utf-8").splitlines()
+    (line,) = (line for line in lines if line.startswith(f"{name}:"))
+    return int(line.split()[1]) * 1024  # given in KiB

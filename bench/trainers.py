@@ -1,0 +1,109 @@
+"""The contenders in training, with the weights of one of our Transformers, at their best sensible settings."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bench.data import IGNORED, PaddedBatch, padded
+from bench.peers import TorchTransformer, marian
+from regard.models.transformer import Transformer
+from regard.tasks.pairs import PairBatch
+from regard.tasks.translation import pair_loss
+from regard.training.environment import compile_model, reproducible
+
+SMOOTHING = 0.1
+
+
+class Trainer:
+    """A model, how it takes a batch, and its loss summed over the real target tokens.
+
+    Weights are float32; on a GPU the products are bfloat16 by autocast.  AdamW is the fused one.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        prepare: Callable[[PairBatch], Any],
+        loss: Callable[[Any], Tensor],
+        around: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ):
+        self.model, self.prepare, self.loss, self.around = model, prepare, loss, around
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+        self.device = next(model.parameters()).device
+
+    def prepared(self, batches: list[PairBatch]) -> list[tuple[Any, int]]:
+        """The batches on the device, as this contender wants them, with their real target tokens."""
+        return [(self.prepare(batch.to(self.device)), batch.n_targets) for batch in batches]
+
+    def train(self, prepared: list[tuple[Any, int]]) -> None:
+        """A step on each batch: forward, backward, update."""
+        with self.around():
+            for batch, n_targets in prepared:
+                with torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
+                    loss = self.loss(batch) / n_targets
+                loss.backward()
+                self.optimizer.step()
+                self.optimizer.zero_grad(set_to_none=True)
+
+
+def ours(model: Transformer, compiled: bool) -> Trainer:
+    """As the training loop does it: on CPU also with deterministic algorithms."""
+    device = model.embedding.weight.device
+    if compiled:
+        done = compile_model(model, "on", device)
+        if done != "compiled":
+            raise RuntimeError(done)
+    return Trainer(
+        model, lambda batch: batch, lambda batch: pair_loss(model, batch, SMOOTHING), lambda: reproducible(device)
+    )
+
+
+def transformers_marian(model: Transformer, compiled: bool) -> Trainer:
+    """Padded on the right, so that the decoder needs no mask but the causal one, which its kernel has as a flag."""
+    made = marian(model).to(model.embedding.weight.device)
+
+    def loss(source: Tensor, mask: Tensor, target: Tensor, labels: Tensor) -> Tensor:
+        output = made(input_ids=source, attention_mask=mask, decoder_input_ids=target, use_cache=False)
+        return smoothed_loss(output.logits, labels)
+
+    if not compiled:
+        return padded_trainer(made, loss)
+    # Model and loss in one graph; few different shapes, so that it need not compile again and again.
+    return padded_trainer(made, torch.compile(loss, dynamic=True), multiple=8)
+
+
+def torch_transformer(model: Transformer) -> Trainer:
+    made = TorchTransformer(model).to(model.embedding.weight.device)
+
+    def loss(source: Tensor, mask: Tensor, target: Tensor, labels: Tensor) -> Tensor:
+        return smoothed_loss(made(source, mask, target), labels)
+
+    return padded_trainer(made, loss)
+
+
+def padded_trainer(model: nn.Module, loss: Callable[..., Tensor], multiple: int = 1) -> Trainer:
+    def loss_of(batch: PaddedBatch) -> Tensor:
+        return loss(batch.source, batch.source_mask, batch.target, batch.labels)
+
+    return Trainer(model, lambda batch: padded(batch, multiple), loss_of)
+
+
+def smoothed_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    return F.cross_entropy(
+        logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, label_smoothing=SMOOTHING, reduction="sum"
+    )
+
+
+CONTENDERS: dict[str, Callable[[Transformer], Trainer]] = {
+    "regard": lambda model: ours(model, compiled=False),
+    "regard compiled": lambda model: ours(model, compiled=True),
+    "transformers": lambda model: transformers_marian(model, compiled=False),
+    "transformers compiled": lambda model: transformers_marian(model, compiled=True),
+    "nn.Transformer": torch_transformer,
+}
+COMPILED = ("regard compiled", "transformers compiled")
+PACKAGES = {"transformers": "transformers", "transformers compiled": "transformers"}

@@ -1,0 +1,139 @@
+"""Training: real target tokens a second and peak memory on ragged sentences, in random and in grouped batches.
+
+A step is forward, backward and AdamW.  All contenders get the same sentences in the same batches.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+
+from bench.data import TYPICAL, batches, padding, sentences
+from bench.machine import reason, which_can_run
+from bench.memory import GpuPeak, process_peak
+from bench.report import Report, Row
+from bench.timing import take_turns
+from bench.trainers import COMPILED, CONTENDERS, PACKAGES, Trainer
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.tasks.pairs import PairBatch
+
+ORDERS = ("random", "grouped")
+POOL = 8  # the batches are a sample of this many times as many, so that grouped ones are tight
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    shape: TransformerConfig
+    longest: int  # tokens of a sentence
+    budget: int  # real target tokens a step
+    n_batches: int  # steps a round
+    rounds: int
+
+
+BASE = TransformerConfig(vocab_size=37000)
+SMALL = TransformerConfig(vocab_size=8000, d_model=256, n_heads=4, n_layers=3, d_ff=1024)
+TINY = TransformerConfig(vocab_size=100, d_model=16, n_heads=2, n_layers=2, d_ff=32)
+PLANS = {
+    "cuda": Plan(shape=BASE, longest=120, budget=25_000, n_batches=8, rounds=5),
+    "cpu": Plan(shape=SMALL, longest=60, budget=1_600, n_batches=4, rounds=3),  # about 64 sentences
+    "tiny": Plan(shape=TINY, longest=30, budget=200, n_batches=2, rounds=2),
+}
+
+
+def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, ...]) -> Report:
+    plan = PLANS["tiny" if tiny else device.type]
+    names, notes = which_can_run(CONTENDERS, PACKAGES, skip)
+    names = [name for name in names if device.type == "cuda" or name not in COMPILED]
+    check_same_loss(plan, [name for name in names if name not in COMPILED], device)
+    notes.append("checked before timing: without dropout all find the same loss of the same sentences, to 1e-4")
+    report = Report("training", "target tok/s", describe(plan, device), notes=notes)
+    work = {order: make_batches(plan, order) for order in ORDERS}
+    trainers, memory = warm_up(plan, names, work, device, report.notes)
+    if device.type == "cpu":
+        memory = {(name, order): process_peak(one_round, plan, name, order) for name in trainers for order in ORDERS}
+    for order, chosen in work.items():
+        runs = {name: a_round(trainer, chosen) for name, trainer in trainers.items()}
+        taken = take_turns(runs, rounds or plan.rounds, device)
+        n_targets = sum(batch.n_targets for batch in chosen)
+        report.rows += [
+            Row(
+                case=f"{order}, {padding(chosen):.0%} padding",
+                contender=name,
+                figures=taken[name].rates(n_targets),
+                memory=memory[name, order],
+            )
+            for name in trainers
+        ]
+    return report
+
+
+def describe(plan: Plan, device: torch.device) -> str:
+    c = plan.shape
+    return (
+        f"{c.n_layers}+{c.n_layers} layers of {c.d_model}, {c.vocab_size:,} words, sentences of 3 to {plan.longest} "
+        f"tokens, about {plan.budget:,} real target tokens a step, {'bfloat16' if device.type == 'cuda' else 'float32'}"
+    )
+
+
+def make_batches(plan: Plan, order: str) -> list[PairBatch]:
+    n_pairs = POOL * plan.n_batches * plan.budget // TYPICAL
+    return batches(sentences(n_pairs, plan.longest, plan.shape.vocab_size), order, plan.budget, plan.n_batches)
+
+
+def make(plan: Plan, name: str, device: torch.device) -> Trainer:
+    torch.manual_seed(0)
+    return CONTENDERS[name](Transformer(plan.shape).to(device))
+
+
+def check_same_loss(plan: Plan, names: list[str], device: torch.device) -> None:
+    """Without dropout, in float32, every contender must find the same loss of a few ragged sentences."""
+    few = make_batches(replace(plan, budget=min(plan.budget, 400)), "random")[:1]
+    losses = {}
+    for name in names:
+        trainer = make(plan, name, device)
+        trainer.model.eval()
+        ((batch, n_targets),) = trainer.prepared(few)
+        losses[name] = float(trainer.loss(batch).detach()) / n_targets
+    if max(losses.values()) - min(losses.values()) > 1e-4:
+        raise AssertionError(f"the contenders do not do the same work: their losses are {losses}")
+
+
+def warm_up(
+    plan: Plan, names: list[str], work: dict[str, list[PairBatch]], device: torch.device, notes: list[str]
+) -> tuple[dict[str, Trainer], dict[tuple[str, str], int | None]]:
+    """Make every contender and give it every batch once, so that all is compiled; on a GPU, with its peak memory."""
+    trainers: dict[str, Trainer] = {}
+    memory: dict[tuple[str, str], int | None] = {}
+    for name in names:
+        peak = GpuPeak(device) if device.type == "cuda" else None
+        try:
+            trainer = make(plan, name, device)
+            trainer.model.train()
+            for order, chosen in work.items():
+                go = a_round(trainer, chosen)
+                memory[name, order] = peak.of(go) if peak else go()
+        except Exception as error:  # a peer that fails is named in the report; the others go on
+            if name == "regard":
+                raise
+            notes.append(f"{name}: does not run here ({reason(error)})")
+        else:
+            trainers[name] = trainer
+    return trainers, memory
+
+
+def a_round(trainer: Trainer, chosen: list[PairBatch]) -> Callable[[], None]:
+    prepared = trainer.prepared(chosen)
+    return lambda: trainer.train(prepared)
+
+
+def one_round(plan: Plan, name: str, order: str) -> Callable[[], None]:
+    """All of a contender's work, from making its model, for a process of its own whose memory is then looked at."""
+    chosen = make_batches(plan, order)
+    make(replace(plan, shape=TINY), name, torch.device("cpu"))  # imports what it needs
+
+    def work() -> None:
+        trainer = make(plan, name, torch.device("cpu"))
+        trainer.model.train()
+        trainer.train(trainer.prepared(chosen))
+
+    return work
