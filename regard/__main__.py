@@ -1,4 +1,4 @@
-"""The command line.  Every command is a function of `regard.commands`; PyTorch is imported only by those that run it."""
+"""The command line.  A command is a function of `regard.commands`; PyTorch is imported only by those that run it."""
 
 import os
 import sys

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from regard.decoding.alignment import NO_WORD, align
 from regard.decoding.config import DecodingConfig
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.forced import score
+from regard.decoding.graphs import fastest
 from regard.errors import RegardError, RunError
 from regard.nn.watch import Seen, watch
 from regard.tasks.pairs import make_batch
@@ -66,9 +68,12 @@ class Run:
         joined.partners = list(others)
         return joined
 
-    @property
+    @cached_property
     def generator(self) -> Any:
-        return Ensemble([self.model, *(run.model for run in self.partners)]) if self.partners else self.model
+        """What the searches step: the model, with CUDA graphs on a GPU, or an ensemble."""
+        if self.partners:
+            return Ensemble([self.model, *(run.model for run in self.partners)])
+        return fastest(self.model, self.model.embedding.weight.device)
 
     @property
     def max_length(self) -> int:

@@ -119,7 +119,7 @@ def search(
 
 
 def pays(n_running: int, n_active: int, device: torch.device, selects_anyway: bool) -> bool:
-    """Whether to drop the rows of done prompts: on a GPU rows are cheap and new shapes dear; on a CPU the reverse."""
+    """Whether to drop the rows of done prompts: on a GPU rows are cheap and a new shape needs a new graph."""
     if device.type != "cpu":
-        return n_running <= n_active // 2
+        return False
     return n_running < n_active if selects_anyway else n_running <= 0.75 * n_active

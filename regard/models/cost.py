@@ -25,7 +25,7 @@ def transformer_cost(c: TransformerConfig, source: int, target: int) -> Cost:
     output = c.vocab_size * c.d_model
     per_source = 2 * (encoder_weights + encoder_looks)
     per_target = 2 * (decoder_weights + decoder_looks + output)
-    # The keys and values of the memory are made once per source token, not per target token: same count for equal sides.
+    # The keys and values of the memory are made per source token: counted in the decoder as if both sides were equal.
     forward = per_target + per_source * source / target
     return Cost(forward, f"2 per weight and token, 2 per key looked at; {source} source, {target} target tokens")
 

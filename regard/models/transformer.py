@@ -110,19 +110,30 @@ class Transformer(nn.Module):
 
     # Decoding: the interface of `regard.decoding.interface`.
 
-    def start(self, prompts: Sequence[Sequence[int]], copies: int = 1, room: int | None = None) -> "TransformerState":
-        """Read the sources; every source then has `copies` rows that write their own target and share its memory."""
+    def start(
+        self,
+        prompts: Sequence[Sequence[int]],
+        copies: int = 1,
+        room: int | None = None,
+        fixed_room: int | None = None,
+    ) -> "TransformerState":
+        """Read the sources; every source then has `copies` rows that write their own target and share its memory.
+
+        With `fixed_room` for the sources every step has one shape (see `Cache`), as a CUDA graph needs it.
+        """
         device = self.embedding.weight.device
         layout = Ragged([len(p) for p in prompts], device)
         tokens = torch.tensor([t for prompt in prompts for t in prompt], dtype=torch.long, device=device)
         memory = self.encode(tokens, layout)
-        source = Cache.holding([block.cross_attention.remember(memory, layout) for block in self.decoder])
+        memories = [block.cross_attention.remember(memory, layout) for block in self.decoder]
+        source = Cache.holding(memories, fixed_room)
         own = Cache.empty(
             self.config.n_layers,
             len(prompts) * copies,
             self.config.max_length if room is None else room,
             self.config.n_heads,
             like=memory,
+            fixed=fixed_room is not None,
         )
         return TransformerState(own, source, copies)
 
@@ -164,6 +175,14 @@ class TransformerState:
 
     def truncate(self, lengths: Tensor) -> None:
         self.own.truncate(lengths)
+
+    def copy_(self, other: "TransformerState") -> None:
+        """Take over another state of the same shape, in place."""
+        self.own.copy_(other.own)
+        self.source.copy_(other.source)
+
+    def clone(self) -> "TransformerState":
+        return TransformerState(self.own.clone(), self.source.clone(), self.copies)
 
     def join(self, other: "TransformerState") -> None:
         assert self.copies == other.copies

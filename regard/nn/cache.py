@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.nn.attention import Memory
 from regard.nn.layout import Rectangle
@@ -32,7 +33,7 @@ class Cache:
         return cls(content, lengths, 0, lockstep=not fixed, fixed=fixed)
 
     @classmethod
-    def holding(cls, memories: list[Memory]) -> "Cache":
+    def holding(cls, memories: list[Memory], fixed_room: int | None = None) -> "Cache":
         """What an encoder left for each decoder layer, padded once so that no step has to."""
         layout = memories[0].layout
         content = torch.stack(
@@ -41,6 +42,9 @@ class Cache:
                 torch.stack([layout.pad(memory.values) for memory in memories]),
             ]
         )
+        if fixed_room is not None:
+            content = F.pad(content, (0, 0, 0, 0, 0, fixed_room - layout.longest))
+            return cls(content, layout.lengths.clone(), 0, lockstep=False, fixed=True)
         return cls(content, layout.lengths, layout.longest, lockstep=layout.is_full)
 
     @property
@@ -89,10 +93,19 @@ class Cache:
             self.longest = int(self.lengths.max())
             self.lockstep = bool((self.lengths == self.longest).all())
 
+    def copy_(self, other: "Cache") -> None:
+        """Take over the content of a cache of the same shape, in place."""
+        self.content.copy_(other.content)
+        self.lengths.copy_(other.lengths)
+        self.longest, self.lockstep = other.longest, other.lockstep
+
+    def clone(self) -> "Cache":
+        return Cache(self.content.clone(), self.lengths.clone(), self.longest, self.lockstep, self.fixed)
+
     def join(self, other: "Cache") -> None:
         """Put another cache's sequences after these."""
         room = max(self.room, other.room)
-        parts = [torch.nn.functional.pad(c.content, (0, 0, 0, 0, 0, room - c.room)) for c in (self, other)]
+        parts = [F.pad(c.content, (0, 0, 0, 0, 0, room - c.room)) for c in (self, other)]
         self.content = torch.cat(parts, dim=2)
         self.lockstep = self.lockstep and other.lockstep and self.longest == other.longest
         self.lengths = torch.cat([self.lengths, other.lengths])

@@ -77,6 +77,8 @@ class Ragged(Layout):
 
     def to(self, device: torch.device | str) -> "Ragged":
         moved = copy.copy(self)
+        # Compiled code has one graph for all batches, also for the rare one without any padding.
+        moved.is_full = self.is_full and torch.device(device).type == "cpu"
         for name in ("lengths", "positions", "places", "offsets"):
             setattr(moved, name, getattr(self, name).to(device, non_blocking=True))
         return moved

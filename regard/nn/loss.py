@@ -1,12 +1,16 @@
 """Cross-entropy from hidden states, without ever holding all logits: they are made, used and dropped in chunks."""
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-CHUNK = 2**22  # logits at a time: stays in a CPU's cache, and few enough chunks for a GPU (times 16 there)
+from regard.nn.compiler import can_compile
+
+CHUNK = {"cpu": 2**22, "cuda": 2**28}  # logits at a time: what fits a CPU's cache, or keeps a GPU busy
 
 
 def plain_cross_entropy(hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float) -> Tensor:
@@ -31,24 +35,26 @@ class ChunkedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float) -> Tensor:
         n_rows, vocab_size = hidden.shape[0], weight.shape[0]
-        rows = max(1, (CHUNK * 16 if hidden.is_cuda else CHUNK) // vocab_size)
-        needed = any(ctx.needs_input_grad[:2])
+        rows = max(1, CHUNK[hidden.device.type] // vocab_size)
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
-        of_hidden = torch.empty_like(hidden) if needed else None
-        of_weight = torch.zeros(weight.shape, dtype=torch.float32, device=weight.device) if needed else None
+        if not any(ctx.needs_input_grad[:2]):
+            for begin in range(0, n_rows, rows):
+                chunk = slice(begin, begin + rows)
+                total += loss_of(F.linear(hidden[chunk], weight).float(), labels[chunk, None], smoothing)[0]
+            return total
+        of_hidden = torch.empty_like(hidden)
+        of_weight = torch.zeros(weight.shape, dtype=torch.float32, device=weight.device)
         for begin in range(0, n_rows, rows):
             chunk = slice(begin, begin + rows)
-            loss, of_logits = loss_and_gradient(F.linear(hidden[chunk], weight), labels[chunk], smoothing, needed)
+            step = kernel(hidden.device.type)
+            loss, of_logits = step(F.linear(hidden[chunk], weight), labels[chunk, None], smoothing)
             total += loss
-            if of_hidden is not None and of_weight is not None:
-                of_logits = of_logits.to(hidden.dtype)
-                torch.mm(of_logits, weight, out=of_hidden[chunk])
-                if of_weight.dtype == hidden.dtype:
-                    of_weight.addmm_(of_logits.T, hidden[chunk])
-                else:
-                    of_weight += of_logits.T @ hidden[chunk]
-        if of_hidden is not None and of_weight is not None:
-            ctx.save_for_backward(of_hidden, of_weight.to(weight.dtype))
+            torch.mm(of_logits, weight, out=of_hidden[chunk])
+            if of_weight.dtype == hidden.dtype:
+                of_weight.addmm_(of_logits.T, hidden[chunk])
+            else:
+                of_weight += of_logits.T @ hidden[chunk]
+        ctx.save_for_backward(of_hidden, of_weight.to(weight.dtype))
         return total
 
     @staticmethod
@@ -58,17 +64,37 @@ class ChunkedCrossEntropy(torch.autograd.Function):
         return of_hidden * scale, of_weight * scale, None, None
 
 
-def loss_and_gradient(logits: Tensor, labels: Tensor, smoothing: float, needed: bool) -> tuple[Tensor, Tensor]:
-    """The summed loss of some rows and, where needed, its gradient by their logits (which it may overwrite)."""
-    logits = logits.float()
-    labels = labels[:, None]
+def loss_of(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """The summed loss of some rows of float32 logits, and the logarithm of each row's normaliser."""
     normaliser = logits.logsumexp(dim=-1, keepdim=True)
     loss = normaliser.sum() - (1 - smoothing) * logits.gather(-1, labels).sum()
     if smoothing:
         loss = loss - smoothing / logits.shape[-1] * logits.sum()
-    if needed:
-        logits = logits.sub_(normaliser).exp_()  # softmax
-        if smoothing:
-            logits -= smoothing / logits.shape[-1]
-        logits.scatter_add_(-1, labels, torch.full_like(labels, smoothing - 1, dtype=logits.dtype))
-    return loss, logits
+    return loss, normaliser
+
+
+def loss_and_gradient(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """The loss and its gradient by the logits, softmax - target, in the logits' own precision."""
+    exact = logits.float()
+    loss, normaliser = loss_of(exact, labels, smoothing)
+    gradient = (exact - normaliser).exp() - smoothing / logits.shape[-1]
+    columns = torch.arange(logits.shape[-1], device=logits.device)
+    gradient = torch.where(columns == labels, gradient - (1 - smoothing), gradient)
+    return loss, gradient.to(logits.dtype)
+
+
+def loss_and_gradient_in_place(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """The same for float32 without a compiler: few passes, over the same memory."""
+    loss, normaliser = loss_of(logits, labels, smoothing)
+    gradient = logits.sub_(normaliser).exp_()
+    if smoothing:
+        gradient -= smoothing / logits.shape[-1]
+    gradient.scatter_add_(-1, labels, torch.full_like(labels, smoothing - 1, dtype=gradient.dtype))
+    return loss, gradient
+
+
+@cache
+def kernel(device: str) -> Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]:
+    if device == "cpu":
+        return loss_and_gradient_in_place
+    return torch.compile(loss_and_gradient, dynamic=True) if can_compile(device) else loss_and_gradient

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
+from regard.decoding.graphs import fastest
 from regard.errors import ConfigError
 from regard.evaluation.translation import bleu
 from regard.models.transformer import Transformer
@@ -73,7 +74,8 @@ class Translation:
         values = {"loss": mean_loss(model, self.valid, self.data.batch_tokens)}
         n = min(self.config.validation_lines, len(self.valid))
         if n:
-            outputs = translate(model, self.tokenizer, self.valid.texts(0)[:n], self.quickly, self.data.max_length)
+            generator = fastest(model, model.embedding.weight.device)
+            outputs = translate(generator, self.tokenizer, self.valid.texts(0)[:n], self.quickly, self.data.max_length)
             values["bleu"] = bleu([o.text for o in outputs], self.valid.texts(1)[:n], resamples=0).value
         return values
 

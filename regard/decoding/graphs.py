@@ -1,0 +1,138 @@
+"""CUDA graphs for decoding: a step is some hundred small kernels, and a graph launches them all at once.
+
+Applied from outside: `Graphed(model)` is a generator like the model, with the same answers.  Shapes are rounded up so
+that batches of about the same size share a graph; the state lives in the graph's own memory, and reordering rows is
+part of the graph.
+"""
+
+from collections import OrderedDict
+from typing import Any, Protocol, Self
+
+import torch
+from torch import Tensor
+
+ROUND = 32  # rooms and source lengths are rounded up to multiples of this
+KEPT = 8  # graphs kept for later batches
+
+
+class Capturable(Protocol):
+    """What a model must offer beyond `Generator`: states whose tensors stay in place."""
+
+    def start(self, prompts: list[list[int]], copies: int, room: int, fixed_room: int) -> Any: ...
+
+    def step(self, tokens: Tensor, state: Any) -> Tensor: ...
+
+
+class Captured:
+    """One captured step: `rows` are selected, then `tokens` stepped, and `logits` hold the answer."""
+
+    def __init__(self, model: Capturable, state: Any) -> None:
+        self.state = state
+        device = state.lengths.device
+        self.rows = torch.arange(state.n_rows, device=device)
+        self.same = self.rows.clone()
+        self.tokens = torch.zeros(state.n_rows, 1, dtype=torch.long, device=device)
+        lengths = state.lengths.clone()
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):  # kernels choose their workspaces before the capture
+            for _ in range(2):
+                state.select(self.rows)
+                model.step(self.tokens, state)
+        torch.cuda.current_stream().wait_stream(side)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            state.select(self.rows)
+            self.logits = model.step(self.tokens, state)
+        state.lengths.copy_(lengths)
+
+    def step(self, tokens: Tensor) -> Tensor:
+        self.tokens.copy_(tokens)
+        self.graph.replay()
+        return self.logits
+
+
+class GraphedState:
+    """A state that lives in a captured graph.  When its number of rows changes it moves out and steps eagerly."""
+
+    def __init__(self, captured: Captured, room: int) -> None:
+        self.captured: Captured | None = captured
+        self.inner = captured.state
+        self.room, self.stepped = room, 0
+        self.is_selected = False
+
+    @property
+    def n_rows(self) -> int:
+        return self.inner.n_rows
+
+    @property
+    def lengths(self) -> Tensor:
+        return self.inner.lengths
+
+    def select(self, rows: Tensor) -> None:
+        if self.captured is not None and len(rows) == self.n_rows and not self.is_selected:
+            self.captured.rows.copy_(rows)
+            self.is_selected = True
+        else:
+            self.leave()
+            self.inner.select(rows)
+
+    def truncate(self, lengths: Tensor) -> None:
+        self.leave()
+        self.inner.truncate(lengths)
+
+    def join(self, other: Self) -> None:
+        self.leave()
+        other.leave()
+        self.inner.join(other.inner)
+
+    def leave(self) -> None:
+        """Take a copy of the state out of the graph's memory, which the next batch will use."""
+        if self.captured is None:
+            return
+        self.inner = self.captured.state.clone()
+        if self.is_selected:
+            self.inner.select(self.captured.rows)
+        self.captured = None
+
+
+class Graphed:
+    """A generator that replays captured steps.  One batch at a time: a new `start` may reuse the memory of the last."""
+
+    def __init__(self, model: Capturable) -> None:
+        self.model = model
+        self.kept: OrderedDict[tuple[int, ...], Captured] = OrderedDict()
+
+    def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> GraphedState:
+        room = rounded(room)
+        longest = rounded(max(len(prompt) for prompt in prompts))
+        state = self.model.start(prompts, copies, room, longest)
+        key = (len(prompts), copies, room, longest)
+        if key in self.kept:
+            self.kept.move_to_end(key)
+            self.kept[key].state.copy_(state)
+        else:
+            self.kept[key] = Captured(self.model, state)
+            if len(self.kept) > KEPT:
+                self.kept.popitem(last=False)
+        return GraphedState(self.kept[key], room)
+
+    def step(self, tokens: Tensor, state: GraphedState) -> Tensor:
+        state.stepped += tokens.shape[1]
+        assert state.stepped <= state.room, f"{state.stepped} tokens do not fit in {state.room}"
+        if state.captured is None or tokens.shape[1] > 1:
+            state.leave()
+            return self.model.step(tokens, state.inner)
+        if not state.is_selected:
+            state.captured.rows.copy_(state.captured.same)
+        state.is_selected = False
+        return state.captured.step(tokens)
+
+
+def fastest(model: Any, device: torch.device) -> Any:
+    """The model as the quickest generator on this device."""
+    return Graphed(model) if device.type == "cuda" else model
+
+
+def rounded(n: int) -> int:
+    return -(-n // ROUND) * ROUND
