@@ -56,4 +56,4 @@ def disk_errors_said(folder: Path, intact: Callable[[], str]) -> Iterator[None]:
 
 
 def resume_command(folder: Path) -> str:
-    return f"regard train {folder} --run {folder} --resume"
+    return f"regard train {folder} --resume"

@@ -14,6 +14,7 @@ from torch import nn
 
 import regard
 from regard.choose import choose
+from regard.nn.compiler import compile_failure
 from regard.training.durable import write_file
 
 Environment = dict[str, str | int]
@@ -42,11 +43,9 @@ def compile_model(model: nn.Module, mode: str, device: torch.device) -> str:
     """Compile in place, so that names of weights stay; returns what was done, in words."""
     if not choose(COMPILING, mode, "compile")(device):
         return "eager"
-    try:
-        torch.compile(lambda x: x * 2 + 1)(torch.ones(8, device=device))
-    except Exception as error:  # whatever a missing or broken compiler raises: it is said, and training goes on
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        return f"eager, because nothing can be compiled here ({reason[:100]})"
+    failure = compile_failure(device.type)
+    if failure:
+        return f"eager, because nothing can be compiled here ({failure})"
     model.compile(dynamic=True)
     return "compiled"
 

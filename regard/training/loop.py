@@ -58,7 +58,7 @@ def train(
         reproducible(device),
         disk_errors_said(run, checkpoints.intact),
         closing(screen),
-        Signals(screen.say) as signals,
+        Signals() as signals,
     ):
         torch.manual_seed(config.seed)
         compiled = compile_model(model.to(device).train(), config.compile, device)
@@ -87,8 +87,6 @@ def train(
                     training.advance(feed.position())
             except Stopped as stop:
                 raise training.stopped(stop) from None
-            except NonFinite as error:
-                raise training.not_finite(error) from None
 
 
 def resume_from(checkpoints: Checkpoints, learner: Learner[B], run: Path) -> Progress:
@@ -159,7 +157,10 @@ class Training:
 
     def read(self, is_shown: bool) -> None:
         """Bring the figures of the last steps to the files and the screen; raises `NonFinite`."""
-        rows = self.learner.read()
+        try:
+            rows = self.learner.read()
+        except NonFinite as error:
+            raise self.not_finite(error) from None
         now = time.monotonic()
         self.progress.seconds += now - self.clock
         self.clock = now
@@ -237,11 +238,11 @@ class Training:
         return result
 
     def stopped(self, stop: Stopped) -> Stopped:
-        """Save before leaving."""
-        if self.saved != (self.progress.step, self.progress.validated):
+        """Save before leaving, unless the signal came in the middle of a step."""
+        if stop.is_between_steps and self.saved != (self.progress.step, self.progress.validated):
             self.save()
-        where = step_folder(self.checkpoints.folder, self.progress.step)
-        return Stopped(stop.number, f"{stop}; all is saved in {where}. To go on: {resume_command(self.run)}")
+        message = f"{stop}. {self.checkpoints.intact()} To go on: {resume_command(self.run)}"
+        return Stopped(stop.number, message, stop.is_between_steps)
 
     def not_finite(self, error: NonFinite) -> NonFinite:
         """Leave the checkpoints alone, and write down all that was found."""

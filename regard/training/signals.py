@@ -1,8 +1,9 @@
 """SIGTERM and Ctrl-C end a training between two steps, after a checkpoint."""
 
+import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -15,9 +16,10 @@ NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 class Stopped(RegardError):
     """The user or the system asked the training to end."""
 
-    def __init__(self, number: int, message: str) -> None:
+    def __init__(self, number: int, message: str, is_between_steps: bool) -> None:
         super().__init__(message)
         self.number = number
+        self.is_between_steps = is_between_steps  # otherwise the weights may be half updated
         self.exit_code = 128 + number  # 130 for Ctrl-C, 143 for SIGTERM
 
 
@@ -25,8 +27,7 @@ class Signals:
     """The first signal is remembered until `check`, or breaks off at once what is `interruptible`; a second one ends
     the training where it is, which costs the steps since the last checkpoint."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self.say = say
+    def __init__(self) -> None:
         self.received: int | None = None
         self.is_interruptible = False
         self.before: dict[int, Any] = {}
@@ -45,15 +46,17 @@ class Signals:
     def receive(self, number: int, frame: FrameType | None) -> None:
         name = NAMES[signal.Signals(number)]
         if self.received is not None:
-            raise Stopped(number, f"stopped by a second signal ({name}), without waiting for a checkpoint")
+            raise Stopped(number, f"stopped at once by a second {name}", is_between_steps=False)
         self.received = number
-        self.say(f"{name}: finishing the step and saving; once more to stop at once")
+        # not by print, which the signal may have come in the middle of
+        os.write(2, f"\n{name}: finishing the step and saving; once more to stop at once\n".encode())
         if self.is_interruptible:
             self.check()
 
     def check(self) -> None:
         if self.received is not None:
-            raise Stopped(self.received, f"stopped by {NAMES[signal.Signals(self.received)]}")
+            name = NAMES[signal.Signals(self.received)]
+            raise Stopped(self.received, f"stopped by {name}", is_between_steps=True)
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:

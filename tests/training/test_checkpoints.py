@@ -96,9 +96,8 @@ def test_an_average_that_is_worse_is_not_taken(tmp_path: Path) -> None:
     assert taken.values == {"loss": 0.0}
     single = run_tiny(tmp_path / "single", config, task=Prefers(3))
     assert single.weights == "step 15, the best by loss"
-    with safe_open(tmp_path / "single/model.safetensors", framework="pt") as final:
-        with safe_open(tmp_path / "single/checkpoints/step-15/model.safetensors", framework="pt") as best:
-            assert torch.equal(final.get_tensor("hidden.weight"), best.get_tensor("hidden.weight"))
+    best = tmp_path / "single/checkpoints/step-15/model.safetensors"
+    assert (tmp_path / "single/model.safetensors").read_bytes() == best.read_bytes()
 
 
 @pytest.mark.parametrize("full_after", [0, 1, 9, 14])  # files written before the disk is full
@@ -125,7 +124,7 @@ def test_a_full_disk_says_what_is_intact(tmp_path: Path, full_after: int, monkey
         assert "No checkpoint was written before" in said
     else:
         assert f"Intact: {tmp_path}/checkpoints/step-{steps[-1]}" in said
-    assert f"regard train {tmp_path} --run {tmp_path} --resume" in said
+    assert f"regard train {tmp_path} --resume" in said
 
     monkeypatch.undo()
     run_tiny(tmp_path, resume=True)

@@ -3,18 +3,20 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
-from tiny_training import CONFIG, TinyModel, TinyTask, run_tiny
+from tiny_training import CONFIG, CPU, DEVICES, SelfKilling, TinyModel, TinyTask, run_tiny
 
 from regard.errors import RunError
 from regard.training.checkpoints import find_weights
 from regard.training.metrics import read_metrics
+from regard.training.signals import Stopped
 
 HERE = Path(__file__).parent
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -64,6 +66,34 @@ def test_killed_while_it_computes(tmp_path: Path, at_loss: int) -> None:
     run_tiny(killed, dataclasses.replace(CONFIG, **settings), resume=True, model=other)
     assert read_metrics(killed / "metrics.jsonl") == read_metrics(whole / "metrics.jsonl")
     assert (killed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=str)
+def test_stopped_between_logs_it_goes_on_with_the_same_samples(tmp_path: Path, device: torch.device) -> None:
+    config = dataclasses.replace(CONFIG, log_every=7, ema=0.9)
+    run_tiny(tmp_path / "whole", config, device=device)
+    with pytest.raises(Stopped):
+        run_tiny(tmp_path / "run", config, device=device, task=SelfKilling(signal.SIGTERM, at_loss=10))
+    run_tiny(tmp_path / "run", config, device=device, resume=True)
+    ours, theirs = (read_metrics(tmp_path / name / "metrics.jsonl") for name in ("run", "whole"))
+    assert [(row["step"], row["kind"], row.get("n_tokens")) for row in ours] == [
+        (row["step"], row["kind"], row.get("n_tokens")) for row in theirs
+    ]
+    tolerance = 0 if device == CPU else 1e-2
+    assert [row["loss"] for row in ours] == pytest.approx([row["loss"] for row in theirs], rel=tolerance, abs=0)
+
+
+def test_on_cpu_the_algorithms_are_deterministic_while_it_trains(tmp_path: Path) -> None:
+    class Asking(TinyTask):
+        answers: ClassVar[list[bool]] = []
+
+        def validate(self, model: torch.nn.Module) -> dict[str, float]:
+            self.answers.append(torch.are_deterministic_algorithms_enabled())
+            return super().validate(model)
+
+    run_tiny(tmp_path, task=Asking())
+    assert Asking.answers == [True] * 4
+    assert not torch.are_deterministic_algorithms_enabled()
 
 
 def test_two_threads_are_reproducible_too(tmp_path: Path) -> None:
@@ -153,7 +183,7 @@ def test_other_weights_are_noticed(tmp_path: Path) -> None:
     run_tiny(tmp_path, dataclasses.replace(CONFIG, steps=9))
     model = TinyModel()
     model.hidden = torch.nn.Linear(8, 8, bias=False)
-    with pytest.raises(RunError, match="step-9 does not fit the model: missing .*unknown .*hidden.bias"):
+    with pytest.raises(RunError, match=r"step-9 does not fit the model: missing .*unknown .*hidden\.bias"):
         run_tiny(tmp_path, resume=True, model=model)
 
 

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 
 from regard.training.schedules import SCHEDULES, Course, cosine, linear, noam
@@ -18,7 +20,7 @@ def test_every_schedule_rises_straight_to_its_peak_and_never_rises_again(name: s
     rates = [SCHEDULES[name](step, COURSE) for step in range(1, 101)]
     assert max(rates) == rates[19]
     assert rates[4] == pytest.approx(rates[19] / 4)
-    assert all(earlier >= later for earlier, later in zip(rates[19:], rates[20:], strict=False))
+    assert all(earlier >= later for earlier, later in pairwise(rates[19:]))
     assert all(rate > 0 for rate in rates)
 
 

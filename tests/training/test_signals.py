@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_training import CONFIG, SelfKilling, TinyTask, run_tiny
+from tiny_training import CONFIG, SelfKilling, TinyBatch, TinyTask, run_tiny
 
 from regard.training.checkpoints import Checkpoints
 from regard.training.metrics import read_metrics
@@ -29,8 +29,8 @@ def test_a_signal_finishes_the_step_saves_and_gives_its_exit_code(tmp_path: Path
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == code, done.stderr
-    assert "finishing the step and saving" in done.stdout
-    assert f"all is saved in {run}/checkpoints/step-11. To go on: regard train" in done.stderr
+    assert "finishing the step and saving" in done.stderr
+    assert f"Intact: {run}/checkpoints/step-11 and everything older. To go on: regard train" in done.stderr
     assert Checkpoints(run, 1, 1, print).steps()[-1] == 11
     run_tiny(whole)
     run_tiny(run, resume=True)
@@ -65,16 +65,22 @@ def test_interrupted_again_and_again_it_averages_the_same_checkpoints(tmp_path: 
     assert (tmp_path / "run/model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
 
 
-def test_a_second_signal_leaves_at_once(tmp_path: Path) -> None:
+def test_a_second_signal_leaves_at_once_and_saves_nothing_half_done(tmp_path: Path) -> None:
     class Impatient(TinyTask):
-        def loss(self, model: torch.nn.Module, batch: object) -> torch.Tensor:
-            os.kill(os.getpid(), signal.SIGINT)
-            os.kill(os.getpid(), signal.SIGINT)
-            raise AssertionError("unreachable")
+        calls = 0
 
-    with pytest.raises(Stopped, match="second signal") as caught:
+        def loss(self, model: torch.nn.Module, batch: TinyBatch) -> torch.Tensor:
+            self.calls += 1
+            if self.calls == 3:
+                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), signal.SIGINT)
+                raise AssertionError("unreachable")
+            return super().loss(model, batch)
+
+    with pytest.raises(Stopped, match=r"at once by a second Ctrl-C\. Intact: .*/step-0 ") as caught:
         run_tiny(tmp_path, task=Impatient())
     assert caught.value.exit_code == 130
+    assert Checkpoints(tmp_path, 1, 1, print).steps() == [0]
 
 
 def test_the_handlers_of_before_come_back(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 from tiny_training import CONFIG, TinyModel, TinyTask, run_tiny
 
 from regard.errors import DataError
+from regard.nn.compiler import compile_failure
 from regard.training.environment import compile_model
 from regard.training.feed import Feed, walk
 from regard.training.metrics import Metrics, draw_curves, read_metrics
@@ -120,7 +121,7 @@ def test_a_mistake_in_the_thread_of_the_feed_reaches_the_caller(tmp_path: Path) 
         def gather(self, chosen: list[int]) -> object:  # type: ignore[override]
             raise DataError("train.en:7 is gone")
 
-    with pytest.raises(DataError, match="train.en:7"):
+    with pytest.raises(DataError, match=r"train\.en:7"):
         run_tiny(tmp_path, task=Missing())
 
 
@@ -129,6 +130,7 @@ def test_without_a_compiler_it_runs_eagerly_and_says_so(tmp_path: Path, monkeypa
         raise RuntimeError("No working C++ compiler found")
 
     monkeypatch.setattr(torch, "compile", broken)
+    monkeypatch.setattr("regard.training.environment.compile_failure", compile_failure.__wrapped__)  # not remembered
     screen = io.StringIO()
     run_tiny(tmp_path, dataclasses.replace(CONFIG, compile="on", steps=3), say=screen)
     assert "eager, because nothing can be compiled here (No working C++ compiler found)" in screen.getvalue()

@@ -22,6 +22,8 @@ from regard.training.loop import train
 from regard.training.screen import PlainScreen
 
 N_EXAMPLES, N_WORDS = 23, 11
+CPU = torch.device("cpu")
+DEVICES = [CPU, torch.device("cuda")] if torch.cuda.is_available() else [CPU]
 ABOUT = About(
     title="tiny", summary="Learns the next word.", rows=(("words", f"{N_WORDS}"),), usage=("regard generate tiny",)
 )
@@ -84,11 +86,11 @@ class TinyTask:
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         torch.rand(3)  # a careless draw, which must not reach the training
-        batch = self.gather(list(range(N_EXAMPLES)))
+        batch = self.gather(list(range(N_EXAMPLES))).to(device_of(model))
         return {"loss": float(cross_entropy(model(batch.words), batch.targets)), "mode": float(model.training)}
 
     def samples(self, model: nn.Module) -> list[tuple[str, str, str]]:
-        return [("3", "10", str(int(model(torch.tensor([3])).argmax())))]
+        return [("3", "10", str(int(model(torch.tensor([3], device=device_of(model))).argmax())))]
 
 
 class TinyModel(nn.Module):
@@ -107,6 +109,10 @@ class TinyModel(nn.Module):
         return self.out(self.dropout(self.hidden(self.embed(words)).tanh()))
 
 
+def device_of(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
+
+
 def run_tiny(
     folder: Path,
     config: TrainingConfig = CONFIG,
@@ -114,6 +120,7 @@ def run_tiny(
     task: Any = None,
     model: nn.Module | None = None,
     say: Any = None,
+    device: torch.device = CPU,
 ) -> Result:
     return train(
         model or TinyModel(),
@@ -122,7 +129,7 @@ def run_tiny(
         ABOUT,
         run=folder,
         d_model=8,
-        device=torch.device("cpu"),
+        device=device,
         resume=resume,
         screen=PlainScreen(Console(file=say or io.StringIO(), width=200), seconds=0),
     )
