@@ -250,7 +250,7 @@ class Training:
         write_file(self.run / "non_finite.json", json.dumps(record, ensure_ascii=False, indent=2).encode())
         message = (
             f"{error}\n{self.checkpoints.intact()} All lines: {self.run / 'non_finite.json'}.\n"
-            "Try a lower learning rate, a longer warm-up or clipping (--set training.clip=1), or mend the lines; "
-            f"then: {resume_command(self.run)}"
+            "Mend the lines, or try clipping, a longer warm-up or a lower rate, for example: "
+            f"{resume_command(self.run)} --set training.learning_rate={self.config.learning_rate / 2:g}"
         )
         return NonFinite(message, error.lines, error.layer)

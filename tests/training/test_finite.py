@@ -47,6 +47,7 @@ def test_a_bad_loss_stops_before_the_update_and_names_its_lines(tmp_path: Path, 
     assert "the loss itself" in said
     assert ", ".join(batches[5]) in said
     assert f"{tmp_path}/checkpoints/step-5" in said
+    assert f"regard train {tmp_path} --resume --set training.learning_rate=0.005" in said
     assert json.loads((tmp_path / "non_finite.json").read_text())["lines"] == batches[5]
 
     good = tmp_path / "good"
