@@ -1,5 +1,6 @@
 """Sentences of realistic lengths, and batches of them: ours are flat, the peers' are padded."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.data.batches import Packing
+from regard.data.batches import cut
 from regard.tasks.pairs import PairBatch, make_batch
 from regard.text.special import END, SPECIAL, START
 
@@ -38,12 +39,19 @@ def sentences(n: int, longest: int, vocab_size: int, seed: int = 0) -> Corpus:
 
 
 def batches(corpus: Corpus, order: str, budget: int, n: int) -> list[PairBatch]:
-    """n batches of nearly `budget` real target tokens each: "random" sentences, or "grouped" by length."""
-    lengths = np.array([len(target) + 1 for target in corpus.targets])
-    found = [b for b in Packing(lengths, budget, order, seed=0).epoch(0) if lengths[b].sum() > budget - lengths.max()]
-    found.sort(key=lambda batch: float(lengths[batch].mean()))
-    chosen = [found[i] for i in np.linspace(0, len(found) - 1, n + 2).astype(int)[1:-1]]  # short, middling and long
+    """n batches of about `budget` real target tokens each, from the shortest sentences to the longest."""
+    sources, targets = (np.array([len(x) + 1 for x in side]) for side in (corpus.sources, corpus.targets))
+    found = cut(ORDERS[order](sources, targets), targets, budget)[:-1]  # the last is not full
+    found.sort(key=lambda batch: float(targets[batch].mean()))
+    chosen = [found[i] for i in np.linspace(0, len(found) - 1, n + 2).astype(int)[1:-1]]
     return [make_batch([corpus.sources[i] for i in b], [corpus.targets[i] for i in b], [], START, END) for b in chosen]
+
+
+# Lengths of sources and targets -> the order in which batches are cut.
+ORDERS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "random": lambda sources, targets: np.arange(len(sources)),
+    "grouped": lambda sources, targets: np.argsort(np.maximum(sources, targets), kind="stable"),  # the least padding
+}
 
 
 @dataclass(frozen=True)

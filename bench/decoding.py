@@ -99,14 +99,10 @@ def check_same_output(plan: Plan, model: Transformer, names: list[str]) -> str:
     """All must write the same words in float32; says so."""
     some = make_sources(plan, N_CHECKED)
     outputs = {name: CONTENDERS[name](model, plan.n_tokens)(some) for name in names}
-    for name, output in outputs.items():
-        n_same = sum(theirs == ours for theirs, ours in zip(output, outputs["regard"], strict=True))
-        if n_same < N_SAME:
-            raise AssertionError(
-                f"not the same work: {name} agrees with regard on {n_same} of {N_CHECKED} translations"
-            )
-    n_all = sum(all(output[i] == outputs["regard"][i] for output in outputs.values()) for i in range(N_CHECKED))
-    return f"checked before timing: {', '.join(names)} write the same in float32, {n_all} of {N_CHECKED} sentences"
+    n_same = sum(all(output == same[0] for output in same) for same in zip(*outputs.values(), strict=True))
+    if n_same < N_SAME:
+        raise AssertionError(f"the contenders do not do the same work: {n_same} of {N_CHECKED} translations agree")
+    return f"checked before timing: {', '.join(names)} write the same in float32, {n_same} of {N_CHECKED} sentences"
 
 
 def warm_up(translators: dict[str, Translate], batch: list[list[int]], n_tokens: int, notes: list[str]) -> None:

@@ -4,7 +4,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 from pathlib import Path
 
@@ -50,15 +50,16 @@ def processor() -> str:
 
 
 def which_can_run(
-    contenders: Iterable[str], packages: dict[str, str], skip: tuple[str, ...]
+    contenders: Iterable[str], packages: Mapping[str, tuple[str, ...]], skip: tuple[str, ...]
 ) -> tuple[list[str], list[str]]:
-    """The contenders whose package is here and that nobody wants left out; and a note on each of the others."""
+    """The contenders whose packages are here and that nobody wants left out; and a note on each of the others."""
     names, notes = [], []
     for name in contenders:
+        missing = [package for package in packages.get(name, ()) if not is_there(package)]
         if name in skip:
             notes.append(f"{name}: left out on request")
-        elif name in packages and not is_there(packages[name]):
-            notes.append(f"{name}: missing, because {packages[name]} is not installed")
+        elif missing:
+            notes.append(f"{name}: missing, because {' and '.join(missing)} is not installed")
         else:
             names.append(name)
     return names, notes

@@ -11,15 +11,19 @@ STATUS = Path("/proc/self/status")  # of Linux
 
 
 class GpuPeak:
-    """Bytes of the GPU above what was taken when this was made."""
+    """Bytes of the GPU above what was taken when this was made; None on a CPU, where nobody counts them."""
 
     def __init__(self, device: torch.device):
         self.device = device
-        self.before = torch.cuda.memory_allocated(device)
+        self.before = torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
 
-    def of(self, work: Callable[[], object]) -> int:
-        torch.cuda.reset_peak_memory_stats(self.device)
-        work()
+    def restart(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+
+    def bytes(self) -> int | None:
+        if self.device.type != "cuda":
+            return None
         return torch.cuda.max_memory_allocated(self.device) - self.before
 
 

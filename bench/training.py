@@ -3,21 +3,23 @@
 A step is forward, backward and AdamW.  All contenders get the same sentences in the same batches.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 
-from bench.data import TYPICAL, batches, padding, sentences
+from bench.data import ORDERS, TYPICAL, batches, padding, sentences
 from bench.machine import reason, which_can_run
 from bench.memory import GpuPeak, process_peak
 from bench.report import Report, Row
-from bench.timing import take_turns
+from bench.timing import take_turns, wait
 from bench.trainers import COMPILED, CONTENDERS, PACKAGES, Trainer
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.pairs import PairBatch
 
-ORDERS = ("random", "grouped")
+Memory = dict[tuple[str, str], int | None]  # (contender, order) -> bytes at most
+PATIENCE = 120  # seconds that a contender may take to compile
 POOL = 8  # the batches are a sample of this many times as many, so that grouped ones are tight
 
 
@@ -48,9 +50,11 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
     notes.append("checked before timing: without dropout all find the same loss of the same sentences, to 1e-4")
     report = Report("training", "target tok/s", describe(plan, device), notes=notes)
     work = {order: make_batches(plan, order) for order in ORDERS}
-    trainers, memory = warm_up(plan, names, work, device, report.notes)
+    on_cpu: Memory = {}
     if device.type == "cpu":
-        memory = {(name, order): process_peak(one_round, plan, name, order) for name in trainers for order in ORDERS}
+        on_cpu = {(name, order): process_peak(one_round, plan, name, order) for name in names for order in ORDERS}
+    trainers, on_gpu = warm_up(plan, names, work, device, report.notes)
+    memory = on_gpu | on_cpu
     for order, chosen in work.items():
         runs = {name: a_round(trainer, chosen) for name, trainer in trainers.items()}
         taken = take_turns(runs, rounds or plan.rounds, device)
@@ -81,6 +85,7 @@ def make_batches(plan: Plan, order: str) -> list[PairBatch]:
 
 
 def make(plan: Plan, name: str, device: torch.device) -> Trainer:
+    """A contender, ready to train."""
     torch.manual_seed(0)
     return CONTENDERS[name](Transformer(plan.shape).to(device))
 
@@ -100,24 +105,31 @@ def check_same_loss(plan: Plan, names: list[str], device: torch.device) -> None:
 
 def warm_up(
     plan: Plan, names: list[str], work: dict[str, list[PairBatch]], device: torch.device, notes: list[str]
-) -> tuple[dict[str, Trainer], dict[tuple[str, str], int | None]]:
+) -> tuple[dict[str, Trainer], Memory]:
     """Make every contender and give it every batch once, so that all is compiled; on a GPU, with its peak memory."""
     trainers: dict[str, Trainer] = {}
-    memory: dict[tuple[str, str], int | None] = {}
+    memory: Memory = {}
     for name in names:
-        peak = GpuPeak(device) if device.type == "cuda" else None
+        begin = time.perf_counter()
+        peak = GpuPeak(device)
         try:
             trainer = make(plan, name, device)
-            trainer.model.train()
             for order, chosen in work.items():
-                go = a_round(trainer, chosen)
-                memory[name, order] = peak.of(go) if peak else go()
+                peak.restart()
+                for batch in trainer.prepared(chosen):
+                    trainer.train([batch])
+                    if time.perf_counter() - begin > PATIENCE:
+                        raise TimeoutError(f"still compiling after {PATIENCE} s")
+                memory[name, order] = peak.bytes()
+            wait(device)
         except Exception as error:  # a peer that fails is named in the report; the others go on
             if name == "regard":
                 raise
             notes.append(f"{name}: does not run here ({reason(error)})")
         else:
             trainers[name] = trainer
+            if name in COMPILED:
+                notes.append(f"{name}: the first steps, with compiling, took {time.perf_counter() - begin:.0f} s")
     return trainers, memory
 
 
@@ -133,7 +145,6 @@ def one_round(plan: Plan, name: str, order: str) -> Callable[[], None]:
 
     def work() -> None:
         trainer = make(plan, name, torch.device("cpu"))
-        trainer.model.train()
         trainer.train(trainer.prepared(chosen))
 
     return work

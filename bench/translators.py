@@ -78,8 +78,8 @@ CPU_ONLY = ("CTranslate2 float32", "CTranslate2 int8")
 GPU_ONLY = ("transformers static",)
 EXACT = ("regard", "transformers", "CTranslate2 float32")  # those that must find the same translations in float32
 PACKAGES = {
-    "transformers": "transformers",
-    "transformers static": "transformers",
-    "CTranslate2 float32": "ctranslate2",
-    "CTranslate2 int8": "ctranslate2",
+    "transformers": ("transformers",),
+    "transformers static": ("transformers",),
+    "CTranslate2 float32": ("ctranslate2", "transformers"),  # which converts for it
+    "CTranslate2 int8": ("ctranslate2", "transformers"),
 }

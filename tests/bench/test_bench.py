@@ -1,0 +1,104 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bench import data, machine, translators
+from bench.memory import STATUS, process_peak
+from bench.report import Report, Row
+from bench.timing import Figures, take_turns
+from regard.commands import bench as command
+from regard.errors import RegardError
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_contenders_take_turns():
+    seen = []
+    taken = take_turns({"a": lambda: seen.append("a"), "b": lambda: seen.append("b")}, 3, torch.device("cpu"))
+    assert "".join(seen) == "ababab"
+    assert [len(taken[name].rounds) for name in "ab"] == [3, 3]
+
+
+def row(contender, *values, case="case"):
+    return Row(case=case, contender=contender, figures=Figures(list(values)))
+
+
+def test_a_ratio_is_of_medians_within_a_case_with_the_best_of_ours():
+    report = Report("name", "tokens/s", "work")
+    report.rows = [row("regard", 1, 2, 90), row("regard compiled", 6), row("peer", 3), row("peer", 5, case="other")]
+    assert [report.ratio(each) for each in report.rows] == [3, 1, 2, None]
+
+
+def test_where_less_is_better_the_ratio_turns_round():
+    report = Report("name", "ms", "work", less_is_better=True, rows=[row("regard", 2), row("peer", 10)])
+    assert report.ratio(report.rows[1]) == 5
+
+
+def test_batches_hold_the_budget_and_grouping_saves_padding():
+    corpus = data.sentences(2000, longest=60, vocab_size=50)
+    lengths = np.array([[len(s), len(t)] for s, t in zip(corpus.sources, corpus.targets, strict=True)])
+    assert len(lengths) == 2000 and lengths.min() >= 3 and lengths.max() <= 60
+    made = {order: data.batches(corpus, order, budget=800, n=3) for order in data.ORDERS}
+    for chosen in made.values():
+        assert all(740 <= batch.n_targets <= 800 for batch in chosen)
+    assert data.padding(made["grouped"]) < 0.15 < 0.4 < data.padding(made["random"])
+
+
+@pytest.mark.parametrize("multiple", [1, 8])
+def test_a_padded_batch_holds_the_same_words(multiple):
+    corpus = data.sentences(50, longest=30, vocab_size=50)
+    (batch,) = data.batches(corpus, "random", budget=200, n=1)
+    padded = data.padded(batch, multiple)
+    assert padded.source.shape[1] % multiple == 0 and padded.target.shape[1] % multiple == 0
+    assert padded.source[padded.source_mask].equal(batch.source)
+    real = padded.labels != data.IGNORED
+    assert padded.target[real].equal(batch.target) and padded.labels[real].equal(batch.labels)
+    assert not padded.source[~padded.source_mask].any() and not padded.target[~real].any()
+
+
+def test_a_missing_peer_is_named():
+    names, notes = machine.which_can_run(
+        ["ours", "theirs", "slow"], {"ours": ("json",), "theirs": ("json", "no_such_package")}, ("slow",)
+    )
+    assert names == ["ours"]
+    assert notes == ["theirs: missing, because no_such_package is not installed", "slow: left out on request"]
+
+
+def take_50_megabytes():
+    return lambda: bytearray(50_000_000)
+
+
+@pytest.mark.skipif(not STATUS.exists(), reason="only Linux tells")
+def test_the_peak_of_a_process_is_what_its_work_took():
+    peak = process_peak(take_50_megabytes)
+    assert peak is not None and 49e6 < peak < 60e6
+
+
+def test_without_the_bench_folder_the_command_says_where_to_find_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(command, "__file__", str(tmp_path / "regard" / "commands" / "bench.py"))
+    with pytest.raises(RegardError, match="clone the repository"):
+        command.bench()
+
+
+def test_every_bench_runs_in_toy_sizes_and_the_contenders_do_the_same_work(tmp_path):
+    file = tmp_path / "figures.json"
+    arguments = ["--tiny", "--device", "cpu", "--rounds", "1", "--threads", "1", "--json", str(file)]
+    done = subprocess.run([sys.executable, "-m", "bench", *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    reports = {report["name"]: report for report in json.loads(file.read_text())["reports"]}
+    assert list(reports) == ["start", "training", "decoding"]
+    for report in reports.values():
+        for found in report["rows"]:
+            assert found["median"] > 0
+            assert f"{found['contender']}" in done.stdout
+    notes = " ".join(reports["training"]["notes"] + reports["decoding"]["notes"])
+    assert "the same loss" in notes and "write the same" in notes
+    present = {found["contender"] for name in ("training", "decoding") for found in reports[name]["rows"]}
+    for contender in ("transformers", "CTranslate2 float32"):
+        can = all(machine.is_there(package) for package in translators.PACKAGES[contender])
+        assert (contender in present) == can and (f"{contender}: missing" in notes) != can
