@@ -12,7 +12,7 @@ from regard.errors import RegardError
 
 def bench(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="start, training or decoding (default: all)")
+        str | None, typer.Argument(metavar="NAME", help="start, training or decoding (default: all)")
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda (default: a GPU if there is one)")] = None,
     json: Annotated[Path | None, typer.Option(help="also write the figures to this file")] = None,
