@@ -80,8 +80,8 @@ def corpus_score(name: str, outputs: list[str], references: list[str], resamples
     check(outputs, references)
     metric = METRICS[name]()
     score = metric.corpus_score(outputs, [references], n_bootstrap=max(resamples, 1))
-    interval = (score._mean - score._ci, score._mean + score._ci) if resamples > 1 else None
-    return Metric(name=name, value=score.score, signature=str(metric.get_signature()), interval=interval)
+    interval = (float(score._mean - score._ci), float(score._mean + score._ci)) if resamples > 1 else None
+    return Metric(name=name, value=float(score.score), signature=str(metric.get_signature()), interval=interval)
 
 
 def check(outputs: list[str], references: list[str]) -> None:

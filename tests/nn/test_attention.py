@@ -36,8 +36,8 @@ def rules(device):
     }
 
 
-def same(one, other, tolerance):
-    torch.testing.assert_close(one, other, atol=tolerance, rtol=tolerance)
+def same(one, other, tolerance, what=""):
+    torch.testing.assert_close(one, other, atol=tolerance, rtol=tolerance, msg=lambda text: f"{what}: {text}")
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -62,9 +62,10 @@ def test_fast_paths_equal_the_equation_in_values_and_gradients(score, position, 
         assert taken, f"{rule_name}, {shape}: no fast path"
         for name in taken:
             out = paths.FAST_PATHS[name][1](case)
-            same(out, expected, TOLERANCE[dtype])
+            what = f"{name}, {rule_name}, {shape}"
+            same(out, expected, TOLERANCE[dtype], what)
             for got, want in zip(torch.autograd.grad(out, inputs, push, retain_graph=True), gradients, strict=True):
-                same(got, want, TOLERANCE[dtype])
+                same(got, want, TOLERANCE[dtype], f"gradient, {what}")
         if rule_name == "blind":
             mask = visible(rule, layout, layout)
             blind = layout.flatten(~mask.any(-1).expand(4, layout.longest))
