@@ -139,25 +139,24 @@ def fits_padded(case: Case) -> bool:
 def run_padded(case: Case) -> Tensor:
     """scaled_dot_product_attention over the padded rectangle: padding exists inside attention only."""
     queries, keys, values = padded_heads(case)
-    mask: Tensor | None
+    blind: Tensor | None = None
     if case.sight is causal and case.layout is case.key_layout and not case.position.has_bias:
         # Every sequence begins at 0 and its padding lies in its future, so the plain causal flag hides both.
         out = F.scaled_dot_product_attention(queries, keys, values, is_causal=True, scale=case.scale)
     else:
         mask = visible(case.sight, case.layout, case.key_layout)
         mask = None if mask is None else mask[:, None]
-        blind = None
         if mask is not None and case.sight.band() is None:  # within a band every query sees at least itself
-            blind = ~mask.any(-1, keepdim=True)
-            mask = mask | blind  # kernels differ on a query that sees nothing, some give NaN: let it see, then forget
+            # Kernels differ on a query that sees nothing, some give NaN: let it see, then forget what it saw.
+            blind = ~mask.any(-1)[:, 0].expand(case.layout.n_sequences, case.layout.longest)  # B Q
+            mask = mask | blind[:, None, :, None]
         if case.position.has_bias:
             places = torch.arange(case.key_layout.longest, device=queries.device)
             bias = case.position.bias(case.layout.padded_positions(), places).to(queries.dtype)
             mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
         out = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=case.scale)
-        if blind is not None:
-            out = out.masked_fill(blind, 0)
-    return case.layout.flatten(out.transpose(1, 2))
+    rows = case.layout.flatten(out.transpose(1, 2))
+    return rows if blind is None else rows.masked_fill(case.layout.flatten(blind)[..., None, None], 0)
 
 
 def padded_heads(case: Case) -> tuple[Tensor, Tensor, Tensor]:

@@ -14,6 +14,7 @@ from regard.data.selection import select
 from regard.data.shards import TokenShard, shard
 from regard.errors import ConfigError
 from regard.nn.layout import Ragged
+from regard.text.dropout import SampledTexts
 from regard.text.tokenizer import Tokenizer
 
 
@@ -77,6 +78,7 @@ class PairSet:
         content = tokenizer.to_json()
         self.sides: list[TokenShard] = [shard(column, tokenizer, content, cache) for column in self.examples.columns]
         self.kept, dropped = select(self.examples, [side.lengths for side in self.sides], config.max_length)
+        self.samplers: dict[tuple[int, float], SampledTexts] = {}
         self.notes = self.examples.notes
         self.notes.update(dropped)
 
@@ -88,6 +90,11 @@ class PairSet:
         lengths = np.maximum(*(side.lengths[self.kept] for side in self.sides)) + 1
         return Packing(lengths, budget, order, seed)
 
+    def sampled(self, side: int, rate: float) -> SampledTexts:
+        if (side, rate) not in self.samplers:
+            self.samplers[side, rate] = SampledTexts(self.examples.columns[side], self.tokenizer.pairs, rate)
+        return self.samplers[side, rate]
+
     def texts(self, side: int) -> list[str]:
         return [self.examples.columns[side][i] for i in self.kept]
 
@@ -95,16 +102,15 @@ class PairSet:
         """The pairs at these places of `kept`; with BPE-dropout their cut into tokens depends on `draw` alone."""
         places = self.kept[indices]
         columns = []
-        for side, (column, tokens) in enumerate(zip(self.examples.columns, self.sides, strict=True)):
+        for side, tokens in enumerate(self.sides):
             if dropout:
-                ids = [self.tokenizer.sample(column[i], key(draw, int(i), side), dropout) for i in places]
-                columns.append([np.array(sequence, np.int64) for sequence in ids])
+                columns.append(self.sampled(side, dropout).sample(places, keys(draw, places, side)))
             else:
                 columns.append([tokens[i] for i in places])
         lines = [self.examples.where(i) for i in places]
         return make_batch(columns[0], columns[1], lines, self.tokenizer.start_id, self.tokenizer.end_id)
 
 
-def key(draw: int, example: int, side: int) -> int:
-    """One number for (draw, example, side), different for different ones."""
-    return (draw << 40) + (example << 1) + side
+def keys(draw: int, examples: np.ndarray, side: int) -> np.ndarray:
+    """One number for each (draw, example, side), different for different ones."""
+    return np.uint64(draw << 40) + (examples.astype(np.uint64) << np.uint64(1)) + np.uint64(side)

@@ -5,6 +5,7 @@ import sys
 import time
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,7 +55,18 @@ def test_the_rate_is_the_share_of_merges_left_out() -> None:
     whole = sum(pair.sample(word, n, 0.3)[0] == 260 for n, word in enumerate(words))
     ways = [pair.pairs.sample_word(b"ab", 0.3, module.random.Random(n)) for n in range(4000)]
     assert sum(len(way) == 1 for way in ways) / 4000 == pytest.approx(0.7, abs=0.03)
-    assert 0.4 < whole / 2000 < 0.95  # of 32 ways, drawn once
+    assert 0.4 < whole / 2000 < 0.95  # of 16 ways, drawn once
+
+
+def test_whole_batches_are_looked_up_as_single_texts_are() -> None:
+    texts = [*LINES[:2], "", " ", "animals, streets!", "x" * 200, LINES[0]]
+    sampled = module.SampledTexts(texts, TOKENIZER.pairs, 0.4)
+    for epoch in range(40):  # some ways are worked out, some looked up again
+        chosen = np.random.default_rng(epoch).integers(0, len(texts), 5)
+        keys = chosen.astype(np.uint64) * np.uint64(2**40) + np.uint64(epoch)
+        found = sampled.sample(chosen, keys)
+        expected = [TOKENIZER.sample(texts[i], int(key), 0.4) for i, key in zip(chosen, keys, strict=True)]
+        assert [ids.tolist() for ids in found] == expected
 
 
 def test_another_process_draws_the_same() -> None:

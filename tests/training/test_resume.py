@@ -29,7 +29,15 @@ SETTINGS = {
 
 def python(program: str, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "ignore", str(HERE / program), *arguments]
-    return subprocess.run(command, env=ONE_THREAD, capture_output=True, text=True, timeout=600, check=False, **more)
+    return subprocess.run(
+        command,
+        env=ONE_THREAD | {"CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        **more,
+    )
 
 
 def kill_everywhere(root: Path, name: str, every: int) -> None:
