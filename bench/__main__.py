@@ -34,7 +34,8 @@ def main(
         bool, typer.Option(help="toy sizes: checks that everything runs; the figures mean nothing")
     ] = False,
     skip: Annotated[
-        list[str] | None, typer.Option(help="a contender to leave out, such as 'transformers static'")
+        list[str] | None,
+        typer.Option(help="what to leave out: a contender such as 'transformers static', or an order of batches"),
     ] = None,
 ) -> None:
     """Measure regard side by side with its peers."""

@@ -8,6 +8,7 @@ import torch
 
 from bench.peers import ctranslate2_folder, marian
 from regard.decoding.config import DecodingConfig
+from regard.decoding.graphs import fastest
 from regard.decoding.search import generate
 from regard.models.transformer import Transformer
 from regard.text.special import END, START
@@ -18,11 +19,14 @@ Translate = Callable[[list[list[int]]], list[list[int]]]  # a batch of sources -
 
 
 def ours(model: Transformer, n_tokens: int) -> Translate:
+    """As a loaded run does it."""
+    generator = fastest(model, model.embedding.weight.device)
+
     def translate(sources: list[list[int]]) -> list[list[int]]:
         config = DecodingConfig(
             beam=BEAM, length_ratio=0.0, extra_length=n_tokens, batch_tokens=len(sources) * n_tokens
         )
-        return [best.tokens for best, *_ in generate(model, sources, config, START, END)]
+        return [best.tokens for best, *_ in generate(generator, sources, config, START, END)]
 
     return translate
 
