@@ -1,0 +1,185 @@
+"""The shape of the code: imports point one way, files stay small, one idea lives in one place, recipes build."""
+
+import ast
+import re
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.config import shipped_recipes
+from regard.training.recipe import Recipe
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "regard"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+# A package may import those on lines above its own.  `evaluation` is left of `tasks`: metrics are leaf functions
+# that a task needs in order to validate (docs/decisions.md).
+TIERS = (
+    ("errors",),
+    ("choose",),
+    ("config", "text"),
+    ("nn",),
+    ("models",),
+    ("data", "decoding"),
+    ("evaluation",),
+    ("tasks",),
+    ("training",),
+    ("viewer",),
+    ("run",),
+    ("commands",),
+    ("__main__",),
+)
+TIER_OF = {name: tier for tier, names in enumerate(TIERS) for name in names}
+
+LONGEST = 300  # lines of a file
+
+PARAMETERS = {
+    "demo": 1_949_696,
+    "multi30k-ende": 9_421_824,
+    "multi30k-enfr": 9_421_824,
+    "tatoeba-enfr": 9_421_824,
+    "transformer-base": 63_082_496,
+    "transformer-big": 214_245_376,
+}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in SOURCES}
+
+
+def package_of(module: str) -> str:
+    """The part of the library that a module belongs to: "nn" of regard.nn.sight; "" of regard itself."""
+    return module.partition(".")[2].partition(".")[0]
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules of this library that a file imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "regard")
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} is a relative import; write the whole name"
+            if (node.module or "").split(".")[0] == "regard":
+                for alias in node.names:
+                    inner = f"{node.module}.{alias.name}"
+                    yield inner if inner in MODULES else str(node.module)
+
+
+def test_every_package_has_its_tier() -> None:
+    assert {package_of(module) for module in MODULES} - {""} == set(TIER_OF)
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if package_of(module)])
+def test_imports_point_to_the_left(module: str) -> None:
+    own = package_of(module)
+    for imported in imports(MODULES[module]):
+        other = package_of(imported)
+        if other and other != own:
+            assert TIER_OF[other] < TIER_OF[own], f"{module} imports {imported}: {other} is not left of {own}"
+
+
+def test_no_module_needs_itself() -> None:
+    """Also within a package: no cycles, and none dodged by an import in a function."""
+    graph = {module: set(imports(path)) - {"regard"} for module, path in MODULES.items() if module != "regard"}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the cycle
+
+
+def test_only_commands_use_the_public_names() -> None:
+    """`import regard` gives a lower layer the version and nothing else: `regard.load` would point to the right."""
+    for module, path in MODULES.items():
+        used = {
+            node.attr
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "regard"
+        }
+        assert used <= {"__version__"} or package_of(module) == "commands", f"{module} uses {used} of regard"
+
+
+@pytest.mark.parametrize("folder", ["regard", "tests", "bench"])
+def test_files_are_small(folder: str) -> None:
+    kinds = ("*.py", "*.js", "*.css", "*.html", "*.toml")
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for kind in kinds
+        for path in (ROOT / folder).rglob(kind)
+    }
+    assert lengths
+    assert {name: n for name, n in lengths.items() if n > LONGEST} == {}
+
+
+def test_names_say_what_is_inside() -> None:
+    grab_bags = re.compile(r"(^|_)(utils?|helpers?|common|base|manager|misc)(_|$)", re.IGNORECASE)
+    for path in SOURCES:
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        classes = [n.name for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.ClassDef)]
+        assert not [part for part in parts if grab_bags.search(part)], path
+        assert not [name for name in classes if re.search(r"(Utils?|Helper|Common|Base|Manager|Mixin)$", name)], path
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: module_name(path))
+def test_every_module_says_what_it_is(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def lines_with(pattern: str) -> list[str]:
+    """The places in the library whose line matches, as "regard/nn/sight.py: text"."""
+    return [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in SOURCES
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(pattern, line)
+    ]
+
+
+def test_the_causal_rule_is_said_once() -> None:
+    assert lines_with(r"\bk <= q\b|\bq >= k\b") == [
+        'regard/nn/sight.py: """Nobody looks at the future: k <= q."""',
+        "regard/nn/sight.py: return k <= q",
+    ]
+    assert lines_with(r"\b(tril|triu)\b|generate_square_subsequent_mask") == []
+    flags = lines_with(r"is_causal\s*=")  # the flag of a fused kernel, which only the fast paths set
+    assert flags and all(line.startswith("regard/nn/paths.py") for line in flags)
+
+
+def test_the_mask_is_applied_in_one_line() -> None:
+    """The readable path hides keys in masked_softmax; only the fused kernels (paths.py) take the mask another way."""
+    in_nn = [line for line in lines_with(r"masked_fill") if line.startswith("regard/nn/")]
+    readable = [line for line in in_nn if not line.startswith("regard/nn/paths.py")]
+    assert len(readable) == 1 and readable[0].startswith("regard/nn/attention.py")
+    tree = ast.parse((PACKAGE / "nn" / "attention.py").read_text(encoding="utf-8"))
+    [function] = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "masked_softmax"]
+    assert "masked_fill" in ast.unparse(function)
+
+
+def test_every_shipped_recipe_is_counted() -> None:
+    assert set(shipped_recipes()) == set(PARAMETERS)
+
+
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_recipes_build_models_of_known_size(name: str) -> None:
+    with torch.device("meta"):  # shapes without memory
+        model = Recipe.read(name).build_model()
+    assert sum(parameter.numel() for parameter in model.parameters()) == PARAMETERS[name]
+
+
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_recipes_are_read_as_they_were_written(name: str, tmp_path: Path) -> None:
+    recipe = Recipe.read(name)
+    path = tmp_path / f"{name}.toml"
+    recipe.write(path)
+    assert Recipe.read(str(path)) == recipe
+
+
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_recipes_begin_with_what_they_are(name: str) -> None:
+    """`regard recipes` prints the first line."""
+    first = shipped_recipes()[name].read_text(encoding="utf-8").splitlines()[0]
+    assert first.startswith("# ") and first.endswith(".")
