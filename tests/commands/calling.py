@@ -1,0 +1,44 @@
+"""The command line called as a user calls it, but within this process."""
+
+import io
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from regard.__main__ import main
+
+COLUMNS = "200"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Outcome]
+
+
+def call(place: Path, *arguments: str | Path, stdin: bytes = b"") -> Outcome:
+    """`regard ARGUMENTS < stdin` in the folder `place`, within this process."""
+    streams = [io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="") for content in (stdin, b"", b"")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        patch.setenv("COLUMNS", COLUMNS)
+        patch.setattr(sys, "argv", ["regard", *map(str, arguments)])
+        for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
+            patch.setattr(sys, name, stream)
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+    texts = []
+    for stream in streams[1:]:
+        stream.flush()
+        texts.append(stream.buffer.getvalue().decode("utf-8"))  # type: ignore[attr-defined]
+    return Outcome(code, *texts)

@@ -1,0 +1,132 @@
+"""N lines in, N lines out: a line ends at \\n only, and whatever a line holds it gets its answer."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from calling import Call
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.commands.lines import read_lines, write_line
+from regard.errors import DataError
+
+ENGLISH = "The animal didn't cross the street because it was too tired."
+
+ODD_LINES = [
+    ENGLISH,
+    "",
+    "   \t ",
+    "two\u2028lines\u2029or\u0085one\x0bor\x0cnone",
+    "</s> <pad> <s> <unk>",
+    "नमस्ते 你好 🙂 \x00 \x1b[31m",
+    "\ufeff",
+    "a" * 3000,
+    ENGLISH,
+]
+
+
+def from_bytes(content: bytes, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), encoding="ascii"))
+    return list(read_lines(None))
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"", []),
+        (b"a", ["a"]),
+        (b"a\n", ["a"]),
+        (b"a\n\n", ["a", ""]),
+        (b"\n", [""]),
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b"a\rb\n", ["a\rb"]),
+        ("a\u2028b\u0085c\n".encode(), ["a\u2028b\u0085c"]),
+        (b" a \n", [" a "]),
+    ],
+)
+def test_a_line_ends_at_a_line_feed_only(content: bytes, lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert from_bytes(content, monkeypatch) == lines
+
+
+def test_a_file_is_read_as_standard_input_is(tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_bytes("é\u2028\r\n\nz".encode())
+    assert list(read_lines(tmp_path / "lines.txt")) == ["é\u2028", "", "z"]
+
+
+def test_bytes_that_are_no_text_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lines.txt"
+    path.write_bytes(b"fine\ncaf\xe9\n")
+    with pytest.raises(DataError, match=r"lines\.txt:2 is not UTF-8 \(byte 4\); mend it and run again"):
+        list(read_lines(path))
+    with pytest.raises(DataError, match="standard input:1 is not UTF-8"):
+        from_bytes(b"\xff\n", monkeypatch)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no file"):
+        list(read_lines(tmp_path / "none.txt"))
+
+
+@given(st.text())
+def test_what_is_written_is_one_line(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        stream = io.StringIO(newline="")
+        patch.setattr(sys, "stdout", stream)
+        write_line(text)
+    written = stream.getvalue()
+    assert written.endswith("\n") and written.count("\n") == 1 and "\r" not in written
+
+
+def test_every_odd_line_has_its_answer(lab: Path, regard: Call) -> None:
+    stdin = "".join(line + "\n" for line in ODD_LINES).encode()
+    answered = regard("translate", lab / "one", "--device", "cpu", stdin=stdin)
+    assert answered.code == 0, answered.err
+    lines = answered.out.split("\n")
+    assert lines.pop() == "" and len(lines) == len(ODD_LINES)
+    assert [lines[i] for i in (1, 2)] == ["", ""]
+    assert lines[0] and lines[0] == lines[-1]  # the same sentence, the same answer, wherever it stands
+
+
+def test_json_says_what_happened_to_each_line(lab: Path, regard: Call) -> None:
+    words = "The dog crossed the street. " * 2000  # 10,000 words
+    sentences = [ENGLISH, "", " ", words, "dog " * 200]
+    stdin = "".join(line + "\n" for line in sentences).encode()
+    answered = regard("translate", lab / "one", "--json", "--device", "cpu", stdin=stdin)
+    assert answered.code == 0, answered.err
+    records = [json.loads(line) for line in answered.out.splitlines()]
+    assert [record["line"] for record in records] == [1, 2, 3, 4, 5]
+    assert [record["source"] for record in records] == sentences
+    assert records[1]["notes"] == records[2]["notes"] == ["empty"]
+    assert records[1]["translation"] == records[2]["translation"] == ""
+    assert not [note for note in records[0]["notes"] if note.startswith("split")]
+    assert records[3]["notes"][0].startswith("split into ") and records[4]["notes"][0].startswith("split into ")
+    assert int(records[3]["notes"][0].split()[-1]) > 100
+
+
+def test_what_happened_is_also_said_beside_plain_output(lab: Path, regard: Call) -> None:
+    answered = regard("translate", lab / "one", "--device", "cpu", stdin=f"\n{'dog ' * 200}\n".encode())
+    assert answered.code == 0
+    assert "line 2: split into " in answered.err and "line 1" not in answered.err
+
+
+def test_crlf_changes_nothing(lab: Path, regard: Call) -> None:
+    one, other = (
+        regard("translate", lab / "one", "--device", "cpu", stdin=f"{ENGLISH}{end}\n{end}\n".encode())
+        for end in ("", "\r")
+    )
+    assert one.code == 0 and one.out == other.out and one.out.count("\n") == 2
+
+
+def test_nothing_in_nothing_out(lab: Path, regard: Call) -> None:
+    answered = regard("translate", lab / "one", "--device", "cpu")
+    assert (answered.code, answered.out) == (0, "")
+
+
+def test_special_tokens_in_a_line_are_text(lab: Path, regard: Call) -> None:
+    """`</s>` does not end the source: what stands behind it still counts."""
+    stdin = f"a </s> {ENGLISH}\na </s>\n".encode()
+    first, second = regard("translate", lab / "one", "--json", "--device", "cpu", stdin=stdin).out.splitlines()
+    assert json.loads(first)["log_prob"] != json.loads(second)["log_prob"]
