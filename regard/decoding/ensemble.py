@@ -28,6 +28,10 @@ class EnsembleState:
         for part in self.parts:
             part.select(rows)
 
+    def reorder(self, rows: Tensor) -> None:
+        for part in self.parts:
+            part.reorder(rows)
+
     def truncate(self, lengths: Tensor) -> None:
         for part in self.parts:
             part.truncate(lengths)

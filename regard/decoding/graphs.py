@@ -24,7 +24,7 @@ class Capturable(Protocol):
 
 
 class Captured:
-    """One captured step: `rows` are selected, then `tokens` stepped, and `logits` hold the answer."""
+    """One captured step: rows are reordered by `rows`, then `tokens` stepped, and `logits` hold the answer."""
 
     def __init__(self, model: Capturable, state: Any) -> None:
         self.state = state
@@ -37,12 +37,12 @@ class Captured:
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):  # kernels choose their workspaces before the capture
             for _ in range(2):
-                state.select(self.rows)
+                state.reorder(self.rows)
                 model.step(self.tokens, state)
         torch.cuda.current_stream().wait_stream(side)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
-            state.select(self.rows)
+            state.reorder(self.rows)
             self.logits = model.step(self.tokens, state)
         state.lengths.copy_(lengths)
 
@@ -59,7 +59,7 @@ class GraphedState:
         self.captured: Captured | None = captured
         self.inner = captured.state
         self.room, self.stepped = room, 0
-        self.is_selected = False
+        self.is_reordered = False
 
     @property
     def n_rows(self) -> int:
@@ -70,12 +70,16 @@ class GraphedState:
         return self.inner.lengths
 
     def select(self, rows: Tensor) -> None:
-        if self.captured is not None and len(rows) == self.n_rows and not self.is_selected:
-            self.captured.rows.copy_(rows)
-            self.is_selected = True
-        else:
+        self.leave()
+        self.inner.select(rows)
+
+    def reorder(self, rows: Tensor) -> None:
+        if self.captured is None or self.is_reordered:
             self.leave()
-            self.inner.select(rows)
+            self.inner.reorder(rows)
+        else:
+            self.captured.rows.copy_(rows)
+            self.is_reordered = True
 
     def truncate(self, lengths: Tensor) -> None:
         self.leave()
@@ -91,8 +95,8 @@ class GraphedState:
         if self.captured is None:
             return
         self.inner = self.captured.state.clone()
-        if self.is_selected:
-            self.inner.select(self.captured.rows)
+        if self.is_reordered:
+            self.inner.reorder(self.captured.rows)
         self.captured = None
 
 
@@ -123,9 +127,9 @@ class Graphed:
         if state.captured is None or tokens.shape[1] > 1:
             state.leave()
             return self.model.step(tokens, state.inner)
-        if not state.is_selected:
+        if not state.is_reordered:
             state.captured.rows.copy_(state.captured.same)
-        state.is_selected = False
+        state.is_reordered = False
         return state.captured.step(tokens)
 
 

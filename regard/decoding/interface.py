@@ -29,6 +29,10 @@ class State(Protocol):
         """
         ...
 
+    def reorder(self, rows: Tensor) -> None:
+        """`select` for as many rows, each from its own prompt, as in a beam's step: prompts stay where they are."""
+        ...
+
     def truncate(self, lengths: Tensor) -> None:
         """Forget all but the first lengths[i] tokens of row i.  In place."""
         ...

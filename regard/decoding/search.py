@@ -16,6 +16,8 @@ from regard.decoding.greedy import Greedy, Sampling
 from regard.decoding.interface import Generator, Hypothesis, S
 from regard.errors import RegardError
 
+AHEAD = {"cpu": 1, "cuda": 8}  # steps that a device may run before it is asked who is done: asking makes a GPU wait
+
 
 class Strategy(Protocol):
     """How tokens are chosen.  Its tensors have one entry per active prompt."""
@@ -83,7 +85,7 @@ def search(
     constraints: Constraints,
     start_id: int,
 ) -> list[list[Hypothesis]]:
-    """Decode one batch.  Waits for the device once a step: to hear which prompts are done."""
+    """Decode one batch.  A GPU runs some steps ahead before it is asked which prompts are done."""
     copies = strategy.copies
     state = model.start(prompts, copies, max(limits))
     device = state.lengths.device
@@ -94,25 +96,32 @@ def search(
     places = torch.arange(len(prompts) * copies, device=device).view(-1, copies)  # the rows of each active prompt
     history = torch.empty(len(prompts) * copies, 0, dtype=torch.long, device=device)
     tokens = torch.full((len(prompts), copies), start_id, device=device)
+    waiting: list[Tensor] = []  # what the last steps say of who is done, still on the device
     for t in range(max(limits)):
         logits = model.step(tokens.view(-1, 1), state)[:, -1].float()
         tokens, parents, says_done = strategy.advance(constraints.apply(logits, history, t, owners), t)
 
-        newly = (says_done.cpu().numpy() | (steps[active] == t + 1)) & ~done[active]
-        steps[active[newly]] = t + 1
-        done[active[newly]] = True
-        if done.all():
-            break
+        waiting.append(says_done)
+        if len(waiting) == AHEAD[device.type] or t + 1 == max(limits):
+            for step, said in enumerate(torch.stack(waiting).cpu().numpy(), start=t + 2 - len(waiting)):
+                newly = (said | (steps[active] == step)) & ~done[active]
+                steps[active[newly]] = step
+                done[active[newly]] = True
+            waiting.clear()
+            if done.all():
+                break
 
         rows = places if parents is None else places[:, :1] + parents
-        shrinks = pays(int((~done[active]).sum()), len(active), device, parents is not None)
+        shrinks = not waiting and pays(int((~done[active]).sum()), len(active), device, parents is not None)
         if shrinks:
             kept = torch.from_numpy(np.flatnonzero(~done[active])).to(device)
             strategy.keep(active, kept)
             active, owners, tokens, rows = active[~done[active]], owners[kept], tokens[kept], rows[kept]
             places = places[: len(active)]
-        if shrinks or parents is not None:
+        if shrinks:
             state.select(rows.flatten())
+        elif parents is not None:
+            state.reorder(rows.flatten())
         if constraints.need_history:
             history = torch.cat([history[rows.flatten()], tokens.view(-1, 1)], 1)
     return strategy.hypotheses(active, steps)

@@ -173,6 +173,9 @@ class TransformerState:
         self.own.select(rows)
         self.source.select(rows[:: self.copies] // self.copies)
 
+    def reorder(self, rows: Tensor) -> None:
+        self.own.select(rows)
+
     def truncate(self, lengths: Tensor) -> None:
         self.own.truncate(lengths)
 

@@ -106,7 +106,8 @@ class Learner(Generic[B]):
         random = random_states(self.device)
         self.model.eval()
         try:
-            with torch.no_grad(), self.precision():
+            # Eagerly: to compile the model once more, without gradients, takes longer than most validations.
+            with torch.no_grad(), self.precision(), torch.compiler.set_stance("force_eager"):
                 yield
         finally:
             self.model.train()

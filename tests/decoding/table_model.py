@@ -24,6 +24,11 @@ class TableState:
         self.memory = self.memory[owners[:, 0]]
         self.tokens, self.lengths = self.tokens[rows], self.lengths[rows]
 
+    def reorder(self, rows: Tensor) -> None:
+        own = torch.arange(self.n_rows) // self.copies
+        assert torch.equal(rows // self.copies, own), "every row must come from its own prompt"
+        self.tokens, self.lengths = self.tokens[rows], self.lengths[rows]
+
     def truncate(self, lengths: Tensor) -> None:
         self.lengths = torch.minimum(self.lengths, lengths)
 

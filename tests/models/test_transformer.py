@@ -98,14 +98,17 @@ def test_copies_share_one_memory_and_give_the_same_logits():
     prompts = [s.tolist() for s in source.split(SOURCES)]
     tokens = torch.tensor([[1], [2], [3], [4], [5], [6]])
     with torch.no_grad():
-        shared = model.start(prompts, copies=2, room=3)
-        apart = model.start([p for p in prompts for _ in range(2)], room=3)
+        shared = model.start(prompts, copies=2, room=4)
+        apart = model.start([p for p in prompts for _ in range(2)], room=4)
         close(model.step(tokens, shared), model.step(tokens, apart))
         swap = torch.tensor([1, 1, 2, 3, 5, 4])
         shared.select(swap)
         apart.select(swap)
         close(model.step(tokens, shared), model.step(tokens, apart))
         assert shared.source.n_rows == 3
+        shared.reorder(swap)
+        apart.select(swap)
+        close(model.step(tokens, shared), model.step(tokens, apart))
 
 
 def test_a_rectangle_with_padding_gives_what_ragged_rows_give():
