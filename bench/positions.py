@@ -5,6 +5,7 @@ training, "longer" are texts longer than any of them.
 """
 
 import random
+import sys
 import time
 from dataclasses import dataclass
 from typing import Annotated
@@ -95,7 +96,7 @@ def main(
 ) -> None:
     """Compare the position encodings on reversing letters; a few minutes on 2 cores."""
     torch.set_num_threads(threads)
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 100)  # room for the table in a file, too
     here = machine.describe(torch.device("cpu"))
     console.print(", ".join(f"{name} {value}" for name, value in here.items()), highlight=False)
     table = Table(
