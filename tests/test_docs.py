@@ -1,4 +1,4 @@
-"""The documents say what the code does: the tree, the places, every setting with its default, the commands, the links."""
+"""The documents say what the code does: the tree, the places, every setting with its default, commands, links."""
 
 import dataclasses
 import re
@@ -21,7 +21,9 @@ from regard.training.config import TrainingConfig
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
+    (ROOT / "docs").glob("*.md")
+)
 TABLES = {
     "task": TASKS["translation"][0],
     "data": DataConfig,
@@ -90,7 +92,8 @@ def test_every_setting_is_described_with_its_default(table: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("heading", "table"), [("## Positions", POSITIONS), ("## Scores", SCORES), ("## Two paths, one meaning", FAST_PATHS)]
+    ("heading", "table"),
+    [("## Positions", POSITIONS), ("## Scores", SCORES), ("## Two paths, one meaning", FAST_PATHS)],
 )
 def test_the_tables_of_attention_are_whole(heading: str, table: dict[str, object]) -> None:
     text = section((ROOT / "docs" / "attention.md").read_text(encoding="utf-8"), heading)
