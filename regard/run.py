@@ -15,6 +15,7 @@ from regard.decoding.ensemble import Ensemble
 from regard.decoding.forced import score
 from regard.decoding.graphs import fastest
 from regard.errors import RegardError, RunError
+from regard.nn.positions import sinusoids
 from regard.nn.watch import Seen, watch
 from regard.tasks.pairs import make_batch
 from regard.tasks.translate import Translated, translate
@@ -169,6 +170,18 @@ class Run:
         with watch(self.model, layers, heads, vectors) as seen:
             self.model(batch.source, batch.source_layout, batch.target, batch.target_layout)
         return seen
+
+    def position_table(self, n_positions: int = 60, n_channels: int = 32) -> np.ndarray:
+        """What the model adds to its embeddings at each place: the documents' 60 by 32 table, or what was learnt."""
+        config, name = self.model.config, self.recipe.model.position
+        if name == "sinusoidal":
+            return sinusoids(n_positions, n_channels).numpy()
+        places = torch.arange(min(n_positions, config.max_length))
+        nothing = torch.zeros(len(places), config.d_model)
+        table = self.model.position.cpu().embed(nothing, places)
+        if not table.any():
+            raise RegardError(f"the position encoding {name!r} adds nothing to the embeddings: no table to draw")
+        return table[:, :n_channels].detach().numpy()
 
     def alignments(self, translated: Translated, layer: int | None = None) -> list[tuple[int, int]]:
         """(source word, target word) by cross-attention: the mean of the heads of one layer (default: the last

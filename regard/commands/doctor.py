@@ -40,7 +40,8 @@ def doctor(
         console.print(f"Learning one batch by heart, without dropout and smoothing, for at most {seconds:.0f} s …")
         heart = learn_by_heart(prepared.model, prepared.task, on, seconds)
         n_weights = sum(p.numel() for p in prepared.model.parameters())
-        whole = heart.seconds_per_step * training.steps * training.accumulate
+        n_tokens = training.steps * training.accumulate * prepared.recipe.data.batch_tokens
+        whole = heart.seconds_per_token * n_tokens
         table = Table("what", "how much", title="The fit")
         table.add_row("weights", f"{n_weights:,}")
         table.add_row("memory to train", f"about {training_memory(prepared.recipe, prepared.model) / 2**20:,.0f} MiB")

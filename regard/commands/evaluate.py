@@ -3,17 +3,24 @@
 import json
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from regard.decoding.config import DecodingConfig
+    from regard.run import Run
+
 
 def evaluate(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="one run, or two to compare")],
-    files: Annotated[
-        list[Path] | None,
-        typer.Option("--files", help="source, then reference (default: the recipe's test files); give it twice"),
-    ] = None,
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN [RUN] [SOURCE REFERENCE]", help="one run, or two to compare; then test files"),
+    ],
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="a decoding setting, such as beam=4")
     ] = None,
@@ -22,72 +29,77 @@ def evaluate(
     outputs: Annotated[Path | None, typer.Option(help="also write the translations here")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N")] = None,
 ) -> None:
-    """Translate a test set and report BLEU and chrF with signatures; two runs: also the paired test."""
+    """Translate a test set (default: the recipe's) and report BLEU and chrF; two runs: also the paired test."""
     from dataclasses import asdict
 
     from rich.console import Console
-    from rich.table import Table
 
     from regard.commands.text import decoding_settings
-    from regard.data.reading import read_examples
-    from regard.errors import ConfigError
     from regard.evaluation.translation import paired
     from regard.run import load
 
-    if len(runs) > 2:
-        raise ConfigError(f"evaluate takes one run, or two to compare; got {len(runs)}")
+    runs = [path for path in paths if not path.is_file()]
+    files = [path for path in paths if path.is_file()]
+    if len(runs) not in (1, 2) or len(files) not in (0, 2):
+        raise ConfigError(f"evaluate takes one or two runs and no or two files, got {len(runs)} and {len(files)}")
     reports, answers = [], []
     references: list[str] = []
     for folder in runs:
-        loaded = load(folder, device)
-        data = loaded.recipe.data
-        if files:
-            examples = read_examples(tuple(map(str, files)), (), ".")
-        elif data.test:
-            examples = read_examples(data.test, data.columns, root or data.root)
-        else:
-            raise ConfigError(
-                f"the recipe of {folder} names no test files; give them: --files SOURCE --files REFERENCE"
-            )
-        if len(examples.columns) != 2:
-            raise ConfigError(f"a test needs source and reference, got {len(examples.columns)} columns")
-        config = decoding_settings(loaded, set_ or [])
-        sources, references = examples.columns
-        begin = time.perf_counter()
-        translated = loaded.translate(sources, config)
-        seconds = time.perf_counter() - begin
-        texts = [answer.text for answer in translated]
-        n_tokens = sum(len(h.tokens) + 1 for answer in translated for _, h in answer.parts)
-        reports.append(report(folder, loaded, texts, references, config, n_tokens, seconds, translated))
+        run = load(folder, device)
+        sources, references = test_set(run, files, root)
+        config = decoding_settings(run, set_ or [])
+        report, texts = measure(run, sources, references, config)
+        reports.append(report)
         answers.append(texts)
         if outputs is not None:
             path = outputs if len(runs) == 1 else outputs.with_name(f"{outputs.name}.{folder.name}")
             path.write_text("".join(text.replace("\n", " ") + "\n" for text in texts), encoding="utf-8")
-    comparisons = paired(answers[0], answers[1], references) if len(runs) == 2 else []
+    comparisons = [asdict(c) for c in paired(answers[0], answers[1], references)] if len(runs) == 2 else []
     if as_json:
-        whole = {"runs": reports, "paired": [asdict(comparison) for comparison in comparisons]}
-        print(json.dumps(whole, ensure_ascii=False, indent=2))
+        print(json.dumps({"runs": reports, "paired": comparisons}, ensure_ascii=False, indent=2))
         return
     console = Console()
-    for row in reports:
-        console.print(table_of(row))
+    for report in reports:
+        console.print(figures(report))
+        for metric in report["metrics"]:
+            print(f"{metric['name']}: {metric['signature']}")
     if comparisons:
-        table = Table("metric", runs[0].name, runs[1].name, "p", title="Paired bootstrap test")
-        for c in comparisons:
-            table.add_row(c.name, f"{c.value_a:.2f}", f"{c.value_b:.2f}", f"{c.p:.3f}")
-        console.print(table)
+        console.print(comparison_table(comparisons, [folder.name for folder in runs]))
 
 
-def report(folder, loaded, texts, references, config, n_tokens, seconds, translated):  # type: ignore[no-untyped-def]
-    """What was measured, as plain values."""
+def test_set(run: "Run", files: list[Path], root: str | None) -> list[list[str]]:
+    """Sources and references: the given files, or the test files of the recipe."""
+    from regard.data.reading import read_examples
+
+    data = run.recipe.data
+    if files:
+        examples = read_examples(tuple(map(str, files)), (), ".")
+    elif data.test:
+        examples = read_examples(data.test, data.columns, root or data.root)
+    else:
+        raise ConfigError(f"{run.folder} names no test files; give them: regard evaluate {run.folder} SOURCE REFERENCE")
+    if len(examples.columns) != 2:
+        raise ConfigError(f"a test needs source and reference, got {len(examples.columns)} columns")
+    return examples.columns
+
+
+def measure(
+    run: "Run", sources: list[str], references: list[str], config: "DecodingConfig"
+) -> tuple[dict[str, Any], list[str]]:
+    """What was measured, as plain values, and the translations."""
     from dataclasses import asdict
 
     from regard.evaluation.translation import bleu, chrf, exact_match
 
+    begin = time.perf_counter()
+    translated = run.translate(sources, config)
+    seconds = time.perf_counter() - begin
+    texts = [answer.text for answer in translated]
+    n_tokens = sum(len(hypothesis.tokens) + 1 for answer in translated for _, hypothesis in answer.parts)
     notes: dict[str, int] = {}
     for answer in translated:
         for note in answer.notes:
-            kind = note.split(" into ")[0].split(" in ")[0]
+            kind = note.split(" in")[0]  # "split into 3" and "split into 4" are counted together
             notes[kind] = notes.get(kind, 0) + 1
     metrics = [
         bleu(texts, references),
@@ -95,9 +107,9 @@ def report(folder, loaded, texts, references, config, n_tokens, seconds, transla
         chrf(texts, references),
         exact_match(texts, references),
     ]
-    return {
-        "run": str(folder),
-        "weights": loaded.weights,
+    report = {
+        "run": str(run.folder),
+        "weights": run.weights,
         "lines": len(texts),
         "metrics": [asdict(metric) for metric in metrics],
         "decoding": asdict(config),
@@ -106,23 +118,32 @@ def report(folder, loaded, texts, references, config, n_tokens, seconds, transla
         "seconds": round(seconds, 2),
         "notes": notes,
     }
+    return report, texts
 
 
-def table_of(row):  # type: ignore[no-untyped-def]
+def figures(report: dict[str, Any]) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(f"{row['run']}: {row['lines']:,} lines, {row['weights']}"), show_header=True)
-    for head in ("metric", "value", "95 % interval", "signature"):
-        table.add_column(head)
-    for metric in row["metrics"]:
-        interval = metric.get("interval")
+    table = Table("what", "value", "95 % interval", title=Text(f"{report['run']} ({report['weights']})"))
+    for metric in report["metrics"]:
+        interval = metric["interval"]
         between = "" if interval is None else f"{interval[0]:.1f} to {interval[1]:.1f}"
-        table.add_row(metric["name"], f"{metric['value']:.2f}", between, Text(metric["signature"]))
-    decoding = row["decoding"]
+        table.add_row(metric["name"], f"{metric['value']:.2f}", between)
+    decoding = report["decoding"]
     way = f"beam {decoding['beam']}, length penalty {decoding['length_penalty']}"
-    table.add_row("decoding", Text("sampling" if decoding["sample"] else way))
-    table.add_row("speed", f"{row['target_tokens_per_second']:,} tok/s", "", f"{row['lines_per_second']:,} lines/s")
-    for note, n in row["notes"].items():
-        table.add_row(note, f"{n:,} lines")
+    table.add_row("decoding", "sampling" if decoding["sample"] else way)
+    table.add_row("speed", f"{report['target_tokens_per_second']:,} tokens/s, {report['lines_per_second']:,} lines/s")
+    table.add_row("lines", f"{report['lines']:,}")
+    for note, n in report["notes"].items():
+        table.add_row(f"lines: {note}", f"{n:,}")
+    return table
+
+
+def comparison_table(comparisons: list[dict[str, Any]], names: list[str]) -> "Table":
+    from rich.table import Table
+
+    table = Table("metric", *names, "p", title="Paired bootstrap test: p is the chance of such a difference by luck")
+    for row in comparisons:
+        table.add_row(row["name"], f"{row['value_a']:.2f}", f"{row['value_b']:.2f}", f"{row['p']:.3f}")
     return table

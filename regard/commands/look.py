@@ -8,7 +8,7 @@ import typer
 
 def look(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")],
-    text: Annotated[str, typer.Argument(help="a sentence; with `positions`: the position-encoding picture")],
+    text: Annotated[str, typer.Argument(help="a sentence")] = "",
     target: Annotated[str | None, typer.Option(help="its translation (default: the model's own)")] = None,
     kind: Annotated[str, typer.Option(help="encoder, decoder or cross: what --terminal and --png show")] = "cross",
     layer: Annotated[int | None, typer.Option(help="one layer, counted from 0 (default: the mean)")] = None,
@@ -17,6 +17,7 @@ def look(
     vectors: Annotated[bool, typer.Option("--vectors", help="with --html: queries, keys and values too")] = False,
     html: Annotated[Path | None, typer.Option(help="write the page here: one file, no network")] = None,
     png: Annotated[Path | None, typer.Option(help="draw a picture here")] = None,
+    positions: Annotated[Path | None, typer.Option(help="draw the run's position encoding here")] = None,
     terminal: Annotated[bool, typer.Option("--terminal", help="show it here, in characters")] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N")] = None,
 ) -> None:
@@ -30,6 +31,11 @@ def look(
     from regard.viewer import terminal as in_terminal
 
     loaded = load(run, device)
+    if positions is not None:
+        picture.positions(loaded.position_table(), positions)
+        print(f"{positions}: the position encoding of {run}")
+        if not text:
+            return
     capture = loaded.look(text, target, vectors=vectors)
     if terminal or (not sys.stdout.isatty() and html is None and png is None):
         print(capture.title)

@@ -1,6 +1,5 @@
 """regard show: the parts of a model, and what it costs."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +10,6 @@ def show(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="TABLE.NAME=VALUE", help="change one setting; repeatable")
     ] = None,
-    positions: Annotated[Path | None, typer.Option(help="draw the position encoding (60 by 32) here")] = None,
 ) -> None:
     """Show a model's parts with shapes, parameters, FLOPs per token, memory and the cost of its training."""
     import torch
@@ -19,7 +17,6 @@ def show(
     from rich.table import Table
 
     from regard.models.cost import published, training_cost, transformer_cost
-    from regard.nn.positions import sinusoids
     from regard.training.prepare import parameters_by_part, training_memory
     from regard.training.recipe import Recipe
 
@@ -51,8 +48,3 @@ def show(
     for row in published(chosen.name):
         table.add_row(*row)
     console.print(table)
-    if positions is not None:
-        from regard.viewer import picture
-
-        picture.positions(sinusoids(60, 32).numpy(), positions)
-        console.print(f"{positions}: the sinusoids of 60 positions by 32 channels", markup=False)

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from regard.decoding.config import DecodingConfig
     from regard.run import Run
 
 AT_A_TIME = 5_000  # lines decoded together, so that a long file streams
@@ -75,7 +75,7 @@ def translate(
         sys.stdout.flush()
 
 
-def decoding_settings(run: "Run", overrides: list[str]):  # type: ignore[no-untyped-def]
+def decoding_settings(run: "Run", overrides: list[str]) -> "DecodingConfig":
     """The recipe's [decoding] with NAME=VALUE changes."""
     from regard import config
     from regard.decoding.config import DecodingConfig
@@ -87,8 +87,7 @@ def decoding_settings(run: "Run", overrides: list[str]):  # type: ignore[no-unty
         if not equals:
             raise ConfigError(f"--set needs name=value, got {override!r}")
         settings[name] = config.parse(value)
-    built = config.build(DecodingConfig, settings, "decoding")
-    return replace(built, n_best=min(built.n_best, built.beam)) if not built.sample else built
+    return config.build(DecodingConfig, settings, "decoding")
 
 
 def score(

@@ -60,6 +60,11 @@ class Translation:
     def batch(self, epoch: int, index: int) -> PairBatch:
         return self.train.batch(self.packing.epoch(epoch)[index], self.config.subword_dropout, draw=epoch)
 
+    def small_batch(self, n_tokens: int) -> PairBatch:
+        """A few pairs of the training data, for a quick look at how they are learnt."""
+        few = self.train.packing(min(n_tokens, self.data.batch_tokens), "random", seed=0).epoch(0)[0]
+        return self.train.batch(few)
+
     def loss(self, model: Transformer, batch: PairBatch) -> Tensor:
         return pair_loss(model, batch, self.config.smoothing)
 
