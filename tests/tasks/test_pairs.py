@@ -1,0 +1,83 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from regard.data.config import DataConfig
+from regard.decoding.config import DecodingConfig
+from regard.errors import ConfigError
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.tasks.pairs import PairSet, make_batch
+from regard.tasks.translation import Translation, TranslationConfig, mean_loss, pair_loss
+from regard.text.tokenizer import Tokenizer, TokenizerConfig
+
+ENGLISH = ["the animal", "", "the street was wide", "it was too tired to cross the street", "a b c d e f g h " * 9]
+FRENCH = ["l'animal", "rien", "la rue était large", "il était trop fatigué pour traverser la rue", "a b"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataConfig:
+    (tmp_path / "t.en").write_text("\n".join(ENGLISH) + "\n")
+    (tmp_path / "t.fr").write_text("\n".join(FRENCH) + "\n")
+    files = ("t.en", "t.fr")
+    return DataConfig(root=str(tmp_path), train=files, valid=files, max_length=40, batch_tokens=60)
+
+
+@pytest.fixture
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train(ENGLISH + FRENCH, TokenizerConfig(vocab_size=300))
+
+
+def test_the_decoder_reads_what_it_should_write_one_step_later():
+    batch = make_batch([np.array([5, 6]), np.array([7])], [np.array([8]), np.array([9, 10])], ["", ""], 1, 2)
+    assert batch.source.tolist() == [5, 6, 2, 7, 2] and batch.source_layout.lengths.tolist() == [3, 2]
+    assert batch.target.tolist() == [1, 8, 1, 9, 10] and batch.labels.tolist() == [8, 2, 9, 10, 2]
+    assert (batch.n_targets, batch.n_tokens) == (5, 10)
+
+
+def test_what_cannot_be_used_is_dropped_and_counted(data, tokenizer, tmp_path):
+    pairs = PairSet(data.train, data, tokenizer, tmp_path / "cache")
+    assert pairs.kept.tolist() == [0, 2, 3]
+    assert pairs.notes.rows() == [
+        "dropped: t.en is empty: 1 (first at t.en:2)",
+        "dropped: t.en is longer than 40 tokens: 1 (first at t.en:5)",
+    ]
+    batch = pairs.batch(np.array([1, 0]))
+    assert batch.lines == ["t.en:3", "t.en:1"]
+    assert tokenizer.decode(batch.source[: batch.source_layout.lengths[0]].tolist()) == ENGLISH[2]
+
+
+def test_dropout_cuts_other_tokens_of_the_same_text_by_epoch_alone(data, tokenizer, tmp_path):
+    pairs = PairSet(data.train, data, tokenizer, tmp_path / "cache")
+    drawn = [pairs.batch(np.array([0, 2]), dropout=0.5, draw=epoch) for epoch in (0, 1, 0)]
+    texts = {tokenizer.decode(batch.source.tolist()) for batch in drawn}
+    assert texts == {ENGLISH[0] + ENGLISH[3]}
+    assert drawn[0].source.tolist() == drawn[2].source.tolist() != drawn[1].source.tolist()
+
+
+def test_the_loss_of_a_batch_is_the_sum_over_its_pairs(data, tokenizer, tmp_path):
+    torch.manual_seed(0)
+    config = TransformerConfig(vocab_size=tokenizer.vocab_size, d_model=16, n_heads=2, n_layers=1, d_ff=32)
+    model = Transformer(config).eval()
+    pairs = PairSet(data.train, data, tokenizer, tmp_path / "cache")
+    whole = pair_loss(model, pairs.batch(np.arange(3)), smoothing=0.1)
+    parts = sum(pair_loss(model, pairs.batch(np.array([i])), smoothing=0.1) for i in range(3))
+    torch.testing.assert_close(whole, parts)
+    n_targets = pairs.batch(np.arange(3)).n_targets
+    plain = pair_loss(model, pairs.batch(np.arange(3)), smoothing=0.0).item() / n_targets
+    assert mean_loss(model, pairs, batch_tokens=20) == pytest.approx(plain, rel=1e-5)
+
+
+def test_one_column_is_no_pair(data, tokenizer, tmp_path):
+    with pytest.raises(ConfigError, match="a pair has two columns, source and target"):
+        PairSet(("t.en",), data, tokenizer, tmp_path / "cache")
+
+
+def test_choosing_by_bleu_needs_validation_files(data, tokenizer, tmp_path):
+    from dataclasses import replace
+
+    with pytest.raises(ConfigError, match=r"needs validation files: set data\.valid"):
+        Translation(
+            TranslationConfig(metric="bleu"), replace(data, valid=()), tokenizer, DecodingConfig(), tmp_path, seed=0
+        )

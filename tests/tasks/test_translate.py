@@ -1,0 +1,94 @@
+"""N lines in, N lines out, and a word about each line to which something happened."""
+
+import pytest
+import torch
+
+from regard.decoding.config import DecodingConfig
+from regard.decoding.search import generate
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.tasks.translate import split, translate
+from regard.text.tokenizer import Tokenizer, TokenizerConfig
+
+WORDS = ["the", "animal", "did", "not", "cross", "street", "because", "it", "was", "too", "tired", "wide"]
+TEXT = [" ".join(WORDS), "The animal was tired. The street was wide! Was it?"] * 3
+LIMIT = 20
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train(TEXT, TokenizerConfig(vocab_size=320))
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer):
+    torch.manual_seed(0)
+    config = TransformerConfig(vocab_size=tokenizer.vocab_size, d_model=32, n_heads=2, n_layers=1, d_ff=64)
+    return Transformer(config).eval()
+
+
+def test_every_line_has_an_answer_and_its_story(model, tokenizer):
+    lines = ["the animal", "", "   ", "word " * 300, "It was. " * 30, "</s> <pad>", "\u2028", "x" * 500]
+    answers = translate(model, tokenizer, lines, DecodingConfig(extra_length=5), LIMIT)
+    assert len(answers) == len(lines)
+    assert [a.notes[:1] for a in answers[1:3]] == [["empty"], ["empty"]] and answers[1].text == ""
+    assert answers[3].notes[0].startswith("split into ") and len(answers[3].parts) > 10
+    assert answers[7].notes[0].startswith("split into ")
+    unfinished = [a for a in answers if a.parts and not all(h.finished for _, h in a.parts)]
+    assert unfinished and all("hit the length limit" in " ".join(a.notes) for a in unfinished)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "the animal was tired",
+        "It was. " * 40,
+        "word " * 100,
+        "x" * 300,
+        "é" * 200,
+        "The animal was tired. " + "street " * 60 + "Was it?",
+        " leading and  double  spaces " * 9,
+    ],
+)
+def test_a_long_line_is_split_and_nothing_of_it_is_lost(line, tokenizer):
+    parts = split(line, tokenizer, LIMIT)
+    assert all(0 < len(part) <= LIMIT for part in parts)
+    together = "".join(tokenizer.decode_batch(parts))
+    assert "".join(together.split()) == "".join(line.split())
+
+
+def test_sentences_stay_whole_where_they_fit(tokenizer):
+    line = "The animal was tired. The street was wide! Was it?"
+    limit = max(len(tokenizer.encode(s)) for s in ("The animal was tired.", "The street was wide!")) + 1
+    parts = [tokenizer.decode(part).strip() for part in split(line, tokenizer, limit)]
+    assert parts[0] == "The animal was tired." and " ".join(parts) == line
+
+
+@pytest.mark.parametrize("config", [DecodingConfig(extra_length=8), DecodingConfig(beam=3, extra_length=8)])
+def test_a_sentence_is_translated_the_same_alone_in_any_batch_and_in_any_order(config, model, tokenizer):
+    """Token for token in float32, except where two choices differ by less than 1e-5: those are counted."""
+    lines = [" ".join(WORDS[i : i + n]) for i in range(8) for n in (1, 3, 4)]
+    prompts = [[*tokenizer.encode(line), tokenizer.end_id] for line in lines]
+
+    def decode(some):
+        return [best for best, *_ in generate(model, some, config, tokenizer.start_id, tokenizer.end_id)]
+
+    together, backwards = decode(prompts), decode(prompts[::-1])[::-1]
+    alone = [decode([prompt])[0] for prompt in prompts]
+    differing = [
+        i
+        for i in range(len(prompts))
+        if not together[i].tokens == backwards[i].tokens == alone[i].tokens and not together[i].near_ties
+    ]
+    assert differing == []
+    assert sum(hypothesis.near_ties > 0 for hypothesis in together) < len(prompts) / 2
+
+
+def test_cached_decoding_finds_what_decoding_without_a_cache_finds(model, tokenizer):
+    prompt = [*tokenizer.encode("the animal was tired"), tokenizer.end_id]
+    [[best]] = generate(model, [prompt], DecodingConfig(extra_length=6), tokenizer.start_id, tokenizer.end_id)
+    said = [tokenizer.start_id]
+    with torch.no_grad():
+        while len(said) <= len(best.tokens):
+            state = model.start([prompt], room=len(said))
+            said.append(int(model.step(torch.tensor([said]), state)[0, -1].argmax()))
+    assert said[1:] == best.tokens
