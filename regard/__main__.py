@@ -60,6 +60,11 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output went away, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        if is_debugging:
+            raise
+        print(f"error: {error.strerror or error}: {error.filename or 'a file'}; nothing was removed", file=sys.stderr)
+        sys.exit(1)
     except Exception as error:
         if is_debugging:
             raise

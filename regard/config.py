@@ -49,10 +49,10 @@ def load(name: str, overrides: Iterable[str] = ()) -> Settings:
             raise ConfigError(f"--set needs table.name=value, got {override!r}")
         *tables, last = key.split(".")
         table = settings
-        for name in tables:
-            table = table.setdefault(name, {})
+        for step in tables:
+            table = table.setdefault(step, {})
             if not isinstance(table, dict):
-                raise ConfigError(f"--set {override}: {name!r} is a value, not a table")
+                raise ConfigError(f"--set {override}: {step!r} is a value, not a table")
         table[last] = parse(value)
     return settings
 
@@ -117,4 +117,5 @@ def to_toml(value: Any) -> str:
         return "[" + ", ".join(to_toml(item) for item in value) + "]"
     if isinstance(value, float):
         return repr(value)
-    return json.dumps(value, ensure_ascii=True)  # TOML writes strings, numbers and booleans as JSON does
+    # TOML writes strings, numbers and booleans as JSON does, but for one control character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,7 +1,7 @@
 """A run: a folder of inert files, and what can be done with it once it is loaded."""
 
+import copy
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,9 @@ def choose_device(name: str | None) -> torch.device:
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError:
-        raise RegardError(f"unknown device {name!r}; use cpu, cuda or cuda:N") from None
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise RegardError(f"unknown device {name!r}; use cpu, cuda or cuda:N")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise RegardError(f"device {name!r} was asked for, but PyTorch sees no GPU here; use cpu")
     return device
@@ -89,10 +91,7 @@ class Run:
         on_progress: Progress | None = None,
     ) -> list[Translated]:
         """One answer per line, in order.  `decoding` replaces the recipe's settings."""
-        config = decoding or self.recipe.decoding
-        room = self.model.config.max_length
-        if config.limit([0] * (self.max_length + 1)) > room:  # never write past the positions the model knows
-            config = replace(config, length_ratio=0.0, extra_length=room)
+        config = (decoding or self.recipe.decoding).within(self.model.config.max_length)
         return translate(
             self.generator, self.tokenizer, list(lines), config, self.max_length,
             None if prefixes is None else list(prefixes), on_progress,
@@ -178,7 +177,7 @@ class Run:
             return sinusoids(n_positions, n_channels).numpy()
         places = torch.arange(min(n_positions, config.max_length))
         nothing = torch.zeros(len(places), config.d_model)
-        table = self.model.position.cpu().embed(nothing, places)
+        table = copy.deepcopy(self.model.position).cpu().embed(nothing, places)
         if not table.any():
             raise RegardError(f"the position encoding {name!r} adds nothing to the embeddings: no table to draw")
         return table[:, :n_channels].detach().numpy()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,6 +38,9 @@ def evaluate(
     from regard.evaluation.translation import paired
     from regard.run import load
 
+    for path in paths:
+        if not path.exists():
+            raise RunError(f"there is no {path}, neither a run folder nor a file")
     runs = [path for path in paths if not path.is_file()]
     files = [path for path in paths if path.is_file()]
     if len(runs) not in (1, 2) or len(files) not in (0, 2):

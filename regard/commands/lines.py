@@ -30,10 +30,5 @@ def read_lines(path: Path | None) -> Iterator[str]:
 
 
 def write_line(text: str) -> None:
-    """One line of output: line ends inside the text are escaped, so that line i answers line i."""
-    out = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r") if needs_escape(text) else text
-    sys.stdout.write(out + "\n")
-
-
-def needs_escape(text: str) -> bool:
-    return "\n" in text or "\r" in text
+    """One line of output: line ends inside the text are written as \\n, so that line i answers line i."""
+    sys.stdout.write(text.replace("\n", "\\n").replace("\r", "\\r") + "\n")

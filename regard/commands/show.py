@@ -19,6 +19,7 @@ def show(
     from regard.models.cost import published, training_cost, transformer_cost
     from regard.training.prepare import parameters_by_part, training_memory
     from regard.training.recipe import Recipe
+    from regard.training.screen import duration
 
     console = Console()
     chosen = Recipe.read(recipe, set_ or [])
@@ -44,7 +45,7 @@ def show(
     whole = training_cost(chosen.model, chosen.training.steps * chosen.training.accumulate, chosen.data.batch_tokens)
     table.add_row("the whole training", f"{whole:.2g} FLOPs", f"{chosen.training.steps:,} steps of this recipe")
     for what, tera in (("a 2-core CPU", 0.1), ("an H200", 300.0)):
-        table.add_row(f"expected time, {what}", f"{whole / (tera * 1e12) / 3600:,.2g} hours", f"at {tera:g} TFLOP/s")
+        table.add_row(f"expected time, {what}", duration(whole / (tera * 1e12)), f"at {tera:g} TFLOP/s")
     for row in published(chosen.name):
         table.add_row(*row)
     console.print(table)

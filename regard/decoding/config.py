@@ -1,6 +1,6 @@
 """How to decode: the settings of every search."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from regard.errors import ConfigError
 
@@ -25,6 +25,7 @@ class DecodingConfig:
     # The limit, with the end counted, is length_ratio · |prompt| + extra_length ("input length + 50" in the paper).
     length_ratio: float = 1.0
     extra_length: int = 50
+    max_length: int = 0  # and never more than this; 0: whatever the line above gives
 
     batch_tokens: int = 8192  # prompts decoded together, times the longest limit among them
 
@@ -42,7 +43,12 @@ class DecodingConfig:
             raise ConfigError(f"top_p and min_p are probabilities, got {self.top_p} and {self.min_p}")
 
     def limit(self, prompt: list[int]) -> int:
-        return int(self.length_ratio * len(prompt)) + self.extra_length
+        limit = int(self.length_ratio * len(prompt)) + self.extra_length
+        return min(limit, self.max_length) if self.max_length else limit
+
+    def within(self, room: int) -> "DecodingConfig":
+        """The same for a model that has positions for `room` tokens."""
+        return replace(self, max_length=min(self.max_length or room, room))
 
 
 LEAST = {
@@ -54,5 +60,6 @@ LEAST = {
     "min_length": 0,
     "length_ratio": 0,
     "extra_length": 1,
+    "max_length": 0,
     "batch_tokens": 1,
 }

@@ -11,6 +11,8 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor
 
+from regard.nn.watch import is_watched
+
 ROUND = 32  # rooms and source lengths are rounded up to multiples of this
 KEPT = 8  # graphs kept for later batches
 
@@ -18,7 +20,7 @@ KEPT = 8  # graphs kept for later batches
 class Capturable(Protocol):
     """What a model must offer beyond `Generator`: states whose tensors stay in place."""
 
-    def start(self, prompts: list[list[int]], copies: int, room: int, fixed_room: int) -> Any: ...
+    def start(self, prompts: list[list[int]], copies: int, room: int, fixed_room: int | None = None) -> Any: ...
 
     def step(self, tokens: Tensor, state: Any) -> Tensor: ...
 
@@ -55,9 +57,9 @@ class Captured:
 class GraphedState:
     """A state that lives in a captured graph.  When its number of rows changes it moves out and steps eagerly."""
 
-    def __init__(self, captured: Captured, room: int) -> None:
-        self.captured: Captured | None = captured
-        self.inner = captured.state
+    def __init__(self, captured: Captured | None, inner: Any, room: int) -> None:
+        self.captured = captured
+        self.inner = inner
         self.room, self.stepped = room, 0
         self.is_reordered = False
 
@@ -108,6 +110,8 @@ class Graphed:
         self.kept: OrderedDict[tuple[int, ...], Captured] = OrderedDict()
 
     def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> GraphedState:
+        if is_watched(self.model):  # a replayed graph shows nothing of itself
+            return GraphedState(None, self.model.start(prompts, copies, room), room)
         room = rounded(room)
         longest = rounded(max(len(prompt) for prompt in prompts))
         state = self.model.start(prompts, copies, room, longest)
@@ -119,7 +123,7 @@ class Graphed:
             self.kept[key] = Captured(self.model, state)
             if len(self.kept) > KEPT:
                 self.kept.popitem(last=False)
-        return GraphedState(self.kept[key], room)
+        return GraphedState(self.kept[key], self.kept[key].state, room)
 
     def step(self, tokens: Tensor, state: GraphedState) -> Tensor:
         state.stepped += tokens.shape[1]

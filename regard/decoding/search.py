@@ -56,6 +56,9 @@ def generate(
         raise RegardError(f"{len(prompts)} prompts need as many prefixes, got {len(prefixes)}")
     if any(end_id in prefix for prefix in prefixes):
         raise RegardError(f"a prefix holds the end token ({end_id}): nothing can follow it; leave it out")
+    longest = max(map(len, prefixes), default=0)
+    if config.max_length and longest >= config.max_length:
+        raise RegardError(f"a prefix of {longest} tokens leaves no room in {config.max_length}; shorten it")
     limits = [max(config.limit(p), len(prefix) + 1) for p, prefix in zip(prompts, prefixes, strict=True)]
     found: list[list[Hypothesis]] = [[] for _ in prompts]
     n_done = 0

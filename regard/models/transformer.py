@@ -9,11 +9,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.choose import choose
+from regard.errors import ConfigError
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.blocks import FEED_FORWARDS, NORMS, DecoderBlock, EncoderBlock, Residual
 from regard.nn.cache import Cache
 from regard.nn.layout import Layout, Ragged, Rectangle
 from regard.nn.positions import POSITIONS, Position
+from regard.nn.scores import SCORES
 from regard.nn.sight import causal, everywhere
 
 
@@ -34,6 +36,23 @@ class TransformerConfig:
     feed_forward: str = "relu"
     pre_norm: bool = False
 
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "d_model", "n_heads", "n_layers", "d_ff", "max_length"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout must be from 0 up to, not including, 1, got {self.dropout}")
+        if self.d_model % self.n_heads:
+            raise ConfigError(f"d_model ({self.d_model}) must be a multiple of n_heads ({self.n_heads})")
+        if self.position == "rotary" and self.d_model // self.n_heads % 2:
+            raise ConfigError(
+                f"rotary positions turn pairs: d_model / n_heads must be even, got {self.d_model} / {self.n_heads}"
+            )
+        choose(SCORES, self.score, "attention score")
+        choose(POSITIONS, self.position, "position encoding")
+        choose(NORMS, self.norm, "norm")
+        choose(FEED_FORWARDS, self.feed_forward, "feed-forward net")
+
 
 class Transformer(nn.Module):
     """One vocabulary for source and target, tied with the output layer (section 3.4)."""
@@ -44,10 +63,10 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.config = c = config
-        self.position = choose(POSITIONS, c.position, "position encoding")(c.d_model, c.n_heads, c.max_length)
+        self.position = POSITIONS[c.position](c.d_model, c.n_heads, c.max_length)
         nowhere = Position(c.d_model, c.n_heads, c.max_length)  # across two sequences places do not compare
-        norm = choose(NORMS, c.norm, "norm")
-        feed_forward = choose(FEED_FORWARDS, c.feed_forward, "feed-forward net")
+        norm = NORMS[c.norm]
+        feed_forward = FEED_FORWARDS[c.feed_forward]
 
         def attention(position: Position) -> MultiHeadAttention:
             return MultiHeadAttention(c.d_model, c.n_heads, c.score, position)

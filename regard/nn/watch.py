@@ -88,6 +88,10 @@ def eager(model: Any) -> Attending:
     return getattr(model, "_orig_mod", model)
 
 
+def is_watched(model: Any) -> bool:
+    return any(module.attend._forward_hooks for _, _, module in eager(model).attentions())
+
+
 def record(
     seen: Seen,
     kind: str,

@@ -111,6 +111,15 @@ class PairSet:
         return make_batch(columns[0], columns[1], lines, self.tokenizer.start_id, self.tokenizer.end_id)
 
 
+class PairData:
+    """The training and validation pairs of a recipe.  `dropout` is the chance to leave out a merge (BPE-dropout)."""
+
+    def __init__(self, config: DataConfig, tokenizer: Tokenizer, dropout: float, cache: Path, seed: int):
+        self.config, self.tokenizer, self.dropout, self.seed = config, tokenizer, dropout, seed
+        self.train = PairSet(config.train, config, tokenizer, cache)
+        self.valid = PairSet(config.valid, config, tokenizer, cache) if config.valid else None
+
+
 def keys(draw: int, examples: np.ndarray, side: int) -> np.ndarray:
     """One number for each (draw, example, side), different for different ones."""
     return np.uint64(draw << 40) + (examples.astype(np.uint64) << np.uint64(1)) + np.uint64(side)

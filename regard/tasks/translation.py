@@ -1,21 +1,18 @@
 """Translation: pairs of lines in, the target's tokens out.  Any pair of texts will do: questions and answers, say."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.decoding.graphs import fastest
 from regard.errors import ConfigError
 from regard.evaluation.translation import bleu
 from regard.models.transformer import Transformer
 from regard.nn.loss import cross_entropy
-from regard.tasks.pairs import PairBatch, PairSet
+from regard.tasks.pairs import PairBatch, PairData, PairSet
 from regard.tasks.translate import translate
-from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +20,6 @@ class TranslationConfig:
     source: str = "source"  # names of the two languages, for people
     target: str = "target"
     smoothing: float = 0.1  # label smoothing (section 5.4 of the paper)
-    subword_dropout: float = 0.0  # BPE-dropout while training (Provilkov et al. 2020)
     validation_lines: int = 500  # how many validation pairs are also translated, for BLEU; 0: none
     shown: int = 3  # fixed samples shown at each validation
     metric: str = "loss"  # which validated figure chooses the best checkpoint: loss or bleu
@@ -31,8 +27,8 @@ class TranslationConfig:
     def __post_init__(self) -> None:
         if self.metric not in ("loss", "bleu"):
             raise ConfigError(f"metric must be loss or bleu, got {self.metric!r}")
-        if not 0 <= self.smoothing < 1 or not 0 <= self.subword_dropout < 1:
-            raise ConfigError("smoothing and subword_dropout are shares, from 0 up to, not including, 1")
+        if not 0 <= self.smoothing < 1:
+            raise ConfigError(f"smoothing is a share, from 0 up to, not including, 1; got {self.smoothing}")
         if self.metric == "bleu" and self.validation_lines < 1:
             raise ConfigError("metric = 'bleu' needs validation_lines above 0")
 
@@ -40,14 +36,11 @@ class TranslationConfig:
 class Translation:
     """The task as the training loop knows it (`regard.training.task`)."""
 
-    def __init__(
-        self, config: TranslationConfig, data: DataConfig, tokenizer: Tokenizer, decoding: DecodingConfig,
-        cache: Path, seed: int,
-    ):  # fmt: skip
-        self.config, self.data, self.tokenizer = config, data, tokenizer
-        self.train = PairSet(data.train, data, tokenizer, cache)
-        self.valid = PairSet(data.valid, data, tokenizer, cache) if data.valid else None
-        self.packing = self.train.packing(data.batch_tokens, data.order, seed)
+    def __init__(self, config: TranslationConfig, data: PairData, decoding: DecodingConfig):
+        self.config, self.tokenizer, self.dropout = config, data.tokenizer, data.dropout
+        self.train, self.valid = data.train, data.valid
+        self.max_length, self.batch_tokens = data.config.max_length, data.config.batch_tokens
+        self.packing = self.train.packing(data.config.batch_tokens, data.config.order, data.seed)
         self.quickly = replace(decoding, beam=1, n_best=1, sample=False)  # validation is greedy
         self.metric = config.metric
         self.higher_is_better = config.metric == "bleu"
@@ -58,11 +51,11 @@ class Translation:
         return len(self.packing.epoch(epoch))
 
     def batch(self, epoch: int, index: int) -> PairBatch:
-        return self.train.batch(self.packing.epoch(epoch)[index], self.config.subword_dropout, draw=epoch)
+        return self.train.batch(self.packing.epoch(epoch)[index], self.dropout, draw=epoch)
 
     def small_batch(self, n_tokens: int) -> PairBatch:
         """A few pairs of the training data, for a quick look at how they are learnt."""
-        few = self.train.packing(min(n_tokens, self.data.batch_tokens), "random", seed=0).epoch(0)[0]
+        few = self.train.packing(min(n_tokens, self.batch_tokens), "random", seed=0).epoch(0)[0]
         return self.train.batch(few)
 
     def loss(self, model: Transformer, batch: PairBatch) -> Tensor:
@@ -76,20 +69,23 @@ class Translation:
         """The loss in nats a token, without smoothing; BLEU of greedy translations."""
         if self.valid is None:
             return {}
-        values = {"loss": mean_loss(model, self.valid, self.data.batch_tokens)}
+        values = {"loss": mean_loss(model, self.valid, self.batch_tokens)}
         n = min(self.config.validation_lines, len(self.valid))
         if n:
-            generator = fastest(model, model.embedding.weight.device)
-            outputs = translate(generator, self.tokenizer, self.valid.texts(0)[:n], self.quickly, self.data.max_length)
-            values["bleu"] = bleu([o.text for o in outputs], self.valid.texts(1)[:n], resamples=0).value
+            outputs = self.translate(model, self.valid.texts(0)[:n])
+            values["bleu"] = bleu(outputs, self.valid.texts(1)[:n], resamples=0).value
         return values
 
     def samples(self, model: Transformer) -> list[tuple[str, str, str]]:
         if self.valid is None:
             return []
         sources, references = (self.valid.texts(side)[: self.config.shown] for side in (0, 1))
-        outputs = translate(model, self.tokenizer, sources, self.quickly, self.data.max_length)
-        return [(s, r, o.text) for s, r, o in zip(sources, references, outputs, strict=True)]
+        return list(zip(sources, references, self.translate(model, sources), strict=True))
+
+    def translate(self, model: Transformer, lines: list[str]) -> list[str]:
+        generator = fastest(model, model.embedding.weight.device)
+        quickly = self.quickly.within(model.config.max_length)
+        return [answer.text for answer in translate(generator, self.tokenizer, lines, quickly, self.max_length)]
 
 
 def pair_loss(model: Transformer, batch: PairBatch, smoothing: float) -> Tensor:

@@ -13,6 +13,7 @@ from regard.data.report import DataReport, Part, report
 from regard.data.shards import tokenise
 from regard.errors import ConfigError, RunError
 from regard.tasks import TASKS
+from regard.tasks.pairs import PairData
 from regard.text.tokenizer import Tokenizer
 from regard.training.card import About
 from regard.training.checkpoints import find_weights, refuse_existing
@@ -36,6 +37,11 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
     """
     if not recipe.data.train:
         raise ConfigError(f"recipe {recipe.name!r} names no training files: set data.train to one or two of them")
+    if recipe.data.max_length >= recipe.model.max_length:
+        raise ConfigError(
+            f"data.max_length = {recipe.data.max_length} and an end token do not fit model.max_length = "
+            f"{recipe.model.max_length}; lower the one or raise the other"
+        )
     if not resume:
         refuse_existing(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +60,8 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
     os.replace(folder / "recipe.toml.part", folder / "recipe.toml")
 
     cache = Path(recipe.data.cache) if recipe.data.cache else folder / "cache"
-    task = TASKS[recipe.kind][1](recipe.task, recipe.data, tokenizer, recipe.decoding, cache, recipe.training.seed)
+    data = PairData(recipe.data, tokenizer, recipe.tokenizer.dropout, cache, recipe.training.seed)
+    task = TASKS[recipe.kind][1](recipe.task, data, recipe.decoding)
     torch.manual_seed(recipe.training.seed)
     model = recipe.build_model()
     if weights_from is not None and not resume:

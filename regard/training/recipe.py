@@ -40,11 +40,15 @@ class Recipe:
         unknown = [table for table in settings if table not in TABLES]
         if unknown:
             raise ConfigError(f"{name} has no table [{unknown[0]}]; its tables are: {', '.join(TABLES)}")
+        for table in settings:
+            if not isinstance(settings[table], dict):
+                raise ConfigError(f"{table} is a table, [{table}], not a value; got {table} = {settings[table]!r}")
         tables = {table: dict(settings.get(table, {})) for table in TABLES}
         kind = tables["task"].pop("kind", "translation")
         architecture = tables["model"].pop("architecture", "transformer")
         tokenizer = config.build(TokenizerConfig, tables["tokenizer"], "tokenizer")
-        tables["model"].setdefault("vocab_size", tokenizer.vocab_size)
+        if tables["model"].setdefault("vocab_size", tokenizer.vocab_size) != tokenizer.vocab_size:
+            raise ConfigError("[model] takes its vocab_size from the tokenizer: set tokenizer.vocab_size instead")
         return cls(
             name=Path(name).stem,
             kind=kind,
@@ -65,8 +69,12 @@ class Recipe:
         config.write(tables, path)
 
     def with_vocabulary(self, vocab_size: int) -> "Recipe":
-        """The model takes the vocabulary that the tokenizer really has (a small text gives fewer merges)."""
-        return dataclasses.replace(self, model=dataclasses.replace(self.model, vocab_size=vocab_size))
+        """The vocabulary that the tokenizer really has: a small text gives fewer merges than were asked for."""
+        return dataclasses.replace(
+            self,
+            model=dataclasses.replace(self.model, vocab_size=vocab_size),
+            tokenizer=dataclasses.replace(self.tokenizer, vocab_size=vocab_size),
+        )
 
     def build_model(self) -> Any:
         return ARCHITECTURES[self.architecture][1](self.model)

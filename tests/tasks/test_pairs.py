@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.tasks.pairs import PairSet, make_batch
+from regard.tasks.pairs import PairData, PairSet, make_batch
 from regard.tasks.translation import Translation, TranslationConfig, mean_loss, pair_loss
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
@@ -75,9 +76,6 @@ def test_one_column_is_no_pair(data, tokenizer, tmp_path):
 
 
 def test_choosing_by_bleu_needs_validation_files(data, tokenizer, tmp_path):
-    from dataclasses import replace
-
+    unvalidated = PairData(replace(data, valid=()), tokenizer, 0.0, tmp_path, seed=0)
     with pytest.raises(ConfigError, match=r"needs validation files: set data\.valid"):
-        Translation(
-            TranslationConfig(metric="bleu"), replace(data, valid=()), tokenizer, DecodingConfig(), tmp_path, seed=0
-        )
+        Translation(TranslationConfig(metric="bleu"), unvalidated, DecodingConfig())
