@@ -36,7 +36,8 @@ def look(
         print(f"{positions}: the position encoding of {run}")
         if not text:
             return
-    capture = loaded.look(text, target, vectors=vectors)
+    layers, heads = (None if one is None else [one] for one in (layer, head))
+    capture = loaded.look(text, target, layers, heads, vectors)
     if terminal or (not sys.stdout.isatty() and html is None and png is None):
         print(capture.title)
         in_terminal.show(capture.pick(kind, layer, head), Console())
