@@ -21,8 +21,6 @@ FLEX_FROM = 1024  # keys; on shorter ones the block mask costs more than it save
 # Flash kernels work on tiles of 64 to 128 rows: sentences much shorter than that waste them, and a rectangle that is
 # nearly full is faster padded (H200, 25k tokens grouped by length: 574k tokens/s padded, 438k varlen).
 SHORT, NEARLY_FULL = 256, 0.7
-INFINITE = float("inf")
-VARLEN_BANDS = {(INFINITE, INFINITE): (-1, -1), (INFINITE, 0): (-1, 0)}  # all, causal; its gradients of windows differ
 
 
 @dataclass
@@ -47,7 +45,7 @@ def fits_varlen(case: Case) -> bool:
         and not case.position.has_bias
         and isinstance(case.layout, Ragged)
         and isinstance(case.key_layout, Ragged)
-        and case.sight.band() in VARLEN_BANDS
+        and case.sight.band() is not None
         and not (is_short_rectangle(case.layout) and is_short_rectangle(case.key_layout))
         and case.queries.shape[-1] % 8 == 0
         and case.queries.shape[-1] <= 256
@@ -59,6 +57,7 @@ def run_varlen(case: Case) -> Tensor:
     from torch.nn.attention.varlen import varlen_attn  # CUDA builds only
 
     assert isinstance(case.layout, Ragged) and isinstance(case.key_layout, Ragged)
+    left, right = case.sight.band() or (0, 0)
     dtype = autocast_dtype(case)
     out = varlen_attn(
         case.queries.to(dtype),
@@ -69,10 +68,15 @@ def run_varlen(case: Case) -> Tensor:
         case.layout.longest,
         case.key_layout.longest,
         scale=case.scale,
-        window_size=VARLEN_BANDS[case.sight.band() or (0, 0)],
+        window_size=(side(left), side(right)),
     )
     assert isinstance(out, Tensor)
     return out
+
+
+def side(reach: float) -> int:
+    """How the kernel writes a side of a band: -1 for no limit."""
+    return -1 if reach == float("inf") else int(reach)
 
 
 def is_short_rectangle(layout: Ragged) -> bool:
