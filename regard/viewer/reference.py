@@ -82,8 +82,8 @@ def score_heads(model: Any, tokenizer: Tokenizer, pairs: Sequence[Pair]) -> list
     found: dict[tuple[str, int], list[Tensor]] = {}
     for start in range(0, len(pairs), BATCH):
         places = [find_places(pair, tokenizer) for pair in pairs[start : start + BATCH]]
-        for layer, weights in noun_weights(model, tokenizer, places).items():
-            found.setdefault(layer, []).append(weights)
+        for where, weights in noun_weights(model, tokenizer, places).items():
+            found.setdefault(where, []).append(weights)
     scores = []
     for (kind, layer), parts in found.items():
         right, wrong = torch.cat(parts, dim=1).unbind()  # pairs, heads
@@ -138,7 +138,7 @@ def find_places(pair: Pair, tokenizer: Tokenizer) -> Places:
 def choice_span(pair: Pair) -> tuple[int, int]:
     """The letters of the target by which the pronoun's gender is chosen: il, elle; or s', si before it, since
     "si" becomes "s'" before "il" and stays before "elle"."""
-    begin, end = word_span(pair.target, pair.pronoun)
+    _, end = word_span(pair.target, pair.pronoun)
     before = pair.target[:end].removesuffix(pair.sentence.french_pronoun())
     si = next((si for si in (" s'", " si ") if before.endswith(si)), "")
     return len(before) - len(si.lstrip()), end

@@ -1,0 +1,98 @@
+"""regard demo: a few steps of it, its folder in every state, and (slow) all of it with the figures it promises."""
+
+import re
+from pathlib import Path
+
+import pytest
+from calling import Call
+
+from regard.commands.demo import differences
+from regard.data import grammar
+
+TIRED = "The animal didn't cross the street because it was too tired."
+STEPS = ("--steps", "3", "--device", "cpu")
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A corpus of which little is translated and watched."""
+    whole = grammar.generate(2000)
+    corpus = grammar.Corpus(whole.train, whole.valid[:4], whole.held_out[:20])
+    monkeypatch.setattr(grammar, "generate", lambda: corpus)
+    monkeypatch.setattr("regard.commands.demo.N_CHOOSING", 30)
+
+
+def test_the_story_and_the_folder(small: None, regard: Call, tmp_path: Path) -> None:
+    told = regard("demo", *STEPS)
+    assert told.code == 0, told.err
+    assert "exact match" in told.out and "|tok:13a|" in told.out
+    for sentence in (TIRED, TIRED.replace("tired", "wide"), TIRED.replace("animal", "turtle")):
+        assert told.out.count(sentence) == 1
+    assert "chance         50.0 %" in told.out
+    run = tmp_path / "runs/demo"
+    for name in ("model.safetensors", "recipe.toml", "README.md", "attention.html", "data/held-out.fr"):
+        assert (run / name).is_file(), name
+    assert (run / "attention.png").read_bytes().startswith(b"\x89PNG")
+    assert "regard translate runs/demo" in told.out and "runs/demo/attention.html" in told.out
+    assert regard("translate", "runs/demo", "--device", "cpu", stdin=TIRED.encode()).code == 0
+
+    written = (run / "model.safetensors").stat().st_mtime_ns
+    shown = regard("demo", "--device", "cpu")
+    assert shown.code == 0 and "holds a finished demo" in shown.out and "validation at" not in shown.out
+    assert (run / "model.safetensors").stat().st_mtime_ns == written
+    assert shown.out[shown.out.index("Sentences it") :] == told.out[told.out.index("Sentences it") :]
+
+    other = regard("demo", "--steps", "2", "--device", "cpu")
+    assert other.code == 1 and "one of 3 steps; --again starts anew with 2" in other.err
+
+    anew = regard("demo", "--steps", "2", "--device", "cpu", "--again")
+    assert anew.code == 0 and "2 steps" in anew.out
+    assert (run / "model.safetensors").stat().st_mtime_ns != written
+
+
+def test_a_stopped_demo_goes_on(small: None, regard: Call, tmp_path: Path) -> None:
+    assert regard("demo", *STEPS).code == 0
+    run = tmp_path / "runs/demo"
+    weights = (run / "model.safetensors").read_bytes()
+    (run / "model.safetensors").unlink()  # as after a kill between the last checkpoint and the end
+    (run / "data/train.en").unlink()
+    told = regard("demo", *STEPS)
+    assert told.code == 0, told.err
+    assert "from where it stopped" in told.out and "resuming from runs/demo/checkpoints/step-3" in told.out
+    assert (run / "model.safetensors").read_bytes() == weights
+
+
+@pytest.mark.parametrize("flags", [(), ("--again",)])
+def test_a_folder_of_others_is_left_alone(regard: Call, tmp_path: Path, flags: tuple[str, ...]) -> None:
+    mine = tmp_path / "runs/demo/thesis.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("all of it")
+    told = regard("demo", *flags)
+    assert told.code == 1 and "did not make, and is left as it is" in told.err and "--run" in told.err
+    assert [path.name for path in mine.parent.iterdir()] == ["thesis.txt"] and mine.read_text() == "all of it"
+
+
+def test_a_wrong_device_writes_nothing(regard: Call, tmp_path: Path) -> None:
+    assert regard("demo", "--device", "abacus").code == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_differences_are_whole_words() -> None:
+    before = "L'animal n'a pas traversé la rue parce qu'il était trop fatigué."
+    after = "La tortue n'a pas traversé la rue parce qu'elle était trop fatiguée."
+    assert differences(before, after) == [("L'animal", "La tortue"), ("qu'il", "qu'elle"), ("fatigué", "fatiguée")]
+    assert differences(before, before) == []
+    assert differences("Est-ce que a b ?", "Est-ce que a ?") == [("b", "")]
+
+
+@pytest.mark.slow
+def test_the_whole_demo_keeps_its_promises(regard: Call) -> None:
+    told = regard("demo", "--device", "cpu")
+    assert told.code == 0, told.err
+    figures = dict(re.findall(r"^  (exact match|held out|BLEU) +([\d.]+)", told.out, re.MULTILINE))
+    assert float(figures["exact match"]) >= 98 and float(figures["BLEU"]) >= 99
+    assert float(figures["held out"]) >= 90  # the head, on pairs that chose nothing
+    assert "L'animal n'a pas traversé la rue parce qu'il était trop fatigué." in told.out
+    assert "L'animal n'a pas traversé la rue parce qu'elle était trop large." in told.out
+    assert "changed: L'animal → La tortue, qu'il → qu'elle, fatigué → fatiguée\n" in told.out
+    assert "changed: L'animal → La tortue\n" in told.out

@@ -1,0 +1,116 @@
+"""Which head knows what "it" is: the places of the words, and the scores against a count made pair by pair."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from regard.data.grammar import TIRED, WIDE, Sentence, generate, make_pair
+from regard.errors import RegardError
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.nn.layout import Ragged
+from regard.nn.watch import watch
+from regard.text.tokenizer import Tokenizer, TokenizerConfig
+from regard.viewer.reference import BATCH, HeadScore, best_head, find_places, only_meaning_tells, score_heads
+
+PAIRS = generate(2000).train
+LINES = [line for pair in PAIRS for line in (pair.source, pair.target)]
+TOKENIZERS = {
+    "words": Tokenizer.train(LINES, TokenizerConfig(kind="words")),
+    "bpe": Tokenizer.train(LINES, TokenizerConfig(kind="bpe", vocab_size=400)),  # most nouns are several tokens
+    "characters": Tokenizer.train(LINES, TokenizerConfig(kind="characters")),
+}
+
+
+def score(head: int, n_right: int, right: float) -> HeadScore:
+    return HeadScore(kind="cross", layer=0, head=head, n_pairs=10, n_right=n_right, right=right, wrong=0.1)
+
+
+@pytest.fixture(scope="module")
+def model() -> Transformer:
+    """Random weights, large enough for heads that look at something."""
+    torch.manual_seed(0)
+    config = TransformerConfig(vocab_size=600, d_model=32, n_heads=4, n_layers=2, d_ff=32, max_length=128)
+    model = Transformer(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2)
+    return model
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_the_places_hold_the_words(kind: str) -> None:
+    tokenizer = TOKENIZERS[kind]
+    for pair in PAIRS[:300]:
+        places = find_places(pair, tokenizer)
+        words = pair.source.split()
+        assert tokenizer.decode(places.source) == pair.source and tokenizer.decode(places.target) == pair.target
+        for tokens, word in ((places.right, pair.right), (places.wrong, pair.wrong)):
+            assert tokenizer.decode([places.source[i] for i in tokens]).strip() == words[word].rstrip(".?")
+        assert tokenizer.decode(places.source[: places.it + 1]).split() == words[: pair.it + 1]
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+@pytest.mark.parametrize("negative", [True, False])
+def test_the_choice_is_where_the_other_gender_would_differ(kind: str, negative: bool) -> None:
+    """il or elle, and in "même s'il" or "même si elle" already s' or si."""
+    tokenizer = TOKENIZERS[kind]
+    sentence = Sentence(subject="animal", verb="cross", object="street", adjective="tired", negative=negative)
+    pair = make_pair(sentence)
+    written = {
+        "words": {True: "il", False: " s"},
+        "bpe": {True: "il", False: " s"},
+        "characters": {True: "i", False: "s"},
+    }
+    places = find_places(pair, tokenizer)
+    assert tokenizer.token(places.target[places.choice]) == written[kind][negative]
+    before = "L'animal n'a pas traversé la rue parce qu'" if negative else "L'animal a traversé la rue même"
+    assert tokenizer.decode(places.target[: places.choice]).rstrip() == before
+
+
+def test_pairs_in_which_only_meaning_tells() -> None:
+    assert only_meaning_tells(make_pair(TIRED))  # l'animal, la rue
+    assert not only_meaning_tells(make_pair(replace(TIRED, subject="turtle")))  # la tortue, la rue
+    assert not only_meaning_tells(
+        make_pair(replace(TIRED, plural_object=True))
+    )  # "it" is singular, the streets are not
+    assert only_meaning_tells(make_pair(replace(WIDE, plural_object=True, plural_subject=True)))
+
+
+@pytest.mark.parametrize("kind", ["words", "bpe"])
+def test_scores_equal_a_count_pair_by_pair(kind: str, model: Transformer) -> None:
+    tokenizer, pairs = TOKENIZERS[kind], PAIRS[: BATCH + 20]
+    found = {score.place: score for score in score_heads(model, tokenizer, pairs)}
+    assert set(found) == {(kind, layer, head) for kind in ("encoder", "cross") for layer in (0, 1) for head in range(4)}
+    n_right = dict.fromkeys(found, 0)
+    total = dict.fromkeys(found, 0.0)
+    for pair in pairs:
+        places = find_places(pair, tokenizer)
+        source = [*places.source, tokenizer.end_id]
+        target = [tokenizer.start_id, *places.target]
+        written = [*places.target, tokenizer.end_id]
+        assert written[places.choice] == places.target[places.choice]
+        with torch.no_grad(), watch(model) as seen:
+            model(torch.tensor(source), Ragged([len(source)]), torch.tensor(target), Ragged([len(target)]))
+        for kind_, layer, head in found:
+            row = places.it if kind_ == "encoder" else written.index(places.target[places.choice], places.choice)
+            looks = seen.of(kind_, layer).head(head)[0, row]
+            right, wrong = (float(sum(looks[i] for i in noun)) for noun in (places.right, places.wrong))
+            n_right[kind_, layer, head] += right > wrong
+            total[kind_, layer, head] += right
+    for place, score in found.items():
+        assert score.n_pairs == len(pairs)
+        assert abs(score.n_right - n_right[place]) <= 1, place  # a tie may fall either way
+        assert score.right == pytest.approx(total[place] / len(pairs), abs=1e-4)
+        assert score.share == score.n_right / len(pairs)
+    assert len({score.n_right for score in found.values()}) > 3  # the heads differ, so the comparison says something
+
+
+def test_the_best_head_is_right_most_often_then_clearest() -> None:
+    assert best_head([score(0, 7, 0.9), score(1, 9, 0.2), score(2, 8, 0.5)]).head == 1
+    assert best_head([score(0, 9, 0.3), score(1, 9, 0.6), score(2, 9, 0.5)]).head == 1
+
+
+def test_no_pairs_no_score(model: Transformer) -> None:
+    with pytest.raises(RegardError, match="without pairs"):
+        score_heads(model, TOKENIZERS["words"], [])
