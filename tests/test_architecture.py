@@ -38,7 +38,7 @@ TIER_OF = {name: tier for tier, names in enumerate(TIERS) for name in names}
 LONGEST = 300  # lines of a file
 
 PARAMETERS = {
-    "demo": 1_949_696,
+    "demo": 727_040,
     "multi30k-ende": 9_421_824,
     "multi30k-enfr": 9_421_824,
     "tatoeba-enfr": 9_421_824,

@@ -258,7 +258,7 @@ def line(console: "Console", *parts: str | tuple[str, str]) -> None:
 
 
 def row(console: "Console", name: str, value: str, note: str = "") -> None:
-    line(console, f"  {name:12}", (f"{value:>9}", "bold"), (f"  {note}", "dim"))
+    line(console, f"  {name:12}", (f"{value:>9}", "bold"), (f"  {note}" if note else "", "dim"))
 
 
 def say(console: "Console", text: str) -> None:
