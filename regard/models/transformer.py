@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.choose import choose
 from regard.errors import ConfigError
@@ -14,6 +13,7 @@ from regard.nn.attention import MultiHeadAttention
 from regard.nn.blocks import FEED_FORWARDS, NORMS, DecoderBlock, EncoderBlock, Residual
 from regard.nn.cache import Cache
 from regard.nn.layout import Layout, Ragged, Rectangle
+from regard.nn.output import logits
 from regard.nn.positions import POSITIONS, Position
 from regard.nn.scores import SCORES
 from regard.nn.sight import causal, everywhere
@@ -113,7 +113,7 @@ class Transformer(nn.Module):
         return self.dropout(self.position.embed(x, layout.positions))
 
     def logits(self, hidden: Tensor) -> Tensor:
-        return F.linear(hidden, self.output_table)
+        return logits(hidden, self.output_table)
 
     @property
     def output_table(self) -> Tensor:

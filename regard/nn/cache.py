@@ -80,7 +80,7 @@ class Cache:
         """Keep these sequences, in this order; one may be taken several times or not at all."""
         used = self.room if self.fixed else self.longest
         if len(rows) == self.n_rows:
-            self.content[:, :, :, :used] = self.content[:, :, :, :used].index_select(2, rows)
+            take_rows(self.content, rows, used)
             self.lengths.copy_(self.lengths[rows])
         else:
             self.content = self.content.index_select(2, rows)
@@ -110,6 +110,18 @@ class Cache:
         self.lockstep = self.lockstep and other.lockstep and self.longest == other.longest
         self.lengths = torch.cat([self.lengths, other.lengths])
         self.longest = max(self.longest, other.longest)
+
+
+def take_rows(content: Tensor, rows: Tensor, used: int) -> None:
+    """content[:, :, :, :used] = content[:, :, rows, :used], in place: at once on a GPU, layer by layer on a CPU, where
+    what is copied then stays in the cache."""
+    if content.is_cuda:
+        content[:, :, :, :used] = content[:, :, :, :used].index_select(2, rows)
+        return
+    width = content.shape[-2] * content.shape[-1]
+    for layer in content.flatten(0, 1).flatten(2):  # B, room x H x E
+        part = layer[:, : used * width]
+        part.copy_(part[rows])
 
 
 @dataclass
