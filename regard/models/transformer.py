@@ -13,7 +13,7 @@ from regard.nn.attention import MultiHeadAttention
 from regard.nn.blocks import FEED_FORWARDS, NORMS, DecoderBlock, EncoderBlock, Residual
 from regard.nn.cache import Cache
 from regard.nn.layout import Layout, Ragged, Rectangle
-from regard.nn.output import logits
+from regard.nn.linear import logits
 from regard.nn.positions import POSITIONS, Position
 from regard.nn.scores import SCORES
 from regard.nn.sight import causal, everywhere

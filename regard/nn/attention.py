@@ -13,6 +13,7 @@ from regard.choose import choose
 from regard.errors import ConfigError
 from regard.nn import paths
 from regard.nn.layout import Layout
+from regard.nn.linear import Linear
 from regard.nn.positions import Position
 from regard.nn.scores import SCORES, Score
 from regard.nn.sight import Sight, visible
@@ -84,10 +85,10 @@ class MultiHeadAttention(nn.Module):
         if d_model % n_heads:
             raise ConfigError(f"d_model ({d_model}) must be a multiple of n_heads ({n_heads})")
         self.n_heads = n_heads
-        self.to_queries = nn.Linear(d_model, d_model)
-        self.to_keys = nn.Linear(d_model, d_model)
-        self.to_values = nn.Linear(d_model, d_model)
-        self.to_output = nn.Linear(d_model, d_model)
+        self.to_queries = Linear(d_model, d_model)
+        self.to_keys = Linear(d_model, d_model)
+        self.to_values = Linear(d_model, d_model)
+        self.to_output = Linear(d_model, d_model)
         self.position = position
         self.attend = Attend(choose(SCORES, score, "attention score")(d_model // n_heads), position)
 

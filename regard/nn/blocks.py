@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from regard.nn.attention import Memory, MultiHeadAttention
 from regard.nn.cache import Past
 from regard.nn.layout import Layout
+from regard.nn.linear import Linear
 from regard.nn.sight import Sight, everywhere
 
 NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
@@ -33,8 +34,8 @@ class ReLUFeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int):
         super().__init__()
-        self.expand = nn.Linear(d_model, d_ff)
-        self.contract = nn.Linear(d_ff, d_model)
+        self.expand = Linear(d_model, d_ff)
+        self.contract = Linear(d_ff, d_model)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.contract(F.relu(self.expand(x)))
@@ -52,9 +53,9 @@ class SwiGLUFeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int):
         super().__init__()
-        self.gate = nn.Linear(d_model, d_ff, bias=False)
-        self.expand = nn.Linear(d_model, d_ff, bias=False)
-        self.contract = nn.Linear(d_ff, d_model, bias=False)
+        self.gate = Linear(d_model, d_ff, bias=False)
+        self.expand = Linear(d_model, d_ff, bias=False)
+        self.contract = Linear(d_ff, d_model, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.contract(F.silu(self.gate(x)) * self.expand(x))

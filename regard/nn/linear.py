@@ -1,0 +1,45 @@
+"""Products with weights: h W^T + b.  In training a plain product; in decoding on a CPU, where a step has few rows and
+reading W takes most of the time, in the order that the CPU's library reads fastest.
+
+Measured on 2 cores for W of 37,000 x 512: 4 rows take 13.9 ms as h W^T and 3.3 ms as W h^T; 256 rows take 80 ms whole
+and 65 ms in blocks.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+FEW = 32  # rows
+BLOCK = 1024  # rows of W that stay in a CPU's cache while many rows of h meet them
+
+
+class Linear(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        if is_decoding(x) and x.numel() <= FEW * x.shape[-1]:
+            return turned(x, self.weight, self.bias)
+        return F.linear(x, self.weight, self.bias)
+
+
+def logits(hidden: Tensor, table: Tensor) -> Tensor:
+    """Hidden states (..., D) and the output table (V, D) -> (..., V)."""
+    if not is_decoding(hidden):
+        return F.linear(hidden, table)
+    if hidden.numel() <= FEW * hidden.shape[-1]:
+        return turned(hidden, table, None)
+    rows = hidden.reshape(-1, hidden.shape[-1])
+    out = hidden.new_empty(len(rows), len(table))
+    for begin in range(0, len(table), BLOCK):
+        block = slice(begin, begin + BLOCK)
+        torch.mm(rows, table[block].T, out=out[:, block])
+    return out.view(*hidden.shape[:-1], len(table))
+
+
+def is_decoding(x: Tensor) -> bool:
+    return not (x.is_cuda or torch.is_grad_enabled() or x.dtype != torch.float32)
+
+
+def turned(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """(W x^T + b)^T"""
+    columns = x.reshape(-1, x.shape[-1]).T
+    out = torch.mm(weight, columns) if bias is None else torch.addmm(bias[:, None], weight, columns)
+    return out.T.contiguous().view(*x.shape[:-1], len(weight))
