@@ -98,7 +98,7 @@ def describe(recipe: Recipe, tokenizer: Tokenizer, task: Any, model: Any, folder
     return About(
         title=folder.name,
         summary=f"A {recipe.architecture} that learnt to turn {recipe.task.source} into {recipe.task.target}, "
-        f"made with [regard](https://pypi.org/project/regard) from the recipe `{recipe.name}`.",
+        f"made with `regard` from the recipe `{recipe.name}`.",
         rows=tuple(rows),
         usage=(
             f"regard translate {folder} < lines.txt",
