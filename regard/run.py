@@ -117,6 +117,11 @@ class Run:
         vectors: bool = False,
     ) -> Capture:
         """The attention of one sentence and its translation (the given one, or the model's own)."""
+        config = self.model.config
+        for what, asked, n in (("layer", layers, config.n_layers), ("head", heads, config.n_heads)):
+            unknown = [one for one in asked or () if not 0 <= one < n]
+            if unknown:
+                raise RegardError(f"there is no {what} {unknown[0]}; the model has {n}, counted from 0")
         if target is None:
             target = self.translate([source])[0].text
         source_ids, target_ids = self.tokenizer.encode(source), self.tokenizer.encode(target)

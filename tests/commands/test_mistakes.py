@@ -25,7 +25,7 @@ from calling import Call
         (("translate", "ONE", "--set", "beam"), "--set needs name=value, got 'beam'"),
         (("translate", "ONE", "--device", "abacus"), "unknown device 'abacus'; use cpu, cuda or cuda:N"),
         (("look", "ONE", ""), "there is nothing to look at: the text is empty"),
-        (("look", "ONE", "dog", "--layer", "9"), "no attention map of kind 'cross', layer 9"),
+        (("look", "ONE", "dog", "--layer", "9"), "there is no layer 9; the model has"),
         (("look", "ONE", "dog " * 200, "--target", "chien"), "do not fit the model's 128; shorten the text"),
         (("evaluate", "ONE", "ONE", "ONE"), "evaluate takes one or two runs and no or two files, got 3 and 0"),
         (("score", "ONE", "TINY", "no.fr"), "no file no.fr"),
