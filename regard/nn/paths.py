@@ -17,9 +17,9 @@ from regard.nn.layout import Layout, Ragged
 from regard.nn.positions import Position
 from regard.nn.sight import Sight, causal, visible
 
-FLEX_FROM = 1024  # keys; on shorter ones the block mask costs more than it saves
+FLEX_FROM = 1024  # keys, a guess that no measurement has tested: a block mask must skip whole blocks to pay
 # Flash kernels work on tiles of 64 to 128 rows: sentences much shorter than that waste them, and a rectangle that is
-# nearly full is faster padded (H200, 25k tokens grouped by length: 574k tokens/s padded, 438k varlen).
+# nearly full was faster padded where it was measured (docs/decisions.md).  The two bounds themselves are guesses.
 SHORT, NEARLY_FULL = 256, 0.7
 
 
@@ -152,7 +152,7 @@ def run_padded(case: Case) -> Tensor:
         mask = visible(case.sight, case.layout, case.key_layout)
         mask = None if mask is None else mask[:, None]
         if mask is not None and case.sight.band() is None:  # within a band every query sees at least itself
-            # Kernels differ on a query that sees nothing, some give NaN: let it see, then forget what it saw.
+            # Kernels differ on a query that sees nothing, and not all give zeros: let it see, then forget what it saw.
             blind = ~mask.any(-1)[:, 0].expand(case.layout.n_sequences, case.layout.longest)  # B Q
             mask = mask | blind[:, None, :, None]
         if case.position.has_bias:
