@@ -1,0 +1,134 @@
+"""Recurrent nets: RNN, LSTM and GRU, deep, in one direction or both, with the dropouts of the AWD-LSTM."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.choose import choose
+from regard.errors import ConfigError, RegardError
+from regard.nn.layout import Layout, Rectangle
+from regard.nn.recurrent import CELLS, RecurrentStack
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentConfig:
+    vocab_size: int
+    d_model: int = 256  # of the embeddings
+    d_hidden: int = 512  # of each layer, in each direction
+    d_last: int = (
+        0  # of the last layer, where it differs (0: d_hidden); as d_model, it fits the embeddings as output table
+    )
+    n_layers: int = 2
+    cell: str = "lstm"
+    bidirectional: bool = False
+    dropout: float = 0.2  # on the embedded tokens and on what each layer hands on
+    recurrent_dropout: float = 0.0  # on the weights from state to state
+    embedding_dropout: float = 0.0  # of whole words
+    locked: bool = False  # `dropout` leaves out the same channels at all steps of a sequence
+    max_length: int = 1_000_000  # a recurrent net has no limit of its own
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "d_model", "d_hidden", "n_layers", "max_length"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.d_last < 0:
+            raise ConfigError(f"d_last must be at least 1, or 0 for d_hidden, got {self.d_last}")
+        for name in ("dropout", "recurrent_dropout", "embedding_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be from 0 up to, not including, 1, got {getattr(self, name)}")
+        choose(CELLS, self.cell, "cell")
+
+
+class Recurrent(nn.Module):
+    """Embeddings, then layers of cells: Merity et al. 2018 ("Regularizing and Optimizing LSTM Language Models")."""
+
+    def __init__(self, config: RecurrentConfig):
+        super().__init__()
+        self.config = c = config
+        widths = [c.d_model, *[c.d_hidden] * (c.n_layers - 1), c.d_last or c.d_hidden]
+        self.embedding = nn.Embedding(c.vocab_size, c.d_model)
+        self.stack = RecurrentStack(CELLS[c.cell], widths, c.bidirectional, c.dropout, c.recurrent_dropout, c.locked)
+        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)  # section 5
+
+    @property
+    def d_out(self) -> int:
+        return self.stack.d_out
+
+    @property
+    def bidirectional(self) -> bool:
+        return self.config.bidirectional
+
+    @property
+    def max_length(self) -> int:
+        return self.config.max_length
+
+    def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """Token ids (N) -> one hidden row each (N, d_out)."""
+        return self.stack(self.embed(tokens), layout)
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """In training, some words of the vocabulary are absent, wherever they stand  (section 4.3)."""
+        x = self.embedding(tokens)
+        if not (self.training and self.config.embedding_dropout):
+            return x
+        present = F.dropout(torch.ones(self.config.vocab_size, 1, device=x.device), self.config.embedding_dropout)
+        return x * F.embedding(tokens, present)
+
+    def carry(self, tokens: Tensor, layout: Layout, state: "RecurrentState | None") -> tuple[Tensor, "RecurrentState"]:
+        """Truncated back-propagation through time: read on from a state, whose past gets no gradient.
+
+        All sequences of a call have one length, as the pieces of a text cut into columns have.
+        """
+        before = self.start(layout.n_sequences) if state is None else state
+        if layout.longest * layout.n_sequences != tokens.numel():
+            raise RegardError("a state is carried over from sequences of one length; these differ")
+        hidden, layers = self.stack.carry(self.embed(tokens), layout, before.layers)
+        return hidden, RecurrentState([layer.detach() for layer in layers], before.lengths + layout.longest)
+
+    # Decoding: the interface of `regard.decoding.interface`, with hidden rows in place of logits.
+
+    def start(self, n_rows: int, room: int = 0) -> "RecurrentState":
+        """Empty states.  They take no room, however long the rows grow."""
+        if self.bidirectional:
+            raise RegardError("a bidirectional net reads whole sequences: it cannot go on from a state or write text")
+        table = self.embedding.weight
+        return RecurrentState(
+            self.stack.start(n_rows, table), torch.zeros(n_rows, dtype=torch.long, device=table.device)
+        )
+
+    def step(self, tokens: Tensor, state: "RecurrentState") -> Tensor:
+        """The next tokens of each row (rows, n) -> the hidden state after each of them (rows, n, d_out)."""
+        n = tokens.shape[1]
+        layout = Rectangle(torch.full_like(state.lengths, n), n, is_full=True)
+        hidden, after = self.carry(tokens, layout, state)
+        state.layers, state.lengths = after.layers, after.lengths
+        return hidden
+
+
+class RecurrentState:
+    """All that a recurrent net remembers: one state per layer, (S, rows, M), whatever the length."""
+
+    def __init__(self, layers: list[Tensor], lengths: Tensor):
+        self.layers = layers
+        self.lengths = lengths
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.lengths)
+
+    def select(self, rows: Tensor) -> None:
+        self.layers = [layer.index_select(1, rows) for layer in self.layers]
+        self.lengths = self.lengths[rows]
+
+    def reorder(self, rows: Tensor) -> None:
+        self.select(rows)
+
+    def truncate(self, lengths: Tensor) -> None:
+        if (lengths < self.lengths).any():
+            raise RegardError("a recurrent net keeps its last state only, and cannot take tokens back")
+
+    def join(self, other: "RecurrentState") -> None:
+        self.layers = [torch.cat(pair, dim=1) for pair in zip(self.layers, other.layers, strict=True)]
+        self.lengths = torch.cat([self.lengths, other.lengths])

@@ -1,0 +1,247 @@
+"""Recurrent layers: each cell is its equation (`step`) and, with the same weights, PyTorch's fused kernel (`forward`).
+
+Letters of these equations: x_t the input, h_t the hidden state, U and V the weights of either, M the width of h.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.nn.layout import Gather, Layout
+
+
+class Weights(NamedTuple):
+    """Of a cell's gates, one below the other, as the kernels keep them.  The b of the equations is b_U + b_V."""
+
+    U: Tensor  # gates x M, D
+    V: Tensor  # gates x M, M
+    b_U: Tensor
+    b_V: Tensor
+
+    def of_input(self, x: Tensor) -> Tensor:
+        """U x_t + b_U, for all gates at once."""
+        return F.linear(x, self.U, self.b_U)
+
+    def of_state(self, h: Tensor) -> Tensor:
+        """V h_{t-1} + b_V, for all gates at once."""
+        return F.linear(h, self.V, self.b_V)
+
+
+class Cell(nn.Module):
+    """One layer, read from left to right.  A state is (S, B, M): h_t, and in an LSTM also C_t."""
+
+    n_states = 1
+
+    def __init__(self, kernel: nn.RNNBase, recurrent_dropout: float):
+        super().__init__()
+        self.kernel = kernel  # it holds the weights
+        self.recurrent_dropout = recurrent_dropout
+
+    def step(self, x: Tensor, state: Tensor, weights: Weights) -> Tensor:
+        """x_t (B, D) and the state before it -> the state after it."""
+        raise NotImplementedError
+
+    def weights(self) -> Weights:
+        """As the equations read them.  In training, `recurrent_dropout` leaves out entries of V, the same at all steps:
+        DropConnect (Wan et al. 2013), as in the AWD-LSTM (Merity et al. 2018, section 2)."""
+        U, V, b_U, b_V = self.kernel.parameters()
+        return Weights(U, F.dropout(V, self.recurrent_dropout, self.training), b_U, b_V)
+
+    def readable(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """x (B, T, D) and a state -> h_1 ... h_T (B, T, M) and the last state: the equation, step by step."""
+        weights, hidden = self.weights(), []
+        for x_t in x.unbind(1):
+            state = self.step(x_t, state, weights)
+            hidden.append(state[0])
+        return torch.stack(hidden, 1), state
+
+    def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """The same by the fused kernel."""
+        weights = self.weights() if self.training and self.recurrent_dropout else None
+        # Called as a module, because torch.compile leaves it alone then; the bare function it would unroll.
+        with reading(self.kernel, weights):
+            hidden, last = self.kernel(x, self.to_kernel(state.contiguous()))
+        return hidden, self.from_kernel(last)
+
+    def to_kernel(self, state: Tensor) -> Any:
+        return state
+
+    def from_kernel(self, state: Any) -> Tensor:
+        return state
+
+    def zero_state(self, n_rows: int, like: Tensor) -> Tensor:
+        return like.new_zeros(self.n_states, n_rows, self.kernel.hidden_size)
+
+
+@contextmanager
+def reading(kernel: nn.RNNBase, weights: Weights | None) -> Iterator[None]:
+    """While this lasts a kernel reads these weights in place of its own."""
+    own = kernel._flat_weights  # not its parameters: on a GPU those lie in one piece, and must stay there
+    kernel._flat_weights = own if weights is None else list(weights)
+    try:
+        yield
+    finally:
+        kernel._flat_weights = own
+
+
+class RNN(Cell):
+    """h_t = tanh(V h_{t-1} + U x_t + b)  (Elman 1990)"""
+
+    def __init__(self, d_in: int, d_hidden: int, recurrent_dropout: float = 0.0):
+        super().__init__(nn.RNN(d_in, d_hidden, batch_first=True), recurrent_dropout)
+
+    def step(self, x: Tensor, state: Tensor, weights: Weights) -> Tensor:
+        return torch.tanh(weights.of_input(x) + weights.of_state(state[0]))[None]
+
+
+class ReLURNN(Cell):
+    """h_t = max(0, V h_{t-1} + U x_t + b), where V begins as the identity  (Le et al. 2015)"""
+
+    def __init__(self, d_in: int, d_hidden: int, recurrent_dropout: float = 0.0):
+        super().__init__(nn.RNN(d_in, d_hidden, nonlinearity="relu", batch_first=True), recurrent_dropout)
+        nn.init.eye_(self.kernel.weight_hh_l0)  # type: ignore[arg-type]
+
+    def step(self, x: Tensor, state: Tensor, weights: Weights) -> Tensor:
+        return F.relu(weights.of_input(x) + weights.of_state(state[0]))[None]
+
+
+class LSTM(Cell):
+    """Each gate, with weights of its own:   Γ = σ(U x_t + V h_{t-1} + b)
+    candidate                      C̃_t = tanh(U x_t + V h_{t-1} + b)
+    forget the old, let in the new  C_t = Γ_forget * C_{t-1} + Γ_update * C̃_t
+    output                          h_t = Γ_output * tanh(C_t)
+
+    (Hochreiter and Schmidhuber 1997; the forget gate: Gers et al. 2000)
+    """
+
+    n_states = 2
+
+    def __init__(self, d_in: int, d_hidden: int, recurrent_dropout: float = 0.0):
+        super().__init__(nn.LSTM(d_in, d_hidden, batch_first=True), recurrent_dropout)
+        # Forget little at first, or no gradient comes from afar (Gers et al. 2000; Jozefowicz et al. 2015).
+        with torch.no_grad():
+            self.kernel.bias_hh_l0[d_hidden : 2 * d_hidden] += 1  # type: ignore[operator, index]
+
+    def step(self, x: Tensor, state: Tensor, weights: Weights) -> Tensor:
+        h, c = state
+        update, forget, candidate, output = (weights.of_input(x) + weights.of_state(h)).chunk(4, dim=-1)
+        c = torch.sigmoid(forget) * c + torch.sigmoid(update) * torch.tanh(candidate)
+        return torch.stack([torch.sigmoid(output) * torch.tanh(c), c])
+
+    def to_kernel(self, state: Tensor) -> Any:
+        return state[:1], state[1:]
+
+    def from_kernel(self, state: Any) -> Tensor:
+        return torch.cat(state)
+
+
+class GRU(Cell):
+    """Each gate, with weights of its own:   Γ = σ(U x_t + V h_{t-1} + b)
+    candidate        h̃_t = tanh(U x_t + b_U + Γ_reset * (V h_{t-1} + b_V))
+    keep or replace  h_t = Γ_update * h_{t-1} + (1 - Γ_update) * h̃_t
+
+    (Cho et al. 2014, who reset h_{t-1} before the product with V; after it, as here, the product is one for all gates)
+    """
+
+    def __init__(self, d_in: int, d_hidden: int, recurrent_dropout: float = 0.0):
+        super().__init__(nn.GRU(d_in, d_hidden, batch_first=True), recurrent_dropout)
+
+    def step(self, x: Tensor, state: Tensor, weights: Weights) -> Tensor:
+        (h,) = state
+        x_reset, x_update, x_candidate = weights.of_input(x).chunk(3, dim=-1)
+        h_reset, h_update, h_candidate = weights.of_state(h).chunk(3, dim=-1)
+        reset, update = torch.sigmoid(x_reset + h_reset), torch.sigmoid(x_update + h_update)
+        candidate = torch.tanh(x_candidate + reset * h_candidate)
+        return (update * h + (1 - update) * candidate)[None]
+
+
+CELLS: dict[str, type[RNN | ReLURNN | LSTM | GRU]] = {"rnn": RNN, "relu_rnn": ReLURNN, "lstm": LSTM, "gru": GRU}
+
+
+class LockedDropout(nn.Module):
+    """Dropout that leaves out the same channels at all steps of a sequence  (Gal and Ghahramani 2016)"""
+
+    def __init__(self, p: float):
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:  # B T D
+        if not (self.training and self.p):
+            return x
+        return x * F.dropout(torch.ones_like(x[:, :1]), self.p)
+
+
+class RecurrentStack(nn.Module):
+    """Layers of cells, h^l_t = f(U^l h^{l-1}_t + V^l h^l_{t-1} + b^l), with dropout before, between and after them.
+
+    `widths` are those of the input and of every layer.  A bidirectional layer has a second cell that reads from right
+    to left, from each sequence's own last token; h_t is both states side by side  (Schuster and Paliwal 1997).
+    """
+
+    forwards: Sequence[Cell]
+    backwards: Sequence[Cell]
+
+    def __init__(
+        self,
+        cell: type[RNN | ReLURNN | LSTM | GRU],
+        widths: Sequence[int],
+        bidirectional: bool,
+        dropout: float,
+        recurrent_dropout: float,
+        locked: bool,
+    ):
+        super().__init__()
+        ways = 2 if bidirectional else 1
+        d_in = [widths[0], *(ways * width for width in widths[1:-1])]
+        self.bidirectional = bidirectional
+        self.d_out = ways * widths[-1]
+        self.dropout = LockedDropout(dropout) if locked else nn.Dropout(dropout)
+
+        def layers() -> nn.ModuleList:
+            return nn.ModuleList(cell(d, width, recurrent_dropout) for d, width in zip(d_in, widths[1:], strict=True))
+
+        self.forwards = layers()  # type: ignore[assignment]
+        self.backwards = layers() if bidirectional else nn.ModuleList()  # type: ignore[assignment]
+
+    def forward(self, rows: Tensor, layout: Layout) -> Tensor:
+        """(N, D) -> (N, d_out), every sequence from an empty state."""
+        if not self.bidirectional:
+            return self.carry(rows, layout, self.start(layout.n_sequences, rows))[0]
+        if layout.longest == 0:
+            return rows.new_zeros(*rows.shape[:-1], self.d_out)
+        x = self.dropout(layout.pad(rows))
+        for there, back in zip(self.forwards, self.backwards, strict=True):
+            left, _ = there(x, there.zero_state(len(x), x))
+            right, _ = back(reverse(x, layout), back.zero_state(len(x), x))
+            x = self.dropout(torch.cat([left, reverse(right, layout)], dim=-1))
+        return layout.flatten(x)
+
+    def carry(self, rows: Tensor, layout: Layout, states: Iterable[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Go on from the states of the layers; the new ones are those after `layout.longest` steps."""
+        assert not self.bidirectional
+        if layout.longest == 0:
+            return rows.new_zeros(*rows.shape[:-1], self.d_out), list(states)
+        x, after = self.dropout(layout.pad(rows)), []
+        for layer, state in zip(self.forwards, states, strict=True):
+            x, state = layer(x, state)
+            x = self.dropout(x)
+            after.append(state)
+        return layout.flatten(x), after
+
+    def start(self, n_rows: int, like: Tensor) -> list[Tensor]:
+        return [layer.zero_state(n_rows, like) for layer in self.forwards]
+
+
+def reverse(padded: Tensor, layout: Layout) -> Tensor:
+    """(B, T, D) with each sequence's tokens from last to first; padding stays behind them.  Twice, it is undone."""
+    if layout.is_full:
+        return padded.flip(1)
+    steps = torch.arange(layout.longest, device=padded.device)
+    mirrored = layout.lengths[:, None] - 1 - steps
+    columns = torch.where(mirrored >= 0, mirrored, steps)  # B T
+    rows = torch.arange(layout.n_sequences, device=padded.device)[:, None] * layout.longest
+    return Gather.apply(padded.flatten(0, 1), (rows + columns).flatten()).view_as(padded)
