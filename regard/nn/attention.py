@@ -21,7 +21,7 @@ from regard.nn.sight import Sight, visible
 
 @dataclass
 class Memory:
-    """What can be looked at: keys and values (rows, H, E), and how their rows lie."""
+    """What can be looked at: keys (prepared for the score) and values (rows, H, E), and how their rows lie."""
 
     keys: Tensor
     values: Tensor
@@ -39,7 +39,8 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
 class Attend(nn.Module):
     """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V  (Vaswani et al. 2017, eq. 1), per head.
 
-    A module of its own so that a watcher can stand beside it: `watch` sees the queries and keys go by.
+    The queries and keys come prepared for the score, which then compares them (see `Score`).  A module of its own so
+    that a watcher can stand beside it: `watch` sees the queries and keys go by.
     """
 
     def __init__(self, score: Score, position: Position):
@@ -66,7 +67,7 @@ class Attend(nn.Module):
         """How much each query looks at each key: (B, H, Q, K), every row summing to one (or zero, when blind)."""
         padded_queries = layout.pad(queries).transpose(1, 2)  # B H Q E
         padded_keys = memory.layout.pad(memory.keys).transpose(1, 2)  # B H K E
-        scores = self.score(padded_queries, padded_keys)
+        scores = self.score.compare(padded_queries, padded_keys)
         if self.position.has_bias:
             places = torch.arange(memory.layout.longest, device=scores.device)
             scores = scores + self.position.bias(layout.padded_positions(), places).to(scores.dtype)
@@ -85,21 +86,23 @@ class MultiHeadAttention(nn.Module):
         if d_model % n_heads:
             raise ConfigError(f"d_model ({d_model}) must be a multiple of n_heads ({n_heads})")
         self.n_heads = n_heads
+        chosen = choose(SCORES, score, "attention score")(d_model // n_heads, position.max_length)
         self.to_queries = Linear(d_model, d_model)
-        self.to_keys = Linear(d_model, d_model)
+        self.to_keys = Linear(d_model, d_model) if chosen.reads_keys else nn.Identity()  # no weights that do nothing
         self.to_values = Linear(d_model, d_model)
         self.to_output = Linear(d_model, d_model)
         self.position = position
-        self.attend = Attend(choose(SCORES, score, "attention score")(d_model // n_heads), position)
+        self.attend = Attend(chosen, position)
 
     def remember(self, x: Tensor, layout: Layout) -> Memory:
         """The keys and values of every row of x."""
         keys = self.position.rotate(self.split_heads(self.to_keys(x)), layout.positions)
+        keys = self.attend.score.of_keys(keys, layout.positions[..., None])  # a place is the same for every head
         return Memory(keys, self.split_heads(self.to_values(x)), layout)
 
     def forward(self, x: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
         queries = self.position.rotate(self.split_heads(self.to_queries(x)), layout.positions)
-        heads = self.attend(queries, layout, memory, sight)  # rows H E
+        heads = self.attend(self.attend.score.of_queries(queries), layout, memory, sight)  # rows H E
         return self.to_output(heads.flatten(-2))
 
     def split_heads(self, x: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ class Position(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int, max_length: int):
         super().__init__()
+        self.max_length = max_length
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         """Embeddings (..., D) and their places (...)."""

@@ -1,39 +1,164 @@
-"""How well a key fits a query.  Each score maps queries (B, H, Q, E) and keys (B, H, K, E) to (B, H, Q, K).
+"""How well a key fits a query: six scores, each in three steps.
 
-`scale` is what a fused kernel multiplies q . k with; a score that is no scaled product has None and takes
-the readable path.
+    score(q, k) = compare(of_queries(q), of_keys(k))
+
+Both sides are prepared first, one row at a time, so that a key is prepared once however often it is looked at; then
+every query is compared with every key.  Five of the six compare by a scaled product, which the fused kernels do.
+
+What a score learns is shared by all heads: each head has its own projections to queries and keys, and with them its own
+score.  So a score does not know how many heads there are, and a recurrent net uses it with one.
 """
 
 import math
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.errors import RegardError
+from regard.nn.additive import additive
+from regard.nn.linear import Linear
 
 
 class Score(nn.Module):
-    scale: float | None = None
+    """For vectors of `d_head` numbers and keys at the places 0 .. max_length - 1."""
 
-    def __init__(self, d_head: int):
+    scale: float | None = None  # what a fused kernel multiplies the prepared q . k with; None: no product
+    reads_keys = True  # or only their places
+
+    def __init__(self, d_head: int, max_length: int):
         super().__init__()
 
+    def of_queries(self, queries: Tensor) -> Tensor:
+        """Queries (..., E), prepared."""
+        return queries
 
-class Dot(Score):
-    """q . k  (Luong et al. 2015, eq. 8)"""
+    def of_keys(self, keys: Tensor, places: Tensor) -> Tensor:
+        """Keys (..., E) and their places, which broadcast to (...): prepared."""
+        return keys
 
-    scale = 1.0
-
-    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
-        return queries @ keys.mT
-
-
-class ScaledDot(Score):
-    """q . k / sqrt(d_head)  (Vaswani et al. 2017, eq. 1)"""
-
-    def __init__(self, d_head: int):
-        super().__init__(d_head)
-        self.scale: float = 1 / math.sqrt(d_head)
+    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Prepared queries (B, H, Q, E) and keys (B, H, K, E) -> (B, H, Q, K)."""
+        raise NotImplementedError
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """The whole equation, for keys that begin at place 0: (B, H, Q, E) and (B, H, K, E) -> (B, H, Q, K)."""
+        places = torch.arange(keys.shape[-2], device=keys.device)
+        return self.compare(self.of_queries(queries), self.of_keys(keys, places))
+
+
+class Product(Score):
+    """A score that ends in a product, scale * q . k."""
+
+    scale: float = 1.0
+
+    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
         return (queries * self.scale) @ keys.mT
 
 
-SCORES: dict[str, type[Score]] = {"dot": Dot, "scaled_dot": ScaledDot}
+class Cosine(Product):
+    """beta q . k / (|q| |k|), beta > 0 learnt  (content-based addressing, Graves et al. 2014, eq. 5 and 6)
+
+    The paper's net says beta anew at every step; here it is one number.  It begins at sqrt(d_head), where vectors of
+    d_head numbers of size one get the weights that the scaled product gives them.
+    """
+
+    def __init__(self, d_head: int, max_length: int):
+        super().__init__(d_head, max_length)
+        self.log_sharpness = nn.Parameter(torch.tensor(math.log(d_head) / 2))
+
+    def of_queries(self, queries: Tensor) -> Tensor:
+        return unit(queries) * self.log_sharpness.exp().to(queries.dtype)
+
+    def of_keys(self, keys: Tensor, places: Tensor) -> Tensor:
+        return unit(keys)
+
+
+class Additive(Score):
+    """v . tanh(W q + U k)  (Bahdanau et al. 2015, appendix A.1.2)
+
+    Written W [q; k] elsewhere, with W and U side by side in one matrix.
+    """
+
+    def __init__(self, d_head: int, max_length: int):
+        super().__init__(d_head, max_length)
+        self.query_to_hidden = Linear(d_head, d_head, bias=False)  # W
+        self.key_to_hidden = Linear(d_head, d_head, bias=False)  # U
+        self.hidden_to_score = nn.Parameter(torch.randn(d_head) / math.sqrt(d_head))  # v
+
+    def of_queries(self, queries: Tensor) -> Tensor:
+        return self.query_to_hidden(queries)
+
+    def of_keys(self, keys: Tensor, places: Tensor) -> Tensor:
+        return self.key_to_hidden(keys)
+
+    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+        return additive(queries, keys, self.hidden_to_score)
+
+
+class Location(Product):
+    """(W q)_j for the key at place j, whatever the key is: softmax(W q)  (Luong et al. 2015, section 3.1, eq. 9)
+
+    W has one row per place, so there is a longest input.  A row of W is in effect a learnt key: the product with it
+    goes where every product goes, and the key's own place decides which row it is, in a cache too.
+    """
+
+    reads_keys = False
+
+    def __init__(self, d_head: int, max_length: int):
+        super().__init__(d_head, max_length)
+        self.rows = nn.Parameter(torch.randn(max_length, d_head) / math.sqrt(d_head))  # W
+
+    def of_keys(self, keys: Tensor, places: Tensor) -> Tensor:
+        if can_look_at(places) and places.numel() and int(places.max()) >= len(self.rows):
+            raise RegardError(
+                f"the location-based score has one row per key, {len(self.rows)}, but got {int(places.max()) + 1} keys; "
+                "shorten the input, or train with a larger model.max_length or another model.score"
+            )
+        return F.embedding(places, self.rows).expand_as(keys).contiguous()
+
+
+class General(Product):
+    """q . W k  (Luong et al. 2015, eq. 8): computed as (W^T q) . k
+
+    W begins as the identity over sqrt(d_head), so that a model starts with the scaled product.
+    """
+
+    def __init__(self, d_head: int, max_length: int):
+        super().__init__(d_head, max_length)
+        self.weight = nn.Parameter(torch.eye(d_head) / math.sqrt(d_head))  # W
+
+    def of_queries(self, queries: Tensor) -> Tensor:
+        return queries @ self.weight
+
+
+class Dot(Product):
+    """q . k  (Luong et al. 2015, eq. 8)"""
+
+
+class ScaledDot(Product):
+    """q . k / sqrt(d_head)  (Vaswani et al. 2017, eq. 1)"""
+
+    def __init__(self, d_head: int, max_length: int):
+        super().__init__(d_head, max_length)
+        self.scale = 1 / math.sqrt(d_head)
+
+
+SCORES: dict[str, type[Score]] = {
+    "cosine": Cosine,
+    "additive": Additive,
+    "location": Location,
+    "general": General,
+    "dot": Dot,
+    "scaled_dot": ScaledDot,
+}
+
+
+def unit(x: Tensor) -> Tensor:
+    """x / |x|; zeros, as in the empty room of a cache, stay zeros."""
+    return F.normalize(x, dim=-1, eps=1e-6)  # the usual 1e-12 is zero in float16
+
+
+def can_look_at(x: Tensor) -> bool:
+    """Whether the numbers of a tensor can be read now: not while a graph is being made for later ones."""
+    return not (torch.compiler.is_compiling() or (x.is_cuda and torch.cuda.is_current_stream_capturing()))
