@@ -18,8 +18,8 @@ from regard.nn.linear import Linear
 class Convolution(nn.Module):
     """y_t = W [x_(t+o_1) .. x_(t+o_k)] + b: one product with the k rows of a window, `dilation` apart.
 
-    The offsets o end at 0 when causal and lie around 0 otherwise.  As a product, not as `conv1d`, because that is
-    what flat rows and single steps both need; on 2 CPU cores it takes as long.
+    The offsets o end at 0 when causal and lie around 0 otherwise.  A product and not `conv1d`, because it is the same
+    for flat rows, without padding, and for single steps.
     """
 
     def __init__(self, d_in: int, d_out: int, kernel: int, dilation: int, causal: bool):
