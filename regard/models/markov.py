@@ -1,0 +1,197 @@
+"""Markov models: what comes next, by counting.  Chains of any order; second order with skips; with a learnt mask."""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.choose import choose
+from regard.errors import ConfigError, RegardError
+from regard.models.chain import Chain
+from regard.models.counting import CountReport, Text, count, peak_memory
+from regard.models.skips import Skips
+from regard.models.transitions import SMOOTHINGS
+from regard.nn.layout import Ragged
+
+ROWS = 1 << 15  # windows scored at once
+MOST_WORDS = 1 << 21  # three words of a skip pair share 63 bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarkovConfig:
+    vocab_size: int
+    kind: str = "chain"
+    order: int = 2  # how many words the next one depends on
+    reach: int = 8  # skips, masked: how far before the last word a word may vote; 0: the whole sequence
+    informative: float = 0.3  # masked: bits that a pair must tell to have a vote
+    smoothing: str = "kneser_ney"
+
+    def __post_init__(self) -> None:
+        choose(KINDS, self.kind, "kind of Markov model")
+        choose(SMOOTHINGS, self.smoothing, "smoothing")
+        for name, least in (("vocab_size", 1), ("order", 1), ("reach", 0), ("informative", 0)):
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        if self.kind != "chain" and self.order != 2:
+            raise ConfigError(f"kind {self.kind} pairs one word with the last: order must be 2, got {self.order}")
+        if self.kind != "chain" and self.vocab_size > MOST_WORDS:
+            raise ConfigError(f"skip pairs take at most {MOST_WORDS:,} words, got vocab_size {self.vocab_size:,}")
+
+    @property
+    def max_length(self) -> int:
+        """There is no limit."""
+        return sys.maxsize
+
+
+def chain(config: MarkovConfig) -> Chain:
+    return Chain(config.vocab_size, config.order, SMOOTHINGS[config.smoothing])
+
+
+def skips(config: MarkovConfig) -> Skips:
+    return Skips(config.vocab_size, config.reach, -math.inf, SMOOTHINGS[config.smoothing])
+
+
+def masked(config: MarkovConfig) -> Skips:
+    return Skips(config.vocab_size, config.reach, config.informative, SMOOTHINGS[config.smoothing])
+
+
+KINDS: dict[str, Callable[[MarkovConfig], Chain | Skips]] = {"chain": chain, "skips": skips, "masked": masked}
+
+
+class Markov(nn.Module):
+    """A language model without a parameter: its counts are buffers, and `count` is all its training.
+
+    A window is the last words of a text, (R, W), oldest first; word V, the boundary, stands before a text begins.
+    """
+
+    def __init__(self, config: MarkovConfig):
+        super().__init__()
+        self.config = config
+        self.predictor = KINDS[config.kind](config)
+        self.register_load_state_dict_post_hook(lambda module, _: module.predictor.smooth())
+
+    def count(self, texts: Iterable[Text]) -> CountReport:
+        """One pass over texts: pairs of tokens (N,) and the length of each sequence.  What was counted before is gone.
+
+        A sequence's first token is given, not predicted: begin it with `<s>` to learn how texts begin.
+        """
+        begin = time.perf_counter()
+        device = self.device
+        counters = self.predictor.counters()
+        n_tokens = count(texts, self.config.vocab_size, counters, self.config.order + 1)
+        self.predictor.take([counted for counter in counters for counted in counter.total()])
+        self.to(device)
+        seconds = time.perf_counter() - begin
+        return CountReport(n_tokens=n_tokens, n_counts=self.n_counts, seconds=seconds, peak_bytes=peak_memory())
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.buffers()).device
+
+    @property
+    def n_counts(self) -> int:
+        return sum(len(buffer) for name, buffer in self.named_buffers() if name.endswith("counts"))
+
+    def log_probs(self, tokens: Tensor, labels: Tensor, layout: Ragged) -> Tensor:
+        """log P(labels[i] | its sequence up to and with tokens[i]), in nats: (N,)."""
+        windows = zip(self.windows(tokens, layout).split(ROWS), labels.split(ROWS), strict=True)
+        return torch.cat([self.predictor.probabilities(window, words).log() for window, words in windows])
+
+    def forward(self, tokens: Tensor, layout: Ragged) -> Tensor:
+        """log P of every next word after each token: (N, V)."""
+        return self.predictor.rows(self.windows(tokens, layout)).log()
+
+    def windows(self, tokens: Tensor, layout: Ragged) -> Tensor:
+        self.check(tokens)
+        back = torch.arange((self.predictor.window or layout.longest) - 1, -1, -1, device=tokens.device)
+        places = layout.positions[:, None] - back  # within the sequence
+        rows = torch.arange(len(tokens), device=tokens.device)[:, None] - back
+        return torch.where(places < 0, self.config.vocab_size, tokens[rows.clamp(min=0)])
+
+    def check(self, tokens: Tensor) -> None:
+        if not self.n_counts:
+            raise RegardError("this Markov model has counted nothing yet: train it first")
+        if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < self.config.vocab_size:
+            raise RegardError(f"a token is outside of the vocabulary, which has {self.config.vocab_size}")
+
+    # What a skip model looks at.
+
+    @property
+    def skips(self) -> Skips:
+        if isinstance(self.predictor, Chain):
+            raise RegardError('a chain has no votes: only kind "skips" and "masked" have')
+        return self.predictor
+
+    def votes(self, tokens: Tensor) -> Tensor:
+        """What each token (T,) votes for together with the last: (T, V).  The last one votes alone."""
+        return self.skips.votes(tokens)
+
+    def weights(self, tokens: Tensor) -> Tensor:
+        """Row t: how much the vote of each token counts for what follows token t, (T, T): attention."""
+        window = self.windows(tokens, Ragged([len(tokens)], tokens.device))
+        weights = self.skips.weights(window)
+        length, width = window.shape
+        place = torch.arange(length, device=tokens.device)[:, None] + torch.arange(width, device=tokens.device)
+        out = weights.new_zeros(length, length + width - 1)
+        return out.scatter_(1, place, weights)[:, width - 1 :]
+
+    # Decoding: the interface of `regard.decoding.interface`.
+
+    def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> "MarkovState":
+        self.check(torch.tensor([token for prompt in prompts for token in prompt], dtype=torch.long))
+        given = torch.tensor([len(prompt) for prompt in prompts]).repeat_interleave(copies)
+        texts = torch.full((len(prompts), int(given.max()) + room), self.config.vocab_size)
+        for text, prompt in zip(texts, prompts, strict=True):
+            text[1 : len(prompt) + 1] = torch.tensor(prompt, dtype=torch.long)
+        return MarkovState(texts.repeat_interleave(copies, 0).to(self.device), given.to(self.device))
+
+    def step(self, tokens: Tensor, state: "MarkovState") -> Tensor:
+        """The next tokens of each row (rows, n) -> log P of the word after each of them (rows, n, V)."""
+        logits = []
+        for column in tokens.unbind(1):
+            state.write(column)
+            logits.append(self.predictor.rows(state.windows(self.predictor.window, self.config.vocab_size)).log())
+        return torch.stack(logits, 1)
+
+
+class MarkovState:
+    """The texts so far: the first token that is stepped (`<s>`), then the prompt, then the other tokens."""
+
+    def __init__(self, texts: Tensor, given: Tensor):
+        self.texts = texts  # rows, room
+        self.given = given  # rows, the prompts' lengths
+        self.lengths = torch.zeros_like(given)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.lengths)
+
+    def write(self, column: Tensor) -> None:
+        place = torch.where(self.lengths == 0, 0, self.given + self.lengths)
+        self.texts.scatter_(1, place[:, None], column[:, None])
+        self.lengths = self.lengths + 1
+
+    def windows(self, width: int, boundary: int) -> Tensor:
+        ends = self.given + self.lengths
+        width = width or int(ends.max())
+        places = ends[:, None] - torch.arange(width, 0, -1, device=ends.device)
+        return torch.where(places < 0, boundary, self.texts.gather(1, places.clamp(min=0)))
+
+    def select(self, rows: Tensor) -> None:
+        self.texts, self.given, self.lengths = self.texts[rows], self.given[rows], self.lengths[rows]
+
+    reorder = select
+
+    def truncate(self, lengths: Tensor) -> None:
+        self.lengths = torch.minimum(self.lengths, lengths)
+
+    def join(self, other: "MarkovState") -> None:
+        room = max(self.texts.shape[1], other.texts.shape[1])
+        texts = [nn.functional.pad(state.texts, (0, room - state.texts.shape[1])) for state in (self, other)]
+        self.texts = torch.cat(texts)
+        self.given = torch.cat([self.given, other.given])
+        self.lengths = torch.cat([self.lengths, other.lengths])
