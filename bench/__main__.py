@@ -10,7 +10,7 @@ import torch
 import typer
 from rich.console import Console
 
-from bench import decoding, machine, start, training
+from bench import decoding, layers, machine, paths, start, training
 from bench.report import Report, as_json, print_machine
 from regard.choose import choose
 from regard.errors import RegardError
@@ -21,7 +21,10 @@ BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], R
     "start": start.run,
     "training": training.run,
     "decoding": decoding.run,
+    "paths": paths.run,
+    "layers": layers.run,
 }
+GPU_ONLY = ("paths",)
 
 
 def main(
@@ -42,9 +45,9 @@ def main(
     torch.set_num_threads(threads)
     console = Console(width=None if sys.stdout.isatty() else 100)  # room for the tables in a file, too
     try:
-        chosen = list(BENCHES) if name is None else [name]
-        benches = [choose(BENCHES, each, "bench") for each in chosen]
         on = choose_device(device)
+        chosen = [each for each in BENCHES if each not in GPU_ONLY or on.type == "cuda"] if name is None else [name]
+        benches = [choose(BENCHES, each, "bench") for each in chosen]
     except RegardError as error:
         raise typer.BadParameter(str(error)) from None
     here = machine.describe(on)

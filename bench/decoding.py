@@ -10,6 +10,7 @@ from functools import partial
 import torch
 from torch import nn
 
+from bench.apart import Apart
 from bench.machine import reason, which_can_run
 from bench.report import Report, Row
 from bench.timing import take_turns
@@ -48,7 +49,11 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
         model.bfloat16()
         notes.append("CTranslate2 is compared on CPU only")
     report = Report("decoding", "target tok/s", describe(plan, device), notes=notes)
-    translators = {name: CONTENDERS[name](model, plan.n_tokens) for name in names}
+    translators: dict[str, Translate]
+    if device.type == "cpu":
+        translators = {name: Apart(one_translator, plan, name, torch.get_num_threads()) for name in names}
+    else:
+        translators = {name: CONTENDERS[name](model, plan.n_tokens) for name in names}
     for size in plan.batches:
         batch = make_sources(plan, size)
         warm_up(translators, batch, plan.n_tokens, report.notes)
@@ -60,9 +65,15 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
     return report
 
 
+def one_translator(plan: Plan, name: str, n_threads: int) -> Translate:
+    torch.set_num_threads(n_threads)
+    return CONTENDERS[name](endless(plan.shape), plan.n_tokens)
+
+
 def describe(plan: Plan, device: torch.device) -> str:
     c = plan.shape
-    precision = "bfloat16" if device.type == "cuda" else f"float32, {torch.get_num_threads()} threads"
+    threads = f"float32, {torch.get_num_threads()} threads, each contender in its own process"
+    precision = "bfloat16" if device.type == "cuda" else threads
     return (
         f"beam 4, {c.n_layers}+{c.n_layers} layers of {c.d_model}, {c.vocab_size:,} words, "
         f"{plan.lengths[0]} to {plan.lengths[1]} tokens in, {plan.n_tokens} out, {precision}"

@@ -9,7 +9,7 @@ import torch
 
 from bench.machine import is_there
 from bench.report import Report, Row
-from bench.timing import Figures, take_turns
+from bench.timing import take_turns
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = 5
@@ -31,8 +31,7 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
     taken = take_turns(runs, rounds or ROUNDS, torch.device("cpu"))
     report = Report("start", "ms", "from nothing to the end of a fresh process", less_is_better=True)
     for case, name in sorted(commands, reverse=True):
-        milliseconds = [1000 * seconds for seconds in taken[f"{case} / {name}"].rounds]
-        report.rows.append(Row(case=case, contender=name, figures=Figures(milliseconds)))
+        report.rows.append(Row(case=case, contender=name, figures=taken[f"{case} / {name}"].milliseconds()))
     return report
 
 

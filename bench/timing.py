@@ -18,6 +18,9 @@ class Seconds:
         """Work done per second, for each round."""
         return Figures([work / seconds for seconds in self.rounds])
 
+    def milliseconds(self) -> "Figures":
+        return Figures([1000 * seconds for seconds in self.rounds])
+
 
 @dataclass(frozen=True)
 class Figures:

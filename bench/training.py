@@ -3,6 +3,7 @@
 A step is forward, backward and AdamW.  All contenders get the same sentences in the same batches.
 """
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.pairs import PairBatch
 
 Memory = dict[tuple[str, str], int | None]  # (contender, order) -> bytes at most
-PATIENCE = 120  # seconds that a contender may take to compile
+PATIENCE = 240  # seconds that a contender may take to compile
 POOL = 8  # the batches are a sample of this many times as many, so that grouped ones are tight
 
 
@@ -128,6 +129,7 @@ def warm_up(
             notes.append(f"{name}: does not run here ({reason(error)})")
         else:
             trainers[name] = trainer
+            print(f"{name}: ready after {time.perf_counter() - begin:.0f} s", file=sys.stderr)  # compiling takes minutes
             if name in COMPILED:
                 notes.append(f"{name}: the first steps, with compiling, took {time.perf_counter() - begin:.0f} s")
     return trainers, memory

@@ -17,10 +17,11 @@ from regard.nn.layout import Layout, Ragged
 from regard.nn.positions import Position
 from regard.nn.sight import Sight, causal, visible
 
-FLEX_FROM = 1024  # keys, a guess that no measurement has tested: a block mask must skip whole blocks to pay
-# Flash kernels work on tiles of 64 to 128 rows: sentences much shorter than that waste them, and a rectangle that is
-# nearly full was faster padded where it was measured (docs/decisions.md).  The two bounds themselves are guesses.
-SHORT, NEARLY_FULL = 256, 0.7
+# `python -m bench paths` compares the paths; its table is in docs/results.md.
+FLEX_FROM = 4096  # keys: making a block mask takes about 10 ms, which shorter rectangles do not win back
+# Compiled, short and nearly full rectangles are faster padded: flash kernels work on tiles of 64 to 128 rows, which
+# short sentences waste, and the compiler merges the padding with what comes before and after (docs/decisions.md).
+SHORT, NEARLY_FULL = 128, 0.6
 
 
 @dataclass
@@ -46,7 +47,9 @@ def fits_varlen(case: Case) -> bool:
         and isinstance(case.layout, Ragged)
         and isinstance(case.key_layout, Ragged)
         and case.sight.band() is not None
-        and not (is_short_rectangle(case.layout) and is_short_rectangle(case.key_layout))
+        and not (
+            torch.compiler.is_compiling() and is_short_rectangle(case.layout) and is_short_rectangle(case.key_layout)
+        )
         and case.queries.shape[-1] % 8 == 0
         and case.queries.shape[-1] <= 256
     )
@@ -87,6 +90,7 @@ def fits_flex(case: Case) -> bool:
     d_head = case.queries.shape[-1]
     return (
         case.queries.is_cuda
+        and half_precision(case)  # in float32 its products are rounded to tf32
         and case.scale is not None
         and isinstance(case.layout, Ragged)  # a decoding step has another shape every time, each to be compiled
         and case.key_layout.longest >= FLEX_FROM
@@ -118,7 +122,7 @@ def run_flex(case: Case) -> Tensor:
         case.key_layout.longest,
         device=case.queries.device,
     )
-    queries, keys, values = padded_heads(case)
+    queries, keys, values = (heads.to(autocast_dtype(case)) for heads in padded_heads(case))
     out = compiled_flex()(
         queries,
         keys,
