@@ -112,7 +112,7 @@ class Location(Product):
     def of_keys(self, keys: Tensor, places: Tensor) -> Tensor:
         if can_look_at(places) and places.numel() and int(places.max()) >= len(self.rows):
             raise RegardError(
-                f"the location-based score has one row per key, {len(self.rows)}, but got {int(places.max()) + 1} keys; "
+                f"the location-based score has one row per key, {len(self.rows)}; got {int(places.max()) + 1} keys: "
                 "shorten the input, or train with a larger model.max_length or another model.score"
             )
         return F.embedding(places, self.rows).expand_as(keys).contiguous()

@@ -72,8 +72,9 @@ def test_cached_steps_give_the_same_logits(variant):
             close(target_layout.flatten(torch.cat(steps, dim=1)), expected)
 
 
-def test_select_truncate_and_join_keep_every_row_its_own():
-    model = make({})
+@pytest.mark.parametrize("score", SCORES)
+def test_select_truncate_and_join_keep_every_row_its_own(score):
+    model = make({"score": score})
     source, *_ = batch()
     prompts = [s.tolist() for s in source.split(SOURCES)]
     rows = torch.tensor([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
@@ -92,8 +93,9 @@ def test_select_truncate_and_join_keep_every_row_its_own():
             close(got[i], model.step(torch.tensor([past]), alone)[0, -1])
 
 
-def test_copies_share_one_memory_and_give_the_same_logits():
-    model = make({})
+@pytest.mark.parametrize("score", SCORES)
+def test_copies_share_one_memory_and_give_the_same_logits(score):
+    model = make({"score": score})
     source, *_ = batch()
     prompts = [s.tolist() for s in source.split(SOURCES)]
     tokens = torch.tensor([[1], [2], [3], [4], [5], [6]])
