@@ -163,7 +163,8 @@ class SkipPairs:
 def count(texts: Iterable[Text], vocab_size: int, counters: list[Counter], needed: int) -> int:
     """One pass over the texts for all counters -> the number of tokens.  Some sequence must have `needed` of them."""
     n_tokens = longest = 0
-    for tokens, lengths in texts:
+    for tokens, given_lengths in texts:
+        lengths = np.asarray(given_lengths, np.int64)
         if int(lengths.sum()) != len(tokens):
             raise DataError(
                 f"the lengths of the sequences make {int(lengths.sum())} tokens, but there are {len(tokens)}"

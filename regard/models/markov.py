@@ -94,7 +94,7 @@ class Markov(nn.Module):
 
     @property
     def n_counts(self) -> int:
-        return sum(len(buffer) for name, buffer in self.named_buffers() if name.endswith("counts"))
+        return sum(len(buffer) for name, buffer in self.named_buffers() if name.endswith(".counts"))
 
     def log_probs(self, tokens: Tensor, labels: Tensor, layout: Ragged) -> Tensor:
         """log P(labels[i] | its sequence up to and with tokens[i]), in nats: (N,)."""
@@ -107,7 +107,8 @@ class Markov(nn.Module):
 
     def windows(self, tokens: Tensor, layout: Ragged) -> Tensor:
         self.check(tokens)
-        back = torch.arange((self.predictor.window or layout.longest) - 1, -1, -1, device=tokens.device)
+        width = self.predictor.window or max(layout.longest, 1)
+        back = torch.arange(width - 1, -1, -1, device=tokens.device)
         places = layout.positions[:, None] - back  # within the sequence
         rows = torch.arange(len(tokens), device=tokens.device)[:, None] - back
         return torch.where(places < 0, self.config.vocab_size, tokens[rows.clamp(min=0)])
