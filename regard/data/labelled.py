@@ -1,0 +1,91 @@
+"""Texts with a label each.  Labels are strings, and their set is what training has."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from regard.data.reading import Examples, read_examples
+from regard.errors import ConfigError, DataError
+
+SHOWN = 10  # labels named in a message
+MOST_DISTINCT, FEW = (
+    0.5,
+    20,
+)  # more different labels than half the examples are no labels; fewer examples may be a trial
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Text i is `examples.columns[0][i]`; its label is `labels[i]`.  The texts are as the file has them."""
+
+    examples: Examples  # the texts alone
+    labels: list[str]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def texts(self) -> list[str]:
+        return self.examples.columns[0]
+
+    def ids(self, label_set: Sequence[str]) -> np.ndarray:
+        """The place of each label in `label_set`; one that is not there is an error."""
+        place = {label: i for i, label in enumerate(label_set)}
+        for i, label in enumerate(self.labels):
+            if label not in place:
+                raise DataError(
+                    f"{self.examples.where(i)} has the label {label!r}, which training does not have; "
+                    f"it has: {named(label_set)}; mend the label or add examples of it to the training file"
+                )
+        return np.array([place[label] for label in self.labels], np.int64)
+
+
+def read_labelled(files: tuple[str, ...], columns: tuple[str, ...], root: Path | str) -> Labelled:
+    """Tables with a text column and a label column, named in this order, or plain files in such pairs.
+
+    Space around a label does not count; an empty label is an error.
+    """
+    examples = read_examples(files, columns, root)
+    if len(examples.columns) != 2:
+        names = ", ".join(examples.names)
+        raise ConfigError(f"labelled text has two columns, text and label; {', '.join(files)} give {names}")
+    texts, labels = examples.columns[0], [label.strip() for label in examples.columns[1]]
+    if "" in labels:
+        raise DataError(f"{examples.where(labels.index(''))} has no label; give it one or take it out")
+    return Labelled(replace(examples, names=examples.names[:1], columns=[texts]), labels)
+
+
+def label_set(train: Labelled, listed: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The labels of the training examples, sorted; with `listed`, exactly those, each with an example."""
+    counts = Counter(train.labels)
+    files = ", ".join(train.examples.files)
+    empty = [label for label in listed if label not in counts]
+    if empty:
+        raise DataError(
+            f"no example of {files} has the label {empty[0]!r}, so it cannot be learnt; "
+            f"it has: {named(sorted(counts))}; add examples of {empty[0]!r} or take it off the list"
+        )
+    unlisted = next((i for i, label in enumerate(train.labels) if listed and label not in listed), None)
+    if unlisted is not None:
+        raise DataError(
+            f"{train.examples.where(unlisted)} has the label {train.labels[unlisted]!r}, which is not listed; "
+            f"listed are: {named(listed)}; mend the label or list it"
+        )
+    if len(counts) < 2:
+        raise DataError(
+            f"every example of {files} has the label {train.labels[0]!r}; a classifier needs two labels or more"
+        )
+    if len(counts) > MOST_DISTINCT * len(train) and len(train) >= FEW:
+        raise DataError(
+            f"{files} has {len(counts):,} different labels in {len(train):,} examples, "
+            f"such as {train.labels[0][:40]!r}; name the column of the texts first and that of the labels second"
+        )
+    return tuple(sorted(counts))
+
+
+def named(labels: Sequence[str]) -> str:
+    shown = ", ".join(labels[:SHOWN])
+    return shown if len(labels) <= SHOWN else f"{shown}, ... ({len(labels)} in all)"

@@ -1,0 +1,140 @@
+"""Accuracy with its interval, precision, recall and F1 of every label, and who was taken for whom.
+
+The interval is Wilson's (1927): it needs no resampling, never leaves 0 … 100 and is right for few errors too.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from regard.errors import DataError
+from regard.evaluation.translation import Metric
+
+Z = 1.959963984540054  # 95 % of a normal distribution lie within ± Z
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelScore:
+    """Shares in percent.  One that divides by nothing (a label never predicted, or never there) is 0."""
+
+    label: str
+    precision: float  # of those predicted so, how many are
+    recall: float  # of those that are, how many were predicted so
+    f1: float
+    n_true: int
+    n_predicted: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classification:
+    accuracy: Metric
+    macro_f1: Metric  # the mean of the labels' F1, rare ones counting as much as frequent ones
+    labels: tuple[LabelScore, ...]
+    confusion: tuple[tuple[int, ...], ...]  # rows: the true label; columns: the predicted one
+
+
+def classification(predicted: Sequence[str], true: Sequence[str], label_set: Sequence[str]) -> Classification:
+    """`label_set` gives the order of the rows; a label outside it is an error."""
+    table = confusion(predicted, true, label_set)
+    n, n_right = int(table.sum()), int(table.trace())
+    n_true, n_predicted = table.sum(1), table.sum(0)
+    scores = tuple(
+        LabelScore(
+            label=label,
+            precision=percent(table[i, i], n_predicted[i]),
+            recall=percent(table[i, i], n_true[i]),
+            f1=percent(2 * table[i, i], n_true[i] + n_predicted[i]),
+            n_true=int(n_true[i]),
+            n_predicted=int(n_predicted[i]),
+        )
+        for i, label in enumerate(label_set)
+    )
+    mean = sum(score.f1 for score in scores) / len(scores)
+    settings = f"n:{n}|labels:{len(scores)}"
+    return Classification(
+        accuracy=Metric(
+            name="accuracy",
+            value=percent(n_right, n),
+            signature=f"{settings}|interval:wilson 95%",
+            interval=wilson(n_right, n),
+        ),
+        macro_f1=Metric(name="macro F1", value=mean, signature=f"{settings}|zero division:0"),
+        labels=scores,
+        confusion=tuple(tuple(int(count) for count in row) for row in table),
+    )
+
+
+def confusion(predicted: Sequence[str], true: Sequence[str], label_set: Sequence[str]) -> np.ndarray:
+    """(labels, labels): how many of each true label (row) were predicted as each label (column)."""
+    if len(predicted) != len(true):
+        raise DataError(f"{len(predicted)} predictions cannot be compared with {len(true)} labels: each needs its own")
+    if not true:
+        raise DataError("there is nothing to evaluate: no predictions and no labels")
+    place = {label: i for i, label in enumerate(label_set)}
+    strange = next((label for label in (*true, *predicted) if label not in place), None)
+    if strange is not None:
+        raise DataError(f"unknown label {strange!r}; the labels are: {', '.join(label_set)}")
+    table = np.zeros((len(label_set), len(label_set)), np.int64)
+    np.add.at(table, ([place[label] for label in true], [place[label] for label in predicted]), 1)
+    return table
+
+
+def percent(part: int | np.integer, whole: int | np.integer) -> float:
+    return 100 * int(part) / int(whole) if whole else 0.0
+
+
+def wilson(n_right: int, n: int) -> tuple[float, float]:
+    """(p + z²/2n ± z √(p (1 - p) / n + z²/4n²)) / (1 + z²/n), in percent."""
+    p = n_right / n
+    middle = p + Z**2 / (2 * n)
+    half = Z * math.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
+    low, high = (100 * (middle + sign * half) / (1 + Z**2 / n) for sign in (-1, 1))
+    return max(low, 0.0), min(high, 100.0)
+
+
+def table_rows(result: Classification) -> list[tuple[str, ...]]:
+    """For people: a row of headings, a row for every label, a row for all."""
+    rows: list[tuple[str, ...]] = [("label", "precision", "recall", "F1", "examples")]
+    for score in result.labels:
+        shares = (f"{share:.1f}" for share in (score.precision, score.recall, score.f1))
+        rows.append((score.label, *shares, f"{score.n_true:,}"))
+    precision = np.mean([score.precision for score in result.labels])
+    recall = np.mean([score.recall for score in result.labels])
+    n = sum(score.n_true for score in result.labels)
+    rows.append(("mean", f"{precision:.1f}", f"{recall:.1f}", f"{result.macro_f1.value:.1f}", f"{n:,}"))
+    return rows
+
+
+def confusion_rows(result: Classification) -> list[tuple[str, ...]]:
+    """For people: the true label of each row, then how often it was taken for each label."""
+    names = [score.label for score in result.labels]
+    counts = zip(names, result.confusion, strict=True)
+    return [("true \\ predicted", *names), *((name, *(f"{count:,}" for count in row)) for name, row in counts)]
+
+
+def confusion_picture(result: Classification, path: str | Path) -> None:
+    """A PNG: each square has its count and is shaded by its share of the row."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # seconds to import, and seldom wanted
+    from matplotlib.figure import Figure
+
+    names = [score.label for score in result.labels]
+    counts = np.array(result.confusion)
+    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    side = max(2.4, 0.55 * len(names))
+    figure = Figure(figsize=(side + 1.6, side + 1.0), dpi=160, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    places = range(len(names))
+    axes.set_xticks(places, names, rotation=0 if len(names) < 4 else 55, parse_math=False)
+    axes.set_yticks(places, names, parse_math=False)
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("true")
+    for i, j in np.ndindex(counts.shape):
+        colour = "white" if shares[i, j] > 0.5 else "black"
+        axes.text(j, i, f"{counts[i, j]:,}", ha="center", va="center", color=colour, fontsize=8)
+    axes.set_title(f"accuracy {result.accuracy.value:.2f} %", fontsize=10)
+    figure.savefig(path, format="png")
