@@ -30,6 +30,12 @@ class Weights(NamedTuple):
         """V h_{t-1} + b_V, for all gates at once."""
         return F.linear(h, self.V, self.b_V)
 
+    def in_one_piece(self) -> list[Any]:
+        """One behind the other in memory, as cuDNN wants them; otherwise it copies them itself, and warns."""
+        flat = torch.cat([weight.flatten() for weight in self])
+        parts = flat.split([weight.numel() for weight in self])
+        return [part.view_as(weight) for part, weight in zip(parts, self, strict=True)]
+
 
 class Cell(nn.Module):
     """One layer, read from left to right.  A state is (S, B, M): h_t, and in an LSTM also C_t."""
@@ -60,11 +66,12 @@ class Cell(nn.Module):
         return torch.stack(hidden, 1), state
 
     def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """The same by the fused kernel."""
+        """The same by the fused kernel, without autocast: it would give cuDNN float16, which loses small gradients."""
         weights = self.weights() if self.training and self.recurrent_dropout else None
+        dtype = next(self.kernel.parameters()).dtype
         # Called as a module, because torch.compile leaves it alone then; the bare function it would unroll.
-        with reading(self.kernel, weights):
-            hidden, last = self.kernel(x, self.to_kernel(state.contiguous()))
+        with torch.autocast(x.device.type, enabled=False), reading(self.kernel, weights):
+            hidden, last = self.kernel(x.to(dtype), self.to_kernel(state.to(dtype).contiguous()))
         return hidden, self.from_kernel(last)
 
     def to_kernel(self, state: Tensor) -> Any:
@@ -81,7 +88,7 @@ class Cell(nn.Module):
 def reading(kernel: nn.RNNBase, weights: Weights | None) -> Iterator[None]:
     """While this lasts a kernel reads these weights in place of its own."""
     own = kernel._flat_weights  # not its parameters: on a GPU those lie in one piece, and must stay there
-    kernel._flat_weights = own if weights is None else list(weights)
+    kernel._flat_weights = own if weights is None else weights.in_one_piece()
     try:
         yield
     finally:

@@ -1,4 +1,5 @@
 import copy
+import itertools
 import math
 
 import pytest
@@ -237,3 +238,25 @@ def test_a_relu_rnn_begins_by_remembering_all():
     cell, before = ReLURNN(4, 50), torch.rand(1, 1, 50) + 1
     moved = cell(torch.zeros(1, 1, 4), before)[1] - before
     close(moved, (cell.kernel.bias_ih_l0 + cell.kernel.bias_hh_l0).expand_as(moved))
+
+
+@pytest.mark.parametrize("recurrent_dropout", [0.0, 0.5])
+@pytest.mark.parametrize("cell", CELLS)
+def test_autocast_leaves_recurrences_in_float32(cell, recurrent_dropout):
+    stack = make_stack(cell, bidirectional=True, recurrent_dropout=recurrent_dropout)
+    rows, results = torch.randn(sum(LENGTHS), 5), []
+    for enabled in (True, False):
+        torch.manual_seed(1)
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            results.append(stack(rows.bfloat16().float(), Ragged(LENGTHS)))
+    assert results[0].dtype == torch.float32 and results[0].equal(results[1])
+
+
+def test_left_out_weights_lie_in_one_piece_and_the_kernel_keeps_its_own():
+    cell = LSTM(3, 4, recurrent_dropout=0.5)
+    own = list(cell.kernel.parameters())
+    pieces = cell.weights().in_one_piece()
+    for before, after in itertools.pairwise(pieces):
+        assert before.is_contiguous() and after.data_ptr() == before.data_ptr() + 4 * before.numel()
+    cell(torch.randn(1, 2, 3), torch.zeros(2, 1, 4))
+    assert all(kept is mine for kept, mine in zip(cell.kernel._flat_weights, own, strict=True))
