@@ -10,7 +10,7 @@ import torch
 import typer
 from rich.console import Console
 
-from bench import decoding, layers, machine, paths, start, training
+from bench import decoding, layers, machine, paths, recurrent, start, training
 from bench.report import Report, as_json, print_machine
 from regard.choose import choose
 from regard.errors import RegardError
@@ -23,6 +23,7 @@ BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], R
     "decoding": decoding.run,
     "paths": paths.run,
     "layers": layers.run,
+    "recurrent": recurrent.run,
 }
 GPU_ONLY = ("paths",)
 
