@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-PACKAGES = ("regard", "torch", "transformers", "ctranslate2")
+PACKAGES = ("regard", "torch", "transformers", "ctranslate2", "nltk")
 
 
 def describe(device: torch.device) -> dict[str, str | int]:

@@ -74,9 +74,10 @@ class Chain(nn.Module):
 
     def rows(self, window: Tensor) -> Tensor:
         """P(· | window): (R, V)."""
-        rows = torch.full((len(window), self.width), 1 / self.vocab_size, device=window.device)
-        rows[:, -1] = 0  # nobody predicts the boundary
-        for k, level in enumerate(self.levels):
+        uniform = torch.full((1, self.width), 1 / self.vocab_size, device=window.device)
+        uniform[:, -1] = 0  # nobody predicts the boundary
+        rows = self.levels[0].rows(self.contexts(window[:1], 0), uniform).expand(len(window), -1)  # one for all
+        for k, level in enumerate(self.levels[1:], start=1):
             rows = level.rows(self.contexts(window, k), rows)
         return rows[:, :-1]
 

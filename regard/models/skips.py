@@ -92,8 +92,8 @@ class Skips(Growing):
         rows = share * self.alone.rows(window[:, -1:])
         owner, entry, place = self.pairs.following(torch.where(weights[:, :-1] > 0, contexts, -1).flatten())
         votes = weights[:, :-1].flatten()[owner] * self.pairs.kept_at(entry, place)
-        where = (owner // contexts.shape[1], self.pairs.keys[entry] % self.vocab_size)
-        return rows.index_put_(where, votes, accumulate=True)
+        where = owner // contexts.shape[1] * self.vocab_size + self.pairs.keys[entry] % self.vocab_size
+        return rows.view(-1).index_add_(0, where, votes).view(rows.shape)
 
     def votes(self, window: Tensor) -> Tensor:
         """What each word of one window (W,) votes for: (W, V).  weights @ votes is the prediction."""

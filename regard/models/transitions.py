@@ -112,10 +112,11 @@ class Transitions(Growing):
         return self.kept(contexts, words) + self.left_of(contexts) * lower
 
     def rows(self, contexts: Tensor, lower: Tensor) -> Tensor:
-        """P(· | context) for contexts (R,), with the shorter contexts' rows (R, width)."""
+        """P(· | context) for contexts (R,), from the shorter contexts' rows (R, width)."""
         rows = self.left_of(contexts)[:, None] * lower
         owner, entry, place = self.following(contexts)
-        return rows.index_put_((owner, self.keys[entry] % self.width), self.kept_at(entry, place), accumulate=True)
+        where = owner * self.width + self.keys[entry] % self.width
+        return rows.view(-1).index_add_(0, where, self.kept_at(entry, place)).view(rows.shape)
 
     def following(self, contexts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """All entries of these contexts (R,): whose each is (0 .. R-1), its place in keys, its context's place."""
