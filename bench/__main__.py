@@ -10,7 +10,7 @@ import torch
 import typer
 from rich.console import Console
 
-from bench import decoding, layers, machine, paths, recurrent, start, training
+from bench import additive, decoding, layers, machine, ngrams, paths, recurrent, start, training
 from bench.report import Report, as_json, print_machine
 from regard.choose import choose
 from regard.errors import RegardError
@@ -23,6 +23,8 @@ BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], R
     "decoding": decoding.run,
     "paths": paths.run,
     "layers": layers.run,
+    "ngrams": ngrams.run,
+    "additive": additive.run,
     "recurrent": recurrent.run,
 }
 GPU_ONLY = ("paths",)

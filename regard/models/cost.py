@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 
 from regard.models.transformer import TransformerConfig
+from regard.nn.scores import SCORES
+
+# Of a score that is no plain product: how often a token meets a matrix of d_head by d_head in it.
+SCORE_MAPS = {"general": 1, "additive": 2}
 
 
 @dataclass(frozen=True)
@@ -14,20 +18,25 @@ class Cost:
 def transformer_cost(c: TransformerConfig, source: int, target: int) -> Cost:
     """Per target token, for sentences of `source` and `target` tokens.
 
-    Every weight of a matrix is used once a token: 2 FLOPs.  Attention adds 2 products with each key that is looked at.
+    Every weight of a matrix is used once a token: 2 FLOPs.  Attention adds 2 products with each key that is looked at;
+    the additive score's sum and tanh count as a third.
     """
     feed_forward = (3 if c.feed_forward == "swiglu" else 2) * c.d_model * c.d_ff
-    attention = 4 * c.d_model**2
+    projections = (4 if SCORES[c.score].reads_keys else 3) * c.d_model**2
+    attention = projections + SCORE_MAPS.get(c.score, 0) * c.d_model * (c.d_model // c.n_heads)
+    looks = 3 if c.score == "additive" else 2
     encoder_weights = c.n_layers * (attention + feed_forward)
     decoder_weights = c.n_layers * (2 * attention + feed_forward)
-    encoder_looks = c.n_layers * 2 * source * c.d_model
-    decoder_looks = c.n_layers * 2 * (target / 2 + source) * c.d_model  # on average half the past
+    encoder_looks = c.n_layers * looks * source * c.d_model
+    decoder_looks = c.n_layers * looks * (target / 2 + source) * c.d_model  # on average half the past
     output = c.vocab_size * c.d_model
     per_source = 2 * (encoder_weights + encoder_looks)
     per_target = 2 * (decoder_weights + decoder_looks + output)
     # The keys and values of the memory are made per source token: counted in the decoder as if both sides were equal.
     forward = per_target + per_source * source / target
-    return Cost(forward, f"2 per weight and token, 2 per key looked at; {source} source, {target} target tokens")
+    return Cost(
+        forward, f"2 per weight and token, {looks} products per key looked at; {source} source, {target} target tokens"
+    )
 
 
 def training_cost(c: TransformerConfig, steps: int, batch_tokens: int) -> float:

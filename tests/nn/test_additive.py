@@ -16,7 +16,7 @@ def inputs(shape, dtype=torch.float32):
     return queries, keys, torch.randn(queries.shape[-1], dtype=dtype, requires_grad=True)
 
 
-@pytest.mark.parametrize("chunk", [1, 400, 2**18])  # one query at a time, a few, all
+@pytest.mark.parametrize("chunk", [1, 400, 2**20])  # one query at a time, a few, all
 @pytest.mark.parametrize("shape", SHAPES)
 def test_chunks_equal_the_equation_in_values_and_gradients(shape, chunk, monkeypatch):
     monkeypatch.setitem(module.CHUNK, "cpu", chunk)
