@@ -1,12 +1,16 @@
 import subprocess
 import sys
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from regard.data.labelled import read_labelled
 from regard.data.splits import by_hash, folds, normalised
 from regard.errors import ConfigError, DataError
 
+SMS = Path(__file__).parents[2].parent / "shared" / "data" / "sms-spam"
 TEXTS = [f"text number {i % 700}" + " " * (i % 3) for i in range(1000)]  # 300 texts come twice
 
 
@@ -22,6 +26,17 @@ def test_repeated_texts_stay_together() -> None:
     for train, held_out in [by_hash(texts, 0.3, seed=seed) for seed in range(5)] + folds(texts, 4):
         sides = [{normalised(texts[i]) for i in side} for side in (train, held_out)]
         assert all(sides) and not sides[0] & sides[1]
+
+
+@pytest.mark.skipif(not SMS.is_dir(), reason="the SMS Spam Collection is not here")
+def test_the_repeated_messages_of_sms_spam_stay_together() -> None:
+    texts = read_labelled(("SMSSpamCollection.tsv.xz",), ("2", "1"), SMS).texts
+    kinds = Counter(normalised(text) for text in texts)
+    assert sum(n > 1 for n in kinds.values()) > 250
+    train, held_out = by_hash(texts, 0.2)
+    assert len(train) + len(held_out) == len(texts) == 5574
+    assert 0.15 < len(held_out) / len(texts) < 0.25
+    assert not {normalised(texts[i]) for i in train} & {normalised(texts[i]) for i in held_out}
 
 
 def test_folds_hold_out_every_text_once() -> None:
