@@ -4,7 +4,7 @@ Letters of these equations: x_t the input, h_t the hidden state, U and V the wei
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -67,10 +67,13 @@ class Cell(nn.Module):
 
     def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """The same by the fused kernel, without autocast: it would give cuDNN float16, which loses small gradients."""
-        weights = self.weights() if self.training and self.recurrent_dropout else None
+        left_out = self.training and self.recurrent_dropout
         dtype = next(self.kernel.parameters()).dtype
         # Called as a module, because torch.compile leaves it alone then; the bare function it would unroll.
-        with torch.autocast(x.device.type, enabled=False), reading(self.kernel, weights):
+        with (
+            torch.autocast(x.device.type, enabled=False),
+            reading(self.kernel, self.weights()) if left_out else nullcontext(),
+        ):
             hidden, last = self.kernel(x.to(dtype), self.to_kernel(state.to(dtype).contiguous()))
         return hidden, self.from_kernel(last)
 
@@ -85,14 +88,13 @@ class Cell(nn.Module):
 
 
 @contextmanager
-def reading(kernel: nn.RNNBase, weights: Weights | None) -> Iterator[None]:
-    """While this lasts a kernel reads these weights in place of its own."""
-    own = kernel._flat_weights  # not its parameters: on a GPU those lie in one piece, and must stay there
-    kernel._flat_weights = own if weights is None else weights.in_one_piece()
+def reading(kernel: nn.RNNBase, weights: Weights) -> Iterator[None]:
+    """While this lasts a kernel reads these weights in place of its own, which on a GPU must stay where they are."""
+    kernel._flat_weights = weights.in_one_piece()
     try:
         yield
     finally:
-        kernel._flat_weights = own
+        kernel._flat_weights = list(kernel.parameters())
 
 
 class RNN(Cell):
