@@ -1,6 +1,5 @@
 """Markov models: what comes next, by counting.  Chains of any order; second order with skips; with a learnt mask."""
 
-import math
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -27,7 +26,7 @@ class MarkovConfig:
     kind: str = "chain"
     order: int = 2  # how many words the next one depends on
     reach: int = 8  # skips, masked: how far before the last word a word may vote; 0: the whole sequence
-    informative: float = 0.3  # masked: bits that a pair must tell to have a vote
+    informative: float = 0.2  # masked: bits that a pair must tell to have a vote
     smoothing: str = "kneser_ney"
 
     def __post_init__(self) -> None:
@@ -52,7 +51,7 @@ def chain(config: MarkovConfig) -> Chain:
 
 
 def skips(config: MarkovConfig) -> Skips:
-    return Skips(config.vocab_size, config.reach, -math.inf, SMOOTHINGS[config.smoothing])
+    return Skips(config.vocab_size, config.reach, None, SMOOTHINGS[config.smoothing])
 
 
 def masked(config: MarkovConfig) -> Skips:
@@ -101,6 +100,10 @@ class Markov(nn.Module):
         windows = zip(self.windows(tokens, layout).split(ROWS), labels.split(ROWS), strict=True)
         return torch.cat([self.predictor.probabilities(window, words).log() for window, words in windows])
 
+    def nats(self, tokens: Tensor, labels: Tensor, layout: Ragged, smoothing: float = 0.0) -> Tensor:
+        """-log P of all labels, each after its token and those before it."""
+        return -self.log_probs(tokens, labels, layout).sum()
+
     def forward(self, tokens: Tensor, layout: Ragged) -> Tensor:
         """log P of every next word after each token: (N, V)."""
         return self.predictor.rows(self.windows(tokens, layout)).log()
@@ -147,7 +150,7 @@ class Markov(nn.Module):
         given = torch.tensor([len(prompt) for prompt in prompts]).repeat_interleave(copies)
         texts = torch.full((len(prompts), int(given.max()) + room), self.config.vocab_size)
         for text, prompt in zip(texts, prompts, strict=True):
-            text[1 : len(prompt) + 1] = torch.tensor(prompt, dtype=torch.long)
+            text[: len(prompt)] = torch.tensor(prompt, dtype=torch.long)
         return MarkovState(texts.repeat_interleave(copies, 0).to(self.device), given.to(self.device))
 
     def step(self, tokens: Tensor, state: "MarkovState") -> Tensor:
@@ -160,7 +163,8 @@ class Markov(nn.Module):
 
 
 class MarkovState:
-    """The texts so far: the first token that is stepped (`<s>`), then the prompt, then the other tokens."""
+    """The texts so far: the prompts, then all tokens but the first that is stepped, with which a search begins a row
+    that has begun already."""
 
     def __init__(self, texts: Tensor, given: Tensor):
         self.texts = texts  # rows, room
@@ -172,13 +176,14 @@ class MarkovState:
         return len(self.lengths)
 
     def write(self, column: Tensor) -> None:
-        place = torch.where(self.lengths == 0, 0, self.given + self.lengths)
+        # The first token goes where the second will write over it.
+        place = self.given + (self.lengths - 1).clamp(min=0)
         self.texts.scatter_(1, place[:, None], column[:, None])
         self.lengths = self.lengths + 1
 
     def windows(self, width: int, boundary: int) -> Tensor:
-        ends = self.given + self.lengths
-        width = width or int(ends.max())
+        ends = self.given + self.lengths - 1
+        width = width or max(int(ends.max()), 1)
         places = ends[:, None] - torch.arange(width, 0, -1, device=ends.device)
         return torch.where(places < 0, boundary, self.texts.gather(1, places.clamp(min=0)))
 

@@ -15,14 +15,14 @@ ENTRIES = 1 << 22  # counts looked through at once
 class Skips(Growing):
     """P(w_t) = Σ_j m_j P(w_t | w_j, w_{t-1}) / Σ_j m_j over the words w_j before the last, w_{t-1}.
 
-    The mask m keeps the pairs that were ever seen and that tell more than `informative` bits of the next word beyond
-    what the last word tells alone.  If none is left, the last word votes alone.  Brandon Rohrer, "Transformers from
-    Scratch" (2021); there the mask is given, here it is learnt.
+    Without a mask m_j is 1 for each pair that was ever seen.  The mask weighs a pair by the bits that it tells of the
+    next word beyond what the last word tells alone, and crosses out those of `informative` bits or less.  If no pair is
+    left, the last word votes alone.  Brandon Rohrer, "Transformers from Scratch" (2021), where the mask is given.
     """
 
     gains: Tensor  # C, the bits of each pair
 
-    def __init__(self, vocab_size: int, reach: int, informative: float, smoothing: Smoothing):
+    def __init__(self, vocab_size: int, reach: int, informative: float | None, smoothing: Smoothing):
         super().__init__()
         self.vocab_size, self.reach, self.informative = vocab_size, reach, informative
         self.alone = Chain(vocab_size, 1, smoothing)
@@ -72,12 +72,19 @@ class Skips(Growing):
         earlier, last = window[:, :-1], window[:, -1:]
         return torch.where(earlier < self.vocab_size, last * self.vocab_size + earlier, -1)
 
-    def weights(self, window: Tensor) -> Tensor:
-        """How much each word's vote counts: (R, W), rows sum to one.  The last column is the last word alone."""
+    def mask(self, window: Tensor) -> Tensor:
+        """What the pair of each word but the last counts for: (R, W - 1); 0 where it is crossed out."""
         place = find(self.pairs.contexts, self.contexts(window))
-        kept = ((place >= 0) & (self.gains[place] > self.informative)).float()
-        n_kept = kept.sum(1, keepdim=True)
-        return torch.cat([kept / n_kept.clamp(min=1), (n_kept == 0).float()], 1)
+        if self.informative is None:
+            return (place >= 0).float()
+        gains = self.gains[place]
+        return torch.where((place >= 0) & (gains > self.informative), gains, 0)
+
+    def weights(self, window: Tensor) -> Tensor:
+        """The share of each word's vote: (R, W), rows sum to one.  The last column is the last word alone."""
+        mask = self.mask(window)
+        total = mask.sum(1, keepdim=True)
+        return torch.cat([mask / torch.where(total > 0, total, 1), (total == 0).float()], 1)
 
     def probabilities(self, window: Tensor, words: Tensor) -> Tensor:
         """P(word | window): (R,)."""

@@ -1,9 +1,14 @@
 """Document 004, "deep dive" into attention: every transition table and every example sentence, from the words alone."""
 
+import dataclasses
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
+from regard.config import to_toml
 from regard.decoding.config import DecodingConfig
 from regard.decoding.search import generate
 from regard.models.markov import Markov, MarkovConfig
@@ -15,6 +20,7 @@ LOG = {
     "check the battery log and find out whether it ran down please": 5,
 }
 START, END = "<s>", "</s>"
+PAGE = (Path(__file__).parents[2] / "docs" / "markov.md").read_text(encoding="utf-8")
 
 
 def vocabulary(corpus):
@@ -170,7 +176,7 @@ def test_attention_is_a_matrix_product(text, kind):
 
     earlier, last = torch.meshgrid(torch.arange(n), torch.arange(n), indexing="ij")
     pairs = torch.stack([earlier, last], -1)  # every word with every last word
-    keys = model.skips.weights(pairs.view(-1, 2))[:, 0].view(n, n)  # earlier, last: all the masks, stacked
+    keys = model.skips.mask(pairs.view(-1, 2)).view(n, n)  # earlier, last: all the masks, stacked
     values = torch.stack([model.votes(pair)[0] for pair in pairs.view(-1, 2)]).view(n, n, n)
 
     query = one_hot[tokens[-1]]
@@ -200,5 +206,17 @@ def test_attention_is_a_matrix_product(text, kind):
 def test_sentences_are_completed(corpus, settings, prompt, rest):
     words = [START, END, *vocabulary(corpus)]
     model = train(corpus, words, wrap=True, **settings)
-    ((best,),) = generate(model, [ids_of(prompt, words).tolist()], DecodingConfig(beam=1), 0, 1)
+    ((best,),) = generate(model, [ids_of(f"{START} {prompt}", words).tolist()], DecodingConfig(beam=1), 0, 1)
     assert " ".join(words[token] for token in best.tokens) == rest and best.finished
+
+
+def test_the_page_says_what_happens(capsys):
+    exec(re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1], {})
+    told = capsys.readouterr().out
+    assert "'battery': 1.0" in told and told.count(": 0.0") == 9
+
+
+def test_the_page_lists_every_setting_with_its_default():
+    shown = dict(re.findall(r"^\| `(\w+)` \| `(.*?)` \|", PAGE, re.MULTILINE))
+    fields = [field for field in dataclasses.fields(MarkovConfig) if field.name != "vocab_size"]
+    assert shown == {field.name: to_toml(field.default) for field in fields}

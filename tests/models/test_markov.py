@@ -100,28 +100,37 @@ def test_counts_survive_a_file(kind, tmp_path):
 
 @pytest.mark.parametrize("settings", MODELS, ids=str)
 def test_steps_give_what_reading_gives(settings):
-    """The prompt stands between the first token and the others."""
+    """The prompt begins the text, so the first token, with which a search begins, adds nothing."""
     model = make(**settings)
-    prompts = [[], [3], [2, 6, 4]]
+    prompts = [[1], [1, 3], [1, 2, 6, 4]]
     later = torch.tensor([[1, 2, 6, 4], [1, 5, 5, 0], [1, 2, 2, 3]])
-    texts = [[later[i, 0].item(), *p, *later[i, 1:].tolist()] for i, p in enumerate(prompts)]
+    texts = [[*p, *later[i, 1:].tolist()] for i, p in enumerate(prompts)]
     for sizes in ([1, 1, 1, 1], [2, 2], [3, 1], [4]):
         state = model.start(prompts, room=4)
         steps = torch.cat([model.step(part, state) for part in later.split(sizes, 1)], 1)
         for i, text in enumerate(texts):
             whole = model(torch.tensor(text), Ragged([len(text)]))
-            torch.testing.assert_close(steps[i], whole[len(prompts[i]) :])
+            torch.testing.assert_close(steps[i], whole[len(prompts[i]) - 1 :])
         assert state.lengths.tolist() == [4, 4, 4]
+
+
+@pytest.mark.parametrize("settings", MODELS, ids=str)
+def test_nothing_can_be_continued(settings):
+    model = make(**settings)
+    first, second = model.step(torch.tensor([[1, 2], [1, 6]]), model.start([[], []])).exp().unbind(1)
+    torch.testing.assert_close(first.sum(1), torch.ones(2))
+    torch.testing.assert_close(first[0], first[1])
+    torch.testing.assert_close(second, model(torch.tensor([2, 6]), Ragged([1, 1])).exp())
 
 
 def test_states_select_truncate_and_join():
     model = make(order=3)
-    state = model.start([[2, 6], []], copies=2, room=5)
+    state = model.start([[1, 2, 6], [1]], copies=2, room=5)
     model.step(torch.tensor([[1, 3], [1, 4], [1, 5], [1, 6]]), state)
     state.reorder(torch.tensor([1, 0, 3, 2]))
     state.truncate(torch.tensor([1, 2, 2, 2]))
     state.select(torch.tensor([2, 3, 0, 1]))
-    other = model.start([[4, 4, 4, 4]], room=9)
+    other = model.start([[1, 4, 4, 4, 4]], room=9)
     model.step(torch.tensor([[1]]), other)
     state.join(other)
     assert state.n_rows == 5 and state.lengths.tolist() == [2, 2, 1, 2, 1]
@@ -135,18 +144,18 @@ def test_states_select_truncate_and_join():
 @pytest.mark.parametrize("settings", [{"order": 3}, {"kind": "skips"}, {"kind": "masked"}], ids=str)
 def test_every_search_writes_with_it(settings):
     model = make(**settings)
-    prompts = [[2, 6], [], [3]]
+    prompts = [[1, 2, 6], [1], [1, 3]]
     base = {"max_length": 6, "length_penalty": 0.0}
     greedy = generate(model, prompts, DecodingConfig(**base), 1, 0)
     beam = generate(model, prompts, DecodingConfig(beam=4, **base), 1, 0)
     for prompt, (one,), (best,) in zip(prompts, greedy, beam, strict=True):
         for found in (one, best):
-            text = [1, *prompt, *found.tokens, *([0] if found.finished else [])]
-            scores = model(torch.tensor(text[:-1]), Ragged([len(text) - 1]))[len(prompt) :]
-            own = scores.gather(1, torch.tensor(text[len(prompt) + 1 :])[:, None]).sum()
+            text = [*prompt, *found.tokens, *([0] if found.finished else [])]
+            scores = model(torch.tensor(text[:-1]), Ragged([len(text) - 1]))[len(prompt) - 1 :]
+            own = scores.gather(1, torch.tensor(text[len(prompt) :])[:, None]).sum()
             assert found.log_prob == pytest.approx(own.item(), abs=1e-4)
         assert best.finished >= one.finished and (best.finished > one.finished or best.log_prob >= one.log_prob - 1e-5)
-    drawn = generate(model, [[2, 6]], DecodingConfig(sample=True, n_best=200, max_length=1), 1, 0)[0]
+    drawn = generate(model, [[1, 2, 6]], DecodingConfig(sample=True, n_best=200, max_length=1), 1, 0)[0]
     first = Counter((*hypothesis.tokens, 0)[0] for hypothesis in drawn)
     p = model(torch.tensor([1, 2, 6]), Ragged([3]))[-1].exp()
     assert max(abs(first[w] / 200 - p[w].item()) for w in range(V)) < 0.12
