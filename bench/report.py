@@ -67,7 +67,7 @@ class Report:
                 readable(row.figures.median),
                 f"{row.figures.spread:.0%}",
                 "" if ratio is None else f"{ratio:.2f}x",
-                *([f"{(row.memory or 0) / 2**20:,.0f} MiB"] if shows_memory else []),
+                *(["" if row.memory is None else f"{row.memory / 2**20:,.0f} MiB"] if shows_memory else []),
             )
             previous = row.case
         console.print(table)
