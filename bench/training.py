@@ -129,7 +129,9 @@ def warm_up(
             notes.append(f"{name}: does not run here ({reason(error)})")
         else:
             trainers[name] = trainer
-            print(f"{name}: ready after {time.perf_counter() - begin:.0f} s", file=sys.stderr)  # compiling takes minutes
+            print(
+                f"{name}: ready after {time.perf_counter() - begin:.0f} s", file=sys.stderr
+            )  # compiling takes minutes
             if name in COMPILED:
                 notes.append(f"{name}: the first steps, with compiling, took {time.perf_counter() - begin:.0f} s")
     return trainers, memory

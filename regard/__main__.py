@@ -8,7 +8,20 @@ from pathlib import Path
 import typer
 
 import regard
-from regard.commands import bench, demo, doctor, evaluate, look, neighbours, recipes, show, text, tokenizer, train
+from regard.commands import (
+    bench,
+    demo,
+    doctor,
+    evaluate,
+    generate,
+    look,
+    neighbours,
+    recipes,
+    show,
+    text,
+    tokenizer,
+    train,
+)
 from regard.errors import RegardError
 
 app = typer.Typer(
@@ -27,6 +40,7 @@ for command in (
     train.train,
     evaluate.evaluate,
     text.translate,
+    generate.generate,
     text.score,
     look.look,
     neighbours.neighbours,

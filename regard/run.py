@@ -1,7 +1,9 @@
 """A run: a folder of inert files, and what can be done with it once it is loaded."""
 
 import copy
+import tempfile
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,14 @@ from regard.decoding.ensemble import Ensemble
 from regard.decoding.forced import score
 from regard.decoding.graphs import fastest
 from regard.errors import RegardError, RunError
+from regard.evaluation.translation import Metric
 from regard.nn.positions import sinusoids
 from regard.nn.watch import Seen, watch
+from regard.tasks import TASKS
 from regard.tasks.pairs import make_batch
+from regard.tasks.setup import Setup
 from regard.tasks.translate import Translated, translate
+from regard.tasks.write import Written, score_texts, write
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoints import find_weights
 from regard.training.recipe import Recipe
@@ -76,7 +82,33 @@ class Run:
         """What the searches step: the model, with CUDA graphs on a GPU, or an ensemble."""
         if self.partners:
             return Ensemble([self.model, *(run.model for run in self.partners)])
-        return fastest(self.model, self.model.embedding.weight.device)
+        return fastest(self.model, self.device) if self.recipe.kind == "translation" else self.model
+
+    @property
+    def device(self) -> torch.device:
+        return next(iter([*self.model.parameters(), *self.model.buffers()])).device
+
+    def measure(self, files: Sequence[str | Path] = (), root: str | None = None) -> tuple[str, list[Metric]]:
+        """What the test set was, and the figures of the task (for translation: `regard.commands.evaluate`)."""
+        data = self.recipe.data
+        with tempfile.TemporaryDirectory() as cache:
+            setup = Setup(
+                data=data if root is None else replace(data, root=root),
+                tokenizer=self.tokenizer,
+                dropout=0.0,
+                cache=Path(cache),
+                seed=self.recipe.training.seed,
+                decoding=self.recipe.decoding,
+            )
+            return TASKS[self.recipe.kind][1].measure(self.model, self.recipe.task, setup, tuple(map(str, files)))
+
+    def expect(self, *kinds: str) -> None:
+        """Of a run that learnt something else nobody can ask this."""
+        if self.recipe.kind not in kinds:
+            raise RunError(
+                f"{self.folder} learnt the task {self.recipe.kind!r}; this needs a run of {' or '.join(kinds)}. "
+                f"Its card, {self.folder / 'README.md'}, says how to use it"
+            )
 
     @property
     def max_length(self) -> int:
@@ -91,14 +123,31 @@ class Run:
         on_progress: Progress | None = None,
     ) -> list[Translated]:
         """One answer per line, in order.  `decoding` replaces the recipe's settings."""
+        self.expect("translation")
         config = (decoding or self.recipe.decoding).within(self.model.config.max_length)
         return translate(
             self.generator, self.tokenizer, list(lines), config, self.max_length,
             None if prefixes is None else list(prefixes), on_progress,
         )  # fmt: skip
 
+    def generate(
+        self, prompts: Sequence[str], length: int = 100, decoding: DecodingConfig | None = None
+    ) -> list[list[Written]]:
+        """For each prompt the `n_best` texts that go on from it, by at most `length` tokens."""
+        self.expect("language")
+        return write(
+            self.generator, self.tokenizer, list(prompts), self.recipe.task.unit, length,
+            decoding or self.recipe.decoding,
+        )  # fmt: skip
+
+    def score_texts(self, texts: Sequence[str]) -> list[list[float]]:
+        """log P of each token of the given texts and, where lines have one, of their end."""
+        self.expect("language")
+        return score_texts(self.generator, self.tokenizer, list(texts), self.recipe.task.unit)
+
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]:
         """log P of each token of the given targets and, last, of their end."""
+        self.expect("translation")
         encoded = [self.tokenizer.encode_batch(side) for side in (sources, targets)]
         for side, lines in zip(("source", "target"), encoded, strict=True):
             for number, ids in enumerate(lines, start=1):
@@ -117,6 +166,7 @@ class Run:
         vectors: bool = False,
     ) -> Capture:
         """The attention of one sentence and its translation (the given one, or the model's own)."""
+        self.expect("translation")
         config = self.model.config
         for what, asked, n in (("layer", layers, config.n_layers), ("head", heads, config.n_heads)):
             unknown = [one for one in asked or () if not 0 <= one < n]
@@ -167,10 +217,9 @@ class Run:
             )
         if not source:
             raise RegardError("there is nothing to look at: the text is empty")
-        device = self.model.embedding.weight.device
         batch = make_batch(
             [np.array(source)], [np.array(target, np.int64)], [""], self.tokenizer.start_id, self.tokenizer.end_id
-        ).to(device)
+        ).to(self.device)
         with watch(self.model, layers, heads, vectors) as seen:
             self.model(batch.source, batch.source_layout, batch.target, batch.target_layout)
         return seen

@@ -44,6 +44,7 @@ PARAMETERS = {
     "tatoeba-enfr": 9_421_824,
     "transformer-base": 63_082_496,
     "transformer-big": 214_245_376,
+    "timemachine": 920_064,
 }
 
 

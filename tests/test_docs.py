@@ -25,12 +25,12 @@ PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"
     (ROOT / "docs").glob("*.md")
 )
 TABLES = {
-    "task": TASKS["translation"][0],
-    "data": DataConfig,
-    "tokenizer": TokenizerConfig,
-    "model": ARCHITECTURES["transformer"][0],
-    "training": TrainingConfig,
-    "decoding": DecodingConfig,
+    **{f"[task] {kind}": row[0] for kind, row in TASKS.items()},
+    "[data]": DataConfig,
+    "[tokenizer]": TokenizerConfig,
+    **{f"[model] {name}": row.config for name, row in ARCHITECTURES.items()},
+    "[training]": TrainingConfig,
+    "[decoding]": DecodingConfig,
 }
 
 
@@ -81,7 +81,7 @@ def test_where_is_names_what_is_there() -> None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_every_setting_is_described_with_its_default(table: str) -> None:
-    text = section((ROOT / "docs" / "recipes.md").read_text(encoding="utf-8"), f"## [{table}]")
+    text = section((ROOT / "docs" / "recipes.md").read_text(encoding="utf-8"), f"## {table}")
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.+) \|$", text, re.MULTILINE)
     shown = {name: default for name, default, _ in rows}
     expected = {

@@ -77,10 +77,10 @@ def learn(corpus: "Corpus", run: Path, device: str | None, steps: int | None, co
     import json
 
     from regard.run import choose_device
-    from regard.training.loop import train
     from regard.training.prepare import prepare
     from regard.training.recipe import Recipe
     from regard.training.screen import open_screen
+    from regard.training.start import start
 
     resume = (run / "recipe.toml").is_file()
     overrides = [f"data.root={json.dumps(str(run / 'data'))}"]
@@ -97,17 +97,7 @@ def learn(corpus: "Corpus", run: Path, device: str | None, steps: int | None, co
     )
     corpus.write(run / "data")
     prepared = prepare(Recipe.read(str(run) if resume else "demo", overrides), run, resume)
-    train(
-        prepared.model,
-        prepared.task,
-        prepared.recipe.training,
-        prepared.about,
-        run=run,
-        d_model=prepared.recipe.model.d_model,
-        device=choose_device(device),
-        resume=resume,
-        screen=open_screen(console),
-    )
+    start(prepared, run, choose_device(device), resume, open_screen(console))
 
 
 def show_figures(learnt: "Run", corpus: "Corpus", console: "Console") -> None:

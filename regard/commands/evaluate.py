@@ -43,12 +43,15 @@ def evaluate(
             raise RunError(f"there is no {path}, neither a run folder nor a file")
     runs = [path for path in paths if not path.is_file()]
     files = [path for path in paths if path.is_file()]
+    loaded = [load(folder, device) for folder in runs]
+    if len(runs) == 1 and loaded[0].recipe.kind != "translation":
+        return print_measures(loaded[0], files, root, as_json)
     if len(runs) not in (1, 2) or len(files) not in (0, 2):
         raise ConfigError(f"evaluate takes one or two runs and no or two files, got {len(runs)} and {len(files)}")
     reports, answers = [], []
     references: list[str] = []
-    for folder in runs:
-        run = load(folder, device)
+    for folder, run in zip(runs, loaded, strict=True):
+        run.expect("translation")
         sources, references = test_set(run, files, root)
         config = decoding_settings(run, set_ or [])
         report, texts = measure(run, sources, references, config)
@@ -68,6 +71,27 @@ def evaluate(
             print(f"{metric['name']}: {metric['signature']}")
     if comparisons:
         console.print(comparison_table(comparisons, [folder.name for folder in runs]))
+
+
+def print_measures(run: "Run", files: list[Path], root: str | None, as_json: bool) -> None:
+    """The figures of every other task."""
+    from dataclasses import asdict
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    what, metrics = run.measure(files, root)
+    if as_json:
+        figures = [asdict(metric) for metric in metrics]
+        print(json.dumps({"run": str(run.folder), "weights": run.weights, "of": what, "metrics": figures}, indent=2))
+        return
+    table = Table("what", "value", "95 % interval", title=Text(f"{run.folder} ({run.weights}): {what}"))
+    for metric in metrics:
+        between = "" if metric.interval is None else f"{metric.interval[0]:.4g} to {metric.interval[1]:.4g}"
+        table.add_row(metric.name, f"{metric.value:.4g}", between)
+    Console().print(table)
+    print(metrics[0].signature)
 
 
 def test_set(run: "Run", files: list[Path], root: str | None) -> list[list[str]]:

@@ -19,10 +19,10 @@ def train(
     """Train a model as a recipe says; Ctrl-C saves, --resume goes on."""
     from regard.errors import RunError
     from regard.run import choose_device
-    from regard.training.loop import train as train_model
     from regard.training.prepare import prepare
     from regard.training.recipe import Recipe
     from regard.training.screen import open_screen
+    from regard.training.start import start
 
     is_run = (Path(recipe) / "recipe.toml").is_file()
     folder = run or (Path(recipe) if is_run and resume else Path("runs") / Path(recipe).stem)
@@ -33,15 +33,6 @@ def train(
     screen = open_screen()
     screen.say(f"{'resuming' if resume else 'training'} {chosen.name} in {folder}: reading the data")
     prepared = prepare(chosen, folder, resume, from_)
-    train_model(
-        prepared.model,
-        prepared.task,
-        prepared.recipe.training,
-        prepared.about,
-        run=folder,
-        d_model=prepared.recipe.model.d_model,
-        device=on,
-        resume=resume,
-        screen=screen,
-    )
-    screen.say(f'next: regard evaluate {folder}    regard translate {folder}    regard look {folder} "…"')
+    start(prepared, folder, on, resume, screen)
+    for command in prepared.about.usage:
+        screen.say(f"next: {command}")

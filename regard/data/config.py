@@ -20,6 +20,8 @@ class DataConfig:
     valid: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    valid_share: float = 0.0  # without `valid`: this share of `train` is kept for validation, ...
+    test_share: float = 0.0  # ... and this one for the test
     max_length: int = 256  # tokens; a training example with a longer side is dropped, counted and reported
     batch_tokens: int = 4096
     order: str = "random"
@@ -31,5 +33,13 @@ class DataConfig:
         for name in ("max_length", "batch_tokens"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name, files in (("valid_share", self.valid), ("test_share", self.test)):
+            share = getattr(self, name)
+            if not 0 <= share < 1 or self.valid_share + self.test_share >= 1:
+                raise ConfigError(
+                    f"{name} is a share of the training data, from 0 up to, not including, 1; got {share}"
+                )
+            if share and files:
+                raise ConfigError(f"{name} = {share} and files {list(files)}: give one of the two")
         if len(set(self.columns)) < len(self.columns):
             raise ConfigError(f"columns must differ, got {list(self.columns)}")

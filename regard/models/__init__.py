@@ -1,7 +1,27 @@
 """The architectures, oldest first.  One file each: its settings, then its forward pass."""
 
+from typing import Any, NamedTuple
+
+from regard.models.bag import BagConfig, BagOfWords
+from regard.models.convolutional import Convolutional, ConvolutionalConfig
+from regard.models.markov import Markov, MarkovConfig
+from regard.models.recurrent import Recurrent, RecurrentConfig
+from regard.models.stack import Stack, StackConfig
 from regard.models.transformer import Transformer, TransformerConfig
 
+
+class Architecture(NamedTuple):
+    config: type[Any]
+    module: type[Any]
+    role: str  # "reader": a task reads off its rows; otherwise what it is by itself
+    is_counted: bool = False  # trained by counting, without gradients
+
+
 ARCHITECTURES = {
-    "transformer": (TransformerConfig, Transformer),
+    "bag": Architecture(BagConfig, BagOfWords, "classifier"),
+    "markov": Architecture(MarkovConfig, Markov, "language", is_counted=True),
+    "recurrent": Architecture(RecurrentConfig, Recurrent, "reader"),
+    "convolutional": Architecture(ConvolutionalConfig, Convolutional, "reader"),
+    "transformer": Architecture(TransformerConfig, Transformer, "translator"),
+    "stack": Architecture(StackConfig, Stack, "reader"),
 }

@@ -87,6 +87,11 @@ class Recurrent(nn.Module):
         hidden, layers = self.stack.carry(self.embed(tokens), layout, before.layers)
         return hidden, RecurrentState([layer.detach() for layer in layers], before.lengths + layout.longest)
 
+    def state_of(self, tensors: dict[str, Tensor]) -> "RecurrentState":
+        """A state from what its `tensors` gave."""
+        layers = [tensors[f"layer.{i}"] for i in range(self.config.n_layers)]
+        return RecurrentState(layers, tensors["lengths"])
+
     # Decoding: the interface of `regard.decoding.interface`, with hidden rows in place of logits.
 
     def start(self, n_rows: int, room: int = 0) -> "RecurrentState":
@@ -117,6 +122,10 @@ class RecurrentState:
     @property
     def n_rows(self) -> int:
         return len(self.lengths)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it by name, for a checkpoint."""
+        return {**{f"layer.{i}": layer for i, layer in enumerate(self.layers)}, "lengths": self.lengths}
 
     def select(self, rows: Tensor) -> None:
         self.layers = [layer.index_select(1, rows) for layer in self.layers]

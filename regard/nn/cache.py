@@ -86,6 +86,9 @@ class Cache:
             self.content = self.content.index_select(2, rows)
             self.lengths = self.lengths[rows]
 
+    def reorder(self, rows: Tensor) -> None:
+        self.select(rows)
+
     def truncate(self, lengths: Tensor) -> None:
         """Forget all but the first `lengths` tokens of each sequence."""
         self.lengths.copy_(torch.minimum(self.lengths, lengths))

@@ -1,7 +1,11 @@
 """What is learnt.  One file per task: its settings, its batches and loss, and what `predict` means for it."""
 
+from typing import Any
+
+from regard.tasks.language import Language, LanguageConfig
 from regard.tasks.translation import Translation, TranslationConfig
 
-TASKS = {
+TASKS: dict[str, tuple[type[Any], type[Any]]] = {
+    "language": (LanguageConfig, Language),
     "translation": (TranslationConfig, Translation),
 }

@@ -1,10 +1,15 @@
 """Translation: pairs of lines in, the target's tokens out.  Any pair of texts will do: questions and answers, say."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
 
 import torch
 from torch import Tensor
 
+from regard.data.config import DataConfig
+from regard.data.reading import read_examples
 from regard.decoding.config import DecodingConfig
 from regard.decoding.graphs import fastest
 from regard.errors import ConfigError
@@ -12,6 +17,7 @@ from regard.evaluation.translation import bleu
 from regard.models.transformer import Transformer
 from regard.nn.loss import cross_entropy
 from regard.tasks.pairs import PairBatch, PairData, PairSet
+from regard.tasks.setup import Setup
 from regard.tasks.translate import translate
 
 
@@ -36,6 +42,8 @@ class TranslationConfig:
 class Translation:
     """The task as the training loop knows it (`regard.training.task`)."""
 
+    roles = ("translator",)
+
     def __init__(self, config: TranslationConfig, data: PairData, decoding: DecodingConfig):
         self.config, self.tokenizer, self.dropout = config, data.tokenizer, data.dropout
         self.train, self.valid = data.train, data.valid
@@ -46,6 +54,17 @@ class Translation:
         self.higher_is_better = config.metric == "bleu"
         if self.valid is None and config.metric == "bleu":
             raise ConfigError("metric = 'bleu' needs validation files: set data.valid")
+
+    @classmethod
+    def make(cls, config: TranslationConfig, setup: Setup) -> Self:
+        data = PairData(setup.data, setup.tokenizer, setup.dropout, setup.cache, setup.seed)
+        return cls(config, data, setup.decoding)
+
+    @staticmethod
+    def texts(data: DataConfig) -> Iterable[str]:
+        """What a tokenizer learns from: both sides."""
+        examples = read_examples(data.train, data.columns, data.root)
+        return (line for column in examples.columns for line in column)
 
     def n_batches(self, epoch: int) -> int:
         return len(self.packing.epoch(epoch))
@@ -81,6 +100,33 @@ class Translation:
             return []
         sources, references = (self.valid.texts(side)[: self.config.shown] for side in (0, 1))
         return list(zip(sources, references, self.translate(model, sources), strict=True))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Nothing is carried from batch to batch."""
+        return {}
+
+    def restore(self, tensors: dict[str, Tensor], model: Transformer) -> None:
+        pass
+
+    def rows(self) -> list[tuple[str, str]]:
+        rows = [
+            ("training data", f"{len(self.train):,} pairs, {int(self.train.sides[1].lengths.sum()):,} target tokens")
+        ]
+        if self.valid is not None:
+            rows.append(("validation data", f"{len(self.valid):,} pairs"))
+        return rows + [
+            ("decided", row) for split in (self.train, self.valid) if split is not None for row in split.notes.rows()
+        ]
+
+    def purpose(self) -> str:
+        return f"learnt to turn {self.config.source} into {self.config.target}"
+
+    def usage(self, folder: Path) -> tuple[str, ...]:
+        return (
+            f"regard translate {folder} < lines.txt",
+            f"regard evaluate {folder}",
+            f'regard look {folder} "a sentence"',
+        )
 
     def translate(self, model: Transformer, lines: list[str]) -> list[str]:
         generator = fastest(model, model.embedding.weight.device)

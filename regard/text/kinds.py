@@ -1,9 +1,9 @@
 """The kinds of tokenizers: each is a cut of the text into pieces and a way to choose the pieces that get an id."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.text.special import SPECIAL, UNKNOWN
 from regard.text.words import CUT
@@ -19,12 +19,17 @@ class Kind:
     trainer: Callable[[int, int], trainers.Trainer]  # of vocab_size and min_count
     smallest: int  # vocab_size
     unknown: str
+    between: str = ""  # what `decode` writes between two pieces
+    renamed: dict[str, str] = field(default_factory=dict)  # words of a text that would read as special tokens
 
     def blank(self) -> Tokenizer:
         """Training adds the special tokens: were they here before, training would find them in the text."""
         tokenizer = Tokenizer(self.model())
         tokenizer.pre_tokenizer = self.cut
         tokenizer.decoder = self.decoder
+        if self.renamed:
+            renaming = [normalizers.Replace(before, after) for before, after in self.renamed.items()]
+            tokenizer.normalizer = normalizers.Sequence(renaming)
         return tokenizer
 
 
@@ -64,6 +69,16 @@ KINDS = {
         trainer=keep_frequent,
         smallest=len(SPECIAL) + 1,
         unknown=" \ufffd",  # a word brings its space along
+    ),
+    "spaces": Kind(
+        model=word_list,
+        cut=pre_tokenizers.Split(Regex(r"\S+"), behavior="removed", invert=True),  # as they stand between white space
+        decoder=decoders.Fuse(),
+        trainer=keep_frequent,
+        smallest=len(SPECIAL) + 1,
+        unknown="\ufffd",
+        between=" ",
+        renamed={name: f"‹{name[1:-1]}›" for name in SPECIAL},
     ),
     "characters": Kind(
         model=word_list,

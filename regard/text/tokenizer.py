@@ -62,6 +62,9 @@ class Tokenizer:
         vocabulary = tokenizer.get_vocab()
         names = sorted(vocabulary, key=vocabulary.__getitem__)
         self.spelling = {n: in_bytes(name) for n, name in enumerate(names) if n >= len(SPECIAL)}
+        for name, other in KINDS[kind].renamed.items():
+            if other in vocabulary:
+                self.spelling[vocabulary[other]] = name.encode()
         self.spelling |= {PAD: b"", START: b"", END: b"", UNKNOWN: KINDS[kind].unknown.encode()}
         self.dropouts: dict[float, Dropout] = {}
 
@@ -126,10 +129,18 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """No special tokens are added, and none come from the text."""
-        return list(self.inner.encode(well_formed(text)).ids)
+        return list(self.inner.encode(self.as_text(text)).ids)
+
+    def as_text(self, text: str) -> str:
+        """Unicode text in which nothing reads as a special token.  The new names are as long as the old ones, so that
+        places stay (those of the library's own replacement, in tokenizer.json for other tools, do not)."""
+        text = well_formed(text)
+        for name, other in KINDS[self.kind].renamed.items():
+            text = text.replace(name, other)
+        return text
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
-        return [encoding.ids for encoding in self.inner.encode_batch_fast([well_formed(text) for text in texts])]
+        return [encoding.ids for encoding in self.inner.encode_batch_fast([self.as_text(text) for text in texts])]
 
     def sample(self, text: str, key: int, rate: float) -> list[int]:
         """`encode` with BPE-dropout: the same text, key and rate give the same ids, another key other ids."""
@@ -140,9 +151,11 @@ class Tokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """Special tokens are left out; an unknown word or character, or bytes that are no character, become U+FFFD."""
         try:
-            return b"".join([self.spelling[n] for n in ids]).decode("utf-8", "replace")
+            pieces = [self.spelling[n] for n in ids]
         except KeyError as error:
             raise DataError(f"{error} is not an id of this tokenizer (0 to {self.vocab_size - 1})") from None
+        between = KINDS[self.kind].between.encode()
+        return between.join([piece for piece in pieces if piece] if between else pieces).decode("utf-8", "replace")
 
     def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
         return [self.decode(ids) for ids in batch]
@@ -150,11 +163,20 @@ class Tokenizer:
     def losses(self, text: str) -> list[str]:
         """The pieces of the text that `decode(encode(text))` does not give back; [] when it gives back all."""
         mended = well_formed(text)
-        encoding = self.inner.encode(mended)
+        encoding = self.inner.encode(self.as_text(text))
         unknown = [
             mended[start:end] for n, (start, end) in zip(encoding.ids, encoding.offsets, strict=True) if n == UNKNOWN
         ]
-        return unknown + lone_surrogates(text)
+        return unknown + self.lost_space(mended, encoding.offsets) + lone_surrogates(text)
+
+    def lost_space(self, text: str, offsets: list[tuple[int, int]]) -> list[str]:
+        """What lies between pieces, where the pieces do not hold all of the text, and is not what `decode` writes."""
+        between = KINDS[self.kind].between
+        if not between:
+            return []
+        ends, starts = [0, *(end for _, end in offsets)], [*(start for start, _ in offsets), len(text)]
+        gaps = [text[end:start] for end, start in zip(ends, starts, strict=True)]
+        return [gap for i, gap in enumerate(gaps) if gap != (between if 0 < i < len(gaps) - 1 else "")]
 
     def token(self, n: int) -> str:
         r"""A token as a reader sees it: " tired", "</s>"; bytes that are no character as "\xe2"."""

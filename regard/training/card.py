@@ -48,6 +48,7 @@ def write_card(run: Path, about: About, result: Result, config: TrainingConfig, 
         ("peak memory", f"{result.peak_memory / 2**20:,.0f} MiB"),
         *((name, str(value)) for name, value in environment.items()),
     ]
+    curves = "\n\n![curves](curves.png)" if (run / "curves.png").is_file() else ""
     settings = [(f"`{name}`", f"`{value}`") for name, value in dataclasses.asdict(config).items()]
     parts = [
         f"# {about.title}",
@@ -56,7 +57,7 @@ def write_card(run: Path, about: About, result: Result, config: TrainingConfig, 
         f"## Weights\n\n`model.safetensors`, which `regard.load` takes, holds: {result.weights}.",
         "## Validation\n\n" + (table(("metric", "value"), figures) if figures else "None was asked for."),
         "## Model and data\n\n" + table(("what", "how much"), list(about.rows)),
-        "## Training\n\n" + table(("what", "how much"), trained) + "\n\n![curves](curves.png)",
+        "## Training\n\n" + table(("what", "how much"), trained) + curves,
         "## Settings\n\n" + table(("setting", "value"), settings),
     ]
     write_file(run / "README.md", ("\n\n".join(parts) + "\n").encode())

@@ -154,13 +154,17 @@ class Learner(Generic[B]):
             "model": weights_of(self.model),
             "optimizer": optimizer_tensors(self.optimizer, self.model),
             "random": random_states(self.device),
+            **({"ema": self.average.tensors} if self.average else {}),
         }
-        return {**tensors, "ema": self.average.tensors} if self.average else tensors
+        carried = self.task.tensors()
+        return {**tensors, "task": carried} if carried else tensors
 
     def restore(self, tensors: Tensors, where: str) -> None:
         set_weights(self.model, tensors["model"], where)
         restore_optimizer(self.optimizer, self.model, tensors["optimizer"])
         set_random_states(tensors["random"], self.device)
+        carried = {name: tensor.to(self.device) for name, tensor in tensors.get("task", {}).items()}
+        self.task.restore(carried, self.model)
         if self.average:
             self.average.restore(tensors.get("ema", tensors["model"]))
 

@@ -13,7 +13,7 @@ from regard.data.report import DataReport, Part, report
 from regard.data.shards import tokenise
 from regard.errors import ConfigError, RunError
 from regard.tasks import TASKS
-from regard.tasks.pairs import PairData
+from regard.tasks.setup import Setup
 from regard.text.tokenizer import Tokenizer
 from regard.training.card import About
 from regard.training.checkpoints import find_weights, refuse_existing
@@ -45,33 +45,34 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
     if not resume:
         refuse_existing(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    if not recipe.data.valid:
+    if not (recipe.data.valid or recipe.data.valid_share):
         training = dataclasses.replace(recipe.training, validate_every=0, patience=0)
         recipe = dataclasses.replace(recipe, training=training)
+    kind = TASKS[recipe.kind][1]
     if resume and (folder / "tokenizer.json").is_file():
         tokenizer = Tokenizer.load(folder)
     elif weights_from is not None:
         tokenizer = Tokenizer.load(weights_from)
     else:
-        tokenizer = learn_tokenizer(recipe)
+        tokenizer = Tokenizer.train(kind.texts(recipe.data), recipe.tokenizer)
     recipe = recipe.with_vocabulary(tokenizer.vocab_size)
     tokenizer.save(folder / "tokenizer.json")
+    setup = Setup(
+        data=recipe.data,
+        tokenizer=tokenizer,
+        dropout=recipe.tokenizer.dropout,
+        cache=Path(recipe.data.cache) if recipe.data.cache else folder / "cache",
+        seed=recipe.training.seed,
+        decoding=recipe.decoding,
+    )
+    task = kind.make(recipe.task, setup)
     recipe.write(folder / "recipe.toml.part")
     os.replace(folder / "recipe.toml.part", folder / "recipe.toml")
-
-    cache = Path(recipe.data.cache) if recipe.data.cache else folder / "cache"
-    data = PairData(recipe.data, tokenizer, recipe.tokenizer.dropout, cache, recipe.training.seed)
-    task = TASKS[recipe.kind][1](recipe.task, data, recipe.decoding)
     torch.manual_seed(recipe.training.seed)
     model = recipe.build_model()
     if weights_from is not None and not resume:
         take_weights(model, weights_from)
     return Prepared(recipe, tokenizer, task, model, describe(recipe, tokenizer, task, model, folder))
-
-
-def learn_tokenizer(recipe: Recipe) -> Tokenizer:
-    examples = read_examples(recipe.data.train, recipe.data.columns, recipe.data.root)
-    return Tokenizer.train((line for column in examples.columns for line in column), recipe.tokenizer)
 
 
 def take_weights(model: Any, run: Path) -> None:
@@ -83,13 +84,8 @@ def take_weights(model: Any, run: Path) -> None:
 
 
 def describe(recipe: Recipe, tokenizer: Tokenizer, task: Any, model: Any, folder: Path) -> About:
-    data = [("training data", f"{len(task.train):,} pairs, {int(task.train.sides[1].lengths.sum()):,} target tokens")]
-    if task.valid is not None:
-        data.append(("validation data", f"{len(task.valid):,} pairs"))
-    notes = [("decided", row) for split in (task.train, task.valid) if split is not None for row in split.notes.rows()]
     rows = [
-        *data,
-        *notes,
+        *task.rows(),
         ("tokenizer", f"{tokenizer.kind}, {tokenizer.vocab_size:,} tokens"),
         *((f"parameters: {name}", f"{count:,}") for name, count in parameters_by_part(model).items()),
         ("memory", f"about {training_memory(recipe, model) / 2**20:,.0f} MiB for weights, gradients, Adam and a batch"),
@@ -97,14 +93,10 @@ def describe(recipe: Recipe, tokenizer: Tokenizer, task: Any, model: Any, folder
     ]
     return About(
         title=folder.name,
-        summary=f"A {recipe.architecture} that learnt to turn {recipe.task.source} into {recipe.task.target}, "
+        summary=f"A {recipe.architecture} model that {task.purpose()}, "
         f"made with `regard` from the recipe `{recipe.name}`.",
         rows=tuple(rows),
-        usage=(
-            f"regard translate {folder} < lines.txt",
-            f"regard evaluate {folder}",
-            f'regard look {folder} "a sentence"',
-        ),
+        usage=task.usage(folder),
     )
 
 
@@ -132,7 +124,7 @@ def parameters_by_part(model: torch.nn.Module) -> dict[str, int]:
 def training_memory(recipe: Recipe, model: torch.nn.Module) -> int:
     """Bytes: weights, gradients and two moments in float32, and what a batch leaves for the backward pass."""
     weights = sum(p.numel() for p in model.parameters())
-    c = recipe.model
-    rows = 2 * recipe.data.batch_tokens
-    per_row = c.n_layers * (2 * c.d_ff + 14 * c.d_model)
-    return 4 * (4 * weights + rows * per_row)
+    # What a product makes is kept, and about as much again by the norm, the activation and the dropout behind it.
+    tables = {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
+    per_row = 2.5 * sum(p.shape[0] for p in model.parameters() if p.ndim == 2 and id(p) not in tables)
+    return int(4 * (4 * weights + recipe.data.batch_tokens * per_row))

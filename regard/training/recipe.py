@@ -49,14 +49,19 @@ class Recipe:
         tokenizer = config.build(TokenizerConfig, tables["tokenizer"], "tokenizer")
         if tables["model"].setdefault("vocab_size", tokenizer.vocab_size) != tokenizer.vocab_size:
             raise ConfigError("[model] takes its vocab_size from the tokenizer: set tokenizer.vocab_size instead")
+        role = choose(ARCHITECTURES, architecture, "architecture").role
+        roles = choose(TASKS, kind, "task")[1].roles
+        if role not in roles:
+            fitting = ", ".join(name for name, row in ARCHITECTURES.items() if row.role in roles)
+            raise ConfigError(f"the architecture {architecture!r} cannot do the task {kind!r}; these can: {fitting}")
         return cls(
             name=Path(name).stem,
             kind=kind,
             architecture=architecture,
-            task=config.build(choose(TASKS, kind, "task")[0], tables["task"], "task"),
+            task=config.build(TASKS[kind][0], tables["task"], "task"),
             data=config.build(DataConfig, tables["data"], "data"),
             tokenizer=tokenizer,
-            model=config.build(choose(ARCHITECTURES, architecture, "architecture")[0], tables["model"], "model"),
+            model=config.build(ARCHITECTURES[architecture].config, tables["model"], "model"),
             training=config.build(TrainingConfig, tables["training"], "training"),
             decoding=config.build(DecodingConfig, tables["decoding"], "decoding"),
         )
@@ -76,5 +81,13 @@ class Recipe:
             tokenizer=dataclasses.replace(self.tokenizer, vocab_size=vocab_size),
         )
 
+    @property
+    def d_model(self) -> int:
+        """The width that the paper's schedule asks for; 1 for a model that has none."""
+        return getattr(self.model, "d_model", 1)
+
     def build_model(self) -> Any:
-        return ARCHITECTURES[self.architecture][1](self.model)
+        """The architecture and, around a reader, what the task reads off it."""
+        architecture = ARCHITECTURES[self.architecture]
+        model = architecture.module(self.model)
+        return TASKS[self.kind][1].build(self.task, model) if architecture.role == "reader" else model

@@ -74,7 +74,9 @@ class PlainScreen:
             soft_wrap=True,
         )
         for source, reference, output in samples:
-            self.say(f"    {source}\n      → {output}" + ("" if output == reference else f"\n      ≠ {reference}"))
+            self.say(
+                f"    {source}\n      → {output}" + ("" if reference in ("", output) else f"\n      ≠ {reference}")
+            )
 
     def close(self) -> None:
         pass

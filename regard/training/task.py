@@ -46,6 +46,12 @@ class Task(Protocol[B]):
     def loss(self, model: nn.Module, batch: B) -> Tensor:
         """The sum, not the mean, over the targets, in nats: the loop divides by what it accumulated."""
 
+    def tensors(self) -> dict[str, Tensor]:
+        """What the task carries from batch to batch (for most, nothing), so that a checkpoint holds it."""
+
+    def restore(self, tensors: dict[str, Tensor], model: nn.Module) -> None:
+        """Take up what `tensors` gave; {} at the beginning."""
+
     def validate(self, model: nn.Module) -> dict[str, float]: ...
 
     def samples(self, model: nn.Module) -> list[Sample]: ...

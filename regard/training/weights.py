@@ -24,11 +24,15 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> 
     unknown = sorted(tensors.keys() - expected.keys())
     if missing or unknown:
         raise RunError(f"{where} does not fit the model: missing {missing[:3]}, unknown {unknown[:3]}")
+    learnt = {name for name, _ in model.named_parameters()}  # counts, which are buffers, have the size they have
     for name, tensor in tensors.items():
-        if tensor.shape != expected[name].shape:
+        if name in learnt and tensor.shape != expected[name].shape:
             got, wanted = tuple(tensor.shape), tuple(expected[name].shape)
             raise RunError(f"{where} does not fit the model: {name} is {got}, the model has {wanted}")
-    model.load_state_dict(dict(tensors), strict=False)  # not strict: the second names of tied tensors are absent
+    try:
+        model.load_state_dict(dict(tensors), strict=False)  # not strict: the second names of tied tensors are absent
+    except RuntimeError as error:
+        raise RunError(f"{where} does not fit the model: {error}") from None
 
 
 def pack_tensors(tensors: Mapping[str, Tensor]) -> bytes:

@@ -80,7 +80,8 @@ def test_typed_special_tokens_stay_text(tokenizer: Tokenizer, tmp_path: Path) ->
         for text in TYPED:
             ids = each.encode(text)
             assert not {each.pad_id, each.start_id, each.end_id} & set(ids)
-            assert (each.unknown_id in ids) == (each.losses(text) != []) == (each.decode(ids) != text)
+            assert (each.losses(text) != []) == (each.decode(ids) != text)
+            assert (each.unknown_id in ids) == (each.losses(text) != []) or each.kind == "spaces"  # which loses space
             assert each.encode_batch([text]) == [ids]
             if each.kind == "bpe":
                 assert not {0, 1, 2, 3} & set(each.sample(text, 5, 0.5))

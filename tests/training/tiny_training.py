@@ -84,6 +84,12 @@ class TinyTask:
         loss = cross_entropy(model(batch.words), batch.targets, reduction="sum")
         return loss * float("nan") if f"tiny.txt:{self.bad_line}" in batch.lines else loss
 
+    def tensors(self) -> dict[str, Tensor]:
+        return {}
+
+    def restore(self, tensors: dict[str, Tensor], model: nn.Module) -> None:
+        assert not tensors
+
     def validate(self, model: nn.Module) -> dict[str, float]:
         torch.rand(3)  # a careless draw, which must not reach the training
         batch = self.gather(list(range(N_EXAMPLES))).to(device_of(model))

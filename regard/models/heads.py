@@ -1,0 +1,184 @@
+"""What is read off a reader's hidden rows: the next word, a label for each sequence, a tag for each token.
+
+A reader is any model of this folder that turns tokens (N,) and their layout into one row each, (N, d_out).
+"""
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import RegardError
+from regard.nn.attention import MultiHeadAttention
+from regard.nn.layout import Layout
+from regard.nn.linear import logits
+from regard.nn.loss import cross_entropy
+from regard.nn.pooling import summary
+
+
+class Reader(Protocol):
+    config: Any
+    embedding: nn.Embedding
+    d_out: int
+    max_length: int
+
+    def __call__(self, tokens: Tensor, layout: Layout) -> Tensor: ...
+
+
+class LanguageModel(nn.Module):
+    """P(x_t | x_<t) = softmax(E h_{t-1}); E are the embeddings where they are as wide as h (Press and Wolf 2017)."""
+
+    def __init__(self, reader: Any):
+        super().__init__()
+        self.reader, self.config = reader, reader.config
+        vocab_size, d_model = reader.embedding.weight.shape
+        self.own_table = None if d_model == reader.d_out else nn.Parameter(torch.empty(vocab_size, reader.d_out))
+        if self.own_table is not None:
+            nn.init.normal_(self.own_table, std=reader.d_out**-0.5)
+
+    def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """Token ids (N) -> the hidden row behind each next token (N, D)."""
+        rows: Tensor = self.reader(tokens, layout)
+        return rows
+
+    def nats(self, tokens: Tensor, labels: Tensor, layout: Layout, smoothing: float = 0.0) -> Tensor:
+        """-log P of all labels, each after its token and those before it."""
+        return cross_entropy(self(tokens, layout), self.output_table, labels, smoothing)
+
+    def carried_nats(
+        self, tokens: Tensor, labels: Tensor, layout: Layout, state: Any, smoothing: float = 0.0
+    ) -> tuple[Tensor, Any]:
+        """The same for texts that go on where the state (None: nowhere) was left; with the state after them."""
+        rows, after = self.reader.carry(tokens, layout, state)
+        return cross_entropy(rows, self.output_table, labels, smoothing), after
+
+    @property
+    def device(self) -> torch.device:
+        return self.output_table.device
+
+    @property
+    def output_table(self) -> Tensor:
+        table: Tensor = self.reader.embedding.weight
+        return table if self.own_table is None else self.own_table
+
+    def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
+        return attentions_of(self.reader)
+
+    # Decoding: the interface of `regard.decoding.interface`.
+
+    def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> "Text":
+        """Read all of each prompt but its last token, which the first step will read."""
+        if not all(prompts):
+            raise RegardError("a text must begin with something: a prompt is empty")
+        longest = max(map(len, prompts))
+        if longest - 1 + room > self.reader.max_length:
+            raise RegardError(
+                f"a prompt of {longest} tokens and {room} more do not fit the model's {self.reader.max_length}; "
+                "shorten the prompt or ask for fewer"
+            )
+        state: Any = None
+        order: list[int] = []
+        for length in sorted(set(map(len, prompts))):  # prompts of one length are read together
+            rows = [i for i, prompt in enumerate(prompts) if len(prompt) == length]
+            part = self.reader.start(len(rows), longest - 1 + room)
+            if length > 1:
+                self.reader.step(torch.tensor([prompts[i][:-1] for i in rows], device=self.device), part)
+            if state is None:
+                state = part
+            else:
+                state.join(part)
+            order += rows
+        places = torch.tensor(order).argsort().repeat_interleave(copies)
+        state.select(places.to(self.device))
+        last = torch.tensor([prompt[-1] for prompt in prompts]).repeat_interleave(copies)
+        return Text(state, last.to(self.device))
+
+    def step(self, tokens: Tensor, state: "Text") -> Tensor:
+        """The next tokens of each row (rows, n) -> the logits after each of them (rows, n, V).
+
+        A search begins every row with a start token; a text has begun already, and goes on with its prompt's last.
+        """
+        if state.last is not None:
+            tokens = torch.cat([state.last[:, None], tokens[:, 1:]], 1)
+            state.last = None
+        return logits(self.reader.step(tokens, state.read), self.output_table)
+
+
+class Text:
+    """What a language model has read: the reader's state, and the last token of the prompts until it is stepped."""
+
+    def __init__(self, read: Any, last: Tensor | None):
+        self.read, self.last = read, last
+
+    @property
+    def n_rows(self) -> int:
+        n: int = self.read.n_rows
+        return n
+
+    @property
+    def lengths(self) -> Tensor:
+        lengths: Tensor = self.read.lengths
+        return lengths
+
+    def select(self, rows: Tensor) -> None:
+        self.read.select(rows)
+        self.last = None if self.last is None else self.last[rows]
+
+    def reorder(self, rows: Tensor) -> None:
+        self.read.reorder(rows)
+        self.last = None if self.last is None else self.last[rows]
+
+    def truncate(self, lengths: Tensor) -> None:
+        self.read.truncate(lengths)
+
+    def join(self, other: "Text") -> None:
+        if (self.last is None) != (other.last is None):
+            raise RegardError("texts that were stepped and texts that were not cannot be joined")
+        self.read.join(other.read)
+        self.last = None if self.last is None or other.last is None else torch.cat([self.last, other.last])
+
+
+class Classifier(nn.Module):
+    """P(label | x_1 .. x_T) = softmax(W s + b), with one summary s of all rows."""
+
+    def __init__(self, reader: Any, n_labels: int, pooling: str, dropout: float):
+        super().__init__()
+        self.reader, self.config, self.pooling = reader, reader.config, pooling
+        self.dropout = nn.Dropout(dropout)
+        self.to_labels = nn.Linear(reader.d_out, n_labels)
+
+    def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """Token ids (N) -> logits (B, labels)."""
+        rows = self.reader(tokens, layout)
+        return self.to_labels(self.dropout(summary(rows, layout, self.pooling, is_bidirectional(self.reader))))
+
+    def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
+        return attentions_of(self.reader)
+
+
+class Tagger(nn.Module):
+    """P(tag_t | x_1 .. x_T) = softmax(W h_t + b)"""
+
+    def __init__(self, reader: Any, n_tags: int, dropout: float):
+        super().__init__()
+        self.reader, self.config = reader, reader.config
+        self.dropout = nn.Dropout(dropout)
+        self.to_tags = nn.Linear(reader.d_out, n_tags)
+
+    def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """Token ids (N) -> logits (N, tags)."""
+        return self.to_tags(self.dropout(self.reader(tokens, layout)))
+
+    def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
+        return attentions_of(self.reader)
+
+
+def attentions_of(reader: Any) -> Iterator[tuple[str, int, MultiHeadAttention]]:
+    """Those of a reader that attends; of the others, none."""
+    return reader.attentions() if hasattr(reader, "attentions") else iter(())
+
+
+def is_bidirectional(reader: Any) -> bool:
+    """Whether the second half of its rows was read from right to left."""
+    return getattr(reader, "bidirectional", False)

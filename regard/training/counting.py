@@ -1,0 +1,49 @@
+"""Training by counting: one pass over the data, and the run is complete."""
+
+from pathlib import Path
+
+import torch
+
+from regard.training.card import Result, write_card, write_result
+from regard.training.checkpoints import refuse_existing
+from regard.training.durable import disk_errors_said
+from regard.training.environment import describe_environment, peak_memory, record_environment
+from regard.training.metrics import Metrics
+from regard.training.prepare import Prepared
+from regard.training.screen import Screen
+from regard.training.weights import save_weights, weights_of
+
+
+@torch.no_grad()
+def count(prepared: Prepared, run: Path, device: torch.device, screen: Screen) -> Result:
+    """There are no steps to resume: a run that was stopped is counted again from the beginning."""
+    refuse_existing(run)
+    model, task = prepared.model.to(device), prepared.task
+    with disk_errors_said(run, lambda: "The data are untouched; count again."):
+        environment = describe_environment(device, "float32", "eager")
+        record_environment(run, environment, 0)
+        screen.plan([*prepared.about.rows, ("training", "by counting, one pass")])
+        report = model.count(task.sequences())
+        screen.say(f"counted: {report}")
+        values = task.validate(model)
+        if values:
+            with Metrics(run, 0, tensorboard=False) as metrics:
+                samples = task.samples(model)
+                metrics.add_validation(0, values, samples)
+                screen.validation(0, values, True, samples)
+        result = Result(
+            steps=0,
+            reason="all counted",
+            weights="the counts of the training text",
+            values=values,
+            best_step=None,
+            tokens=report.n_tokens,
+            seconds=report.seconds,
+            peak_memory=peak_memory(device),
+        )
+        save_weights(weights_of(model), run / "model.safetensors")
+        write_result(run, result)
+        write_card(run, prepared.about, result, prepared.recipe.training, environment)
+    screen.say(f"done: {run / 'model.safetensors'} holds {result.weights}")
+    screen.close()
+    return result

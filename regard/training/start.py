@@ -1,0 +1,29 @@
+"""Train what was prepared: by the loop, or by counting where that is all a model needs."""
+
+from pathlib import Path
+
+import torch
+
+from regard.models import ARCHITECTURES
+from regard.training.card import Result
+from regard.training.counting import count
+from regard.training.loop import train
+from regard.training.prepare import Prepared
+from regard.training.screen import Screen
+
+
+def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, screen: Screen) -> Result:
+    """Leaves a finished run in the folder.  Raises what `train` raises."""
+    if ARCHITECTURES[prepared.recipe.architecture].is_counted:
+        return count(prepared, run, device, screen)
+    return train(
+        prepared.model,
+        prepared.task,
+        prepared.recipe.training,
+        prepared.about,
+        run=run,
+        d_model=prepared.recipe.d_model,
+        device=device,
+        resume=resume,
+        screen=screen,
+    )
