@@ -17,7 +17,7 @@ from regard.decoding.ensemble import Ensemble
 from regard.decoding.forced import score
 from regard.decoding.graphs import fastest
 from regard.errors import RegardError, RunError
-from regard.evaluation.translation import Metric
+from regard.evaluation.metric import Metric
 from regard.nn.positions import sinusoids
 from regard.nn.watch import Seen, watch
 from regard.tasks import TASKS

@@ -13,16 +13,9 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
 from regard.errors import DataError
+from regard.evaluation.metric import Metric
 
 RESAMPLES = 1000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    name: str
-    value: float  # 0 … 100
-    signature: str  # all settings, as sacreBLEU writes them
-    interval: tuple[float, float] | None = None  # holds the true value with 95 % confidence
 
 
 @dataclass(frozen=True, kw_only=True)

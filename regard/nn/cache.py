@@ -20,6 +20,7 @@ class Cache:
 
     def __init__(self, content: Tensor, lengths: Tensor, longest: int, lockstep: bool, fixed: bool = False):
         self.content = content  # 2 (keys, values), layers, B, room, H, E
+        self.spare: Tensor | None = None  # room for the rows that `select` takes
         self.lengths = lengths  # B
         self.longest = longest
         self.lockstep = lockstep
@@ -79,12 +80,17 @@ class Cache:
     def select(self, rows: Tensor) -> None:
         """Keep these sequences, in this order; one may be taken several times or not at all."""
         used = self.room if self.fixed else self.longest
-        if len(rows) == self.n_rows:
-            take_rows(self.content, rows, used)
-            self.lengths.copy_(self.lengths[rows])
-        else:
-            self.content = self.content.index_select(2, rows)
+        if len(rows) != self.n_rows:
+            self.content, self.spare = self.content.index_select(2, rows), None
             self.lengths = self.lengths[rows]
+            return
+        self.lengths.copy_(self.lengths[rows])
+        if self.content.is_cuda:  # in place, as a CUDA graph needs it
+            self.content[:, :, :, :used] = self.content[:, :, :, :used].index_select(2, rows)
+        else:  # from one room into another and back: half of what copying in place takes
+            taken = torch.empty_like(self.content) if self.spare is None else self.spare
+            take_rows(self.content, rows, used, taken)
+            self.content, self.spare = taken, self.content
 
     def reorder(self, rows: Tensor) -> None:
         self.select(rows)
@@ -109,22 +115,17 @@ class Cache:
         """Put another cache's sequences after these."""
         room = max(self.room, other.room)
         parts = [F.pad(c.content, (0, 0, 0, 0, 0, room - c.room)) for c in (self, other)]
-        self.content = torch.cat(parts, dim=2)
+        self.content, self.spare = torch.cat(parts, dim=2), None
         self.lockstep = self.lockstep and other.lockstep and self.longest == other.longest
         self.lengths = torch.cat([self.lengths, other.lengths])
         self.longest = max(self.longest, other.longest)
 
 
-def take_rows(content: Tensor, rows: Tensor, used: int) -> None:
-    """content[:, :, :, :used] = content[:, :, rows, :used], in place: at once on a GPU, layer by layer on a CPU, where
-    what is copied then stays in the cache."""
-    if content.is_cuda:
-        content[:, :, :, :used] = content[:, :, :, :used].index_select(2, rows)
-        return
-    width = content.shape[-2] * content.shape[-1]
-    for layer in content.flatten(0, 1).flatten(2):  # B, room x H x E
-        part = layer[:, : used * width]
-        part.copy_(part[rows])
+def take_rows(content: Tensor, rows: Tensor, used: int, into: Tensor) -> None:
+    """into[:, :, :, :used] = content[:, :, rows, :used], layer by layer."""
+    width = used * content.shape[-2] * content.shape[-1]
+    for layer, taken in zip(content.flatten(0, 1).flatten(2), into.flatten(0, 1).flatten(2), strict=True):
+        torch.index_select(layer[:, :width], 0, rows, out=taken[:, :width])
 
 
 @dataclass

@@ -14,7 +14,7 @@ from regard.data.batches import Packing, cut, shuffled
 from regard.data.config import DataConfig
 from regard.data.streams import UNITS, PlainText, Stream, offset
 from regard.errors import ConfigError
-from regard.evaluation.translation import Metric
+from regard.evaluation.metric import Metric
 from regard.models.heads import LanguageModel
 from regard.nn.layout import Ragged
 from regard.tasks.setup import Setup
