@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.errors import DataError
-from regard.evaluation.translation import Metric
+from regard.evaluation.metric import Metric
 
 Z = 1.959963984540054  # 95 % of a normal distribution lie within ± Z
 
