@@ -66,6 +66,7 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
         decoding=recipe.decoding,
     )
     task = kind.make(recipe.task, setup)
+    recipe = dataclasses.replace(recipe, task=task.config)  # with what the data told, such as the labels
     recipe.write(folder / "recipe.toml.part")
     os.replace(folder / "recipe.toml.part", folder / "recipe.toml")
     torch.manual_seed(recipe.training.seed)
