@@ -48,8 +48,18 @@ class Attend(nn.Module):
         self.score = score
         self.position = position
 
+    def prepare(self, queries: Tensor, layout: Layout) -> Tensor:
+        """Queries (rows, H, E), turned to their places and prepared for the score."""
+        return self.score.of_queries(self.position.rotate(queries, layout.positions))
+
+    def remember(self, keys: Tensor, values: Tensor, layout: Layout) -> Memory:
+        """Keys, likewise prepared, and values (rows, H, E)."""
+        keys = self.position.rotate(keys, layout.positions)
+        places = layout.positions[..., None]  # a place is the same for every head
+        return Memory(self.score.of_keys(keys, places), values, layout)
+
     def forward(self, queries: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
-        """Queries (rows, H, E) -> the mixed values (rows, H, E), by the first path that fits."""
+        """Prepared queries (rows, H, E) -> the mixed values (rows, H, E), by the first path that fits."""
         case = paths.Case(
             queries, layout, memory.keys, memory.values, memory.layout, sight, self.score.scale, self.position
         )
@@ -91,19 +101,36 @@ class MultiHeadAttention(nn.Module):
         self.to_keys = Linear(d_model, d_model) if chosen.reads_keys else nn.Identity()  # no weights that do nothing
         self.to_values = Linear(d_model, d_model)
         self.to_output = Linear(d_model, d_model)
-        self.position = position
         self.attend = Attend(chosen, position)
 
     def remember(self, x: Tensor, layout: Layout) -> Memory:
         """The keys and values of every row of x."""
-        keys = self.position.rotate(self.split_heads(self.to_keys(x)), layout.positions)
-        keys = self.attend.score.of_keys(keys, layout.positions[..., None])  # a place is the same for every head
-        return Memory(keys, self.split_heads(self.to_values(x)), layout)
+        return self.attend.remember(self.split_heads(self.to_keys(x)), self.split_heads(self.to_values(x)), layout)
 
     def forward(self, x: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
-        queries = self.position.rotate(self.split_heads(self.to_queries(x)), layout.positions)
-        heads = self.attend(self.attend.score.of_queries(queries), layout, memory, sight)  # rows H E
+        queries = self.attend.prepare(self.split_heads(self.to_queries(x)), layout)
+        heads = self.attend(queries, layout, memory, sight)  # rows H E
         return self.to_output(heads.flatten(-2))
 
     def split_heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.n_heads, -1))  # rows D -> rows H E
+
+
+class GlobalAttention(nn.Module):
+    """c_t = sum_s softmax_s(score(h_t, m_s)) m_s  (Bahdanau et al. 2015, eq. 5 and 6; Luong et al. 2015, section 3.1)
+
+    One head, as recurrent nets have it: the rows of the memory are keys and values as they are.
+    """
+
+    def __init__(self, d_memory: int, score: str, max_length: int):
+        super().__init__()
+        self.n_heads = 1
+        chosen = choose(SCORES, score, "attention score")(d_memory, max_length)
+        self.attend = Attend(chosen, Position(d_memory, self.n_heads, max_length))
+
+    def remember(self, x: Tensor, layout: Layout) -> Memory:
+        head = x.unsqueeze(-2)
+        return self.attend.remember(head, head, layout)
+
+    def forward(self, x: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
+        return self.attend(self.attend.prepare(x.unsqueeze(-2), layout), layout, memory, sight).squeeze(-2)

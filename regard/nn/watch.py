@@ -13,15 +13,18 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from regard.nn.attention import Attend, Memory, MultiHeadAttention
+from regard.nn.attention import Attend, GlobalAttention, Memory, MultiHeadAttention
 from regard.nn.layout import Layout
 from regard.nn.sight import Sight
+
+
+Watchable = MultiHeadAttention | GlobalAttention
 
 
 class Attending(Protocol):
     """A model that can be watched names its attention layers."""
 
-    def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
+    def attentions(self) -> Iterator[tuple[str, int, Watchable]]:
         """(kind, layer, module), kind being "encoder", "decoder", "cross" or "self"."""
         ...
 
@@ -86,6 +89,12 @@ def watch(
 def eager(model: Any) -> Attending:
     """The model itself, also when torch.compile has wrapped it."""
     return getattr(model, "_orig_mod", model)
+
+
+def extent(model: Any, kind: str | None = None) -> tuple[int, int]:
+    """How many layers and heads there are to watch, of one kind or of all; zeros when a model does not attend."""
+    found = [(layer + 1, module.n_heads) for of, layer, module in eager(model).attentions() if kind in (None, of)]
+    return max((layers for layers, _ in found), default=0), max((heads for _, heads in found), default=0)
 
 
 def is_watched(model: Any) -> bool:
