@@ -45,6 +45,7 @@ PARAMETERS = {
     "transformer-base": 63_082_496,
     "transformer-big": 214_245_376,
     "timemachine": 920_064,
+    "elmo": 16_596_992,
 }
 
 

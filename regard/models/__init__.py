@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from regard.models.bag import BagConfig, BagOfWords
 from regard.models.convolutional import Convolutional, ConvolutionalConfig
+from regard.models.elmo import BiLM, BiLMConfig, Elmo, ElmoConfig
 from regard.models.markov import Markov, MarkovConfig
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.stack import Stack, StackConfig
@@ -23,5 +24,7 @@ ARCHITECTURES = {
     "recurrent": Architecture(RecurrentConfig, Recurrent, "reader"),
     "convolutional": Architecture(ConvolutionalConfig, Convolutional, "reader"),
     "transformer": Architecture(TransformerConfig, Transformer, "translator"),
+    "bilm": Architecture(BiLMConfig, BiLM, "bidirectional"),
+    "elmo": Architecture(ElmoConfig, Elmo, "reader"),
     "stack": Architecture(StackConfig, Stack, "reader"),
 }

@@ -2,10 +2,14 @@
 
 from typing import Any
 
+from regard.tasks.bidirectional import Bidirectional, BidirectionalConfig
+from regard.tasks.classification import Classification, ClassificationConfig
 from regard.tasks.language import Language, LanguageConfig
 from regard.tasks.translation import Translation, TranslationConfig
 
 TASKS: dict[str, tuple[type[Any], type[Any]]] = {
+    "classification": (ClassificationConfig, Classification),
     "language": (LanguageConfig, Language),
+    "bidirectional": (BidirectionalConfig, Bidirectional),
     "translation": (TranslationConfig, Translation),
 }

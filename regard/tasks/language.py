@@ -12,6 +12,8 @@ from torch import Tensor
 
 from regard.data.batches import Packing, cut, shuffled
 from regard.data.config import DataConfig
+from regard.data.report import Row, text_rows
+from regard.data.shards import tokenise
 from regard.data.streams import UNITS, PlainText, Stream, offset
 from regard.errors import ConfigError
 from regard.evaluation.metric import Metric
@@ -87,7 +89,7 @@ def make_batch(stream: Stream, windows: np.ndarray, begins: bool = True) -> Text
 class Language:
     """The task as the training loop knows it (`regard.training.task`)."""
 
-    roles = ("reader", "language")
+    roles: tuple[str, ...] = ("reader", "language")
     higher_is_better = False
 
     def __init__(self, config: LanguageConfig, train: Stream, valid: Stream | None, setup: Setup):
@@ -196,7 +198,8 @@ class Language:
     ) -> tuple[str, list[Metric]]:
         """The figures of test files (default: the recipe's, or else its validation text), and what they are of."""
         named = files or setup.data.test
-        text = PlainText.read(named, "." if files else setup.data.root) if named else read(setup.data)[1]
+        root, columns = "." if files else setup.data.root, setup.data.columns
+        text = PlainText.read(named, root, columns) if named else read(setup.data)[1]
         if text is None:
             raise ConfigError("the recipe names no test files; give one: regard evaluate RUN FILE")
         stream = Stream(text, config.unit, setup.tokenizer, setup.cache)
@@ -208,6 +211,18 @@ class Language:
         return ", ".join(named) or "the validation text", metrics
 
     # For people.
+
+    def inspect(self, data: DataConfig) -> list[Row]:
+        """What `regard doctor` says about every part of the data."""
+        parts = {"train": self.train.text, "valid": None if self.valid is None else self.valid.text}
+        parts["test"] = PlainText.read(data.test, data.root) if data.test else None
+        known = set().union(*self.train.text.lines)
+        return [
+            row
+            for name, text in parts.items()
+            if text is not None
+            for row in text_rows(name, text, tokenise(text.lines, self.tokenizer), self.tokenizer, known)
+        ]
 
     def rows(self) -> list[tuple[str, str]]:
         rows = [("training text", describe(self.train))]
@@ -223,9 +238,9 @@ class Language:
 
 
 def read(data: DataConfig) -> tuple[PlainText, PlainText | None]:
-    train = PlainText.read(data.train, data.root)
+    train = PlainText.read(data.train, data.root, data.columns)
     if data.valid:
-        return train, PlainText.read(data.valid, data.root)
+        return train, PlainText.read(data.valid, data.root, data.columns)
     return train.divide(data.valid_share) if data.valid_share else (train, None)
 
 

@@ -1,0 +1,168 @@
+"""ELMo: two recurrent language models, one in each direction, and the mix of their layers as features of tokens."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import ConfigError
+from regard.nn.layout import Layout
+from regard.nn.loss import cross_entropy
+from regard.nn.recurrent import CELLS, LSTM, RecurrentStack, reverse
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiLMConfig:
+    vocab_size: int
+    d_model: int = 512  # of the embeddings and of each layer, in each direction
+    n_layers: int = 2  # in each direction
+    dropout: float = 0.1  # on the embedded tokens and on what each layer hands on
+    max_length: int = 1_000_000  # a recurrent net has no limit of its own
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "d_model", "n_layers", "max_length"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout must be from 0 up to, not including, 1, got {self.dropout}")
+
+
+class BiLM(nn.Module):
+    """P(x_{t+1} | x_1 .. x_t) = softmax(E h→_t)  and  P(x_{t-1} | x_t .. x_T) = softmax(E h←_t)
+
+    Two stacks of LSTM that share the embeddings E, on both sides; from the second layer on h^l_t = LSTM^l(h^{l-1})_t +
+    h^{l-1}_t  (Peters et al. 2018, section 3.1 and 3.4, whose wider cells are projected to the width of E).
+    """
+
+    forwards: Sequence[LSTM]
+    backwards: Sequence[LSTM]
+    bidirectional = True  # the second half of a row was read from right to left
+
+    def __init__(self, config: BiLMConfig):
+        super().__init__()
+        self.config = c = config
+        self.embedding = nn.Embedding(c.vocab_size, c.d_model)
+        self.forwards = nn.ModuleList(LSTM(c.d_model, c.d_model) for _ in range(c.n_layers))  # type: ignore[assignment]
+        self.backwards = nn.ModuleList(LSTM(c.d_model, c.d_model) for _ in range(c.n_layers))  # type: ignore[assignment]
+        self.dropout = nn.Dropout(c.dropout)
+        nn.init.normal_(self.embedding.weight, std=c.d_model**-0.5)
+
+    @property
+    def d_out(self) -> int:
+        return 2 * self.config.d_model
+
+    @property
+    def max_length(self) -> int:
+        return self.config.max_length
+
+    @property
+    def device(self) -> torch.device:
+        return self.embedding.weight.device
+
+    def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """Token ids (N) -> the last layer's states of both directions (N, 2D)."""
+        return self.layers(tokens, layout)[-1]
+
+    def layers(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """h_{t,0}, the embedding twice, and h_{t,j} = [h→_{t,j}; h←_{t,j}] of every layer: (layers + 1, N, 2D)."""
+        x = self.embedding(tokens)
+        there, back = self.ahead(x, layout), self.back(x, layout)
+        return torch.stack([torch.cat(states, -1) for states in zip([x, *there], [x, *back], strict=True)])
+
+    def ahead(self, x: Tensor, layout: Layout) -> list[Tensor]:
+        """Embedded tokens (N, D) -> the states of each layer that reads from left to right."""
+        return [layout.flatten(h) for h in self.read(layout.pad(x), self.forwards)]
+
+    def back(self, x: Tensor, layout: Layout) -> list[Tensor]:
+        """The same from right to left, each sequence from its own last token."""
+        turned = self.read(reverse(layout.pad(x), layout), self.backwards)
+        return [layout.flatten(reverse(h, layout)) for h in turned]
+
+    def read(self, x: Tensor, cells: Sequence[LSTM]) -> list[Tensor]:
+        """(B, T, D) -> the states of each cell, (B, T, D)."""
+        states: list[Tensor] = []
+        for cell in cells:
+            h = x.new_zeros(x.shape)
+            if x.numel():
+                h, _ = cell(self.dropout(x), cell.zero_state(len(x), x))
+            x = h + x if states else h
+            states.append(x)
+        return states
+
+    def nats(self, tokens: Tensor, labels: Tensor, layout: Layout, smoothing: float = 0.0) -> Tensor:
+        """-log P of a text, the mean of both directions.  `labels` are the tokens one place further: what the forward
+        net reads the backward net writes, and the other way round."""
+        there = self.dropout(self.ahead(self.embedding(tokens), layout)[-1])
+        back = self.dropout(self.back(self.embedding(labels), layout)[-1])
+        table = self.embedding.weight
+        return (cross_entropy(there, table, labels, smoothing) + cross_entropy(back, table, tokens, smoothing)) / 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElmoConfig(BiLMConfig):
+    frozen: bool = True  # the two language models stay as they were learnt; only the mix and what is above it learn
+    d_task: int = (
+        256  # of the bidirectional LSTM above the mix, in each direction; 0: none, the rows are the mix itself
+    )
+    n_task_layers: int = 1
+    feature_dropout: float = 0.5  # on the mix, and on what each layer above it hands on
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.d_task < 0:
+            raise ConfigError(f"d_task must be at least 1, or 0 for no layers above the mix, got {self.d_task}")
+        if self.n_task_layers < 1:
+            raise ConfigError(f"n_task_layers must be at least 1 (d_task = 0: none), got {self.n_task_layers}")
+        if not 0 <= self.feature_dropout < 1:
+            raise ConfigError(f"feature_dropout must be from 0 up to, not including, 1, got {self.feature_dropout}")
+
+
+class Elmo(BiLM):
+    """ELMo_t = γ Σ_j s_j h_{t,j}   with s = softmax(w)  (Peters et al. 2018, equation 1)
+
+    w and γ are learnt with the task, and so is the bidirectional LSTM that reads the mix.  The language models below
+    come from another run: `regard train RECIPE --from RUN`.
+    """
+
+    config: ElmoConfig
+
+    def __init__(self, config: ElmoConfig):
+        super().__init__(config)
+        c = config
+        for learnt in self.parameters():
+            learnt.requires_grad_(not c.frozen)
+        self.w = nn.Parameter(torch.zeros(c.n_layers + 1))
+        self.gamma = nn.Parameter(torch.ones(()))
+        widths = [self.d_mix, *[c.d_task] * c.n_task_layers]
+        self.task = RecurrentStack(CELLS["lstm"], widths, True, c.feature_dropout, 0.0, False) if c.d_task else None
+        self.feature_dropout = nn.Dropout(c.feature_dropout)
+
+    @property
+    def d_mix(self) -> int:
+        return 2 * self.config.d_model
+
+    @property
+    def d_out(self) -> int:
+        return 2 * self.config.d_task or self.d_mix
+
+    def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """Token ids (N) -> one row each, of the LSTM above the mix or of the mix itself (N, d_out)."""
+        mixed = self.mixed(tokens, layout)
+        return self.feature_dropout(mixed) if self.task is None else self.task(mixed, layout)
+
+    def mixed(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """The features: (N, 2D)."""
+        return self.gamma * torch.tensordot(self.weights(), self.layers(tokens, layout), 1)
+
+    def weights(self) -> Tensor:
+        """s_j of the embeddings and of each layer; they sum to one."""
+        return self.w.softmax(0)
+
+    def train(self, mode: bool = True) -> Self:
+        """What is frozen also drops nothing."""
+        super().train(mode)
+        if self.config.frozen:
+            self.dropout.eval()
+        return self
