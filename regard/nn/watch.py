@@ -17,7 +17,6 @@ from regard.nn.attention import Attend, GlobalAttention, Memory, MultiHeadAttent
 from regard.nn.layout import Layout
 from regard.nn.sight import Sight
 
-
 Watchable = MultiHeadAttention | GlobalAttention
 
 
@@ -89,12 +88,6 @@ def watch(
 def eager(model: Any) -> Attending:
     """The model itself, also when torch.compile has wrapped it."""
     return getattr(model, "_orig_mod", model)
-
-
-def extent(model: Any, kind: str | None = None) -> tuple[int, int]:
-    """How many layers and heads there are to watch, of one kind or of all; zeros when a model does not attend."""
-    found = [(layer + 1, module.n_heads) for of, layer, module in eager(model).attentions() if kind in (None, of)]
-    return max((layers for layers, _ in found), default=0), max((heads for _, heads in found), default=0)
 
 
 def is_watched(model: Any) -> bool:
