@@ -18,18 +18,19 @@ from regard.decoding.forced import score
 from regard.decoding.graphs import fastest
 from regard.errors import RegardError, RunError
 from regard.evaluation.metric import Metric
+from regard.models import ARCHITECTURES
 from regard.nn.positions import sinusoids
-from regard.nn.watch import Seen, watch
 from regard.tasks import TASKS
-from regard.tasks.pairs import make_batch
+from regard.tasks.classify import Classified, classify
 from regard.tasks.setup import Setup
 from regard.tasks.translate import Translated, translate
-from regard.tasks.write import Written, score_texts, write
+from regard.tasks.write import Written, begin, score_texts, write
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoints import find_weights
 from regard.training.recipe import Recipe
 from regard.training.weights import load_weights
-from regard.viewer.capture import Capture, Map
+from regard.viewer.capture import Capture
+from regard.viewer.looking import Asked, look_at_pair, look_at_text, look_at_votes, watch_pair
 
 Progress = Callable[[int, int], None]
 
@@ -140,6 +141,14 @@ class Run:
             decoding or self.recipe.decoding,
         )  # fmt: skip
 
+    def classify(self, lines: Sequence[str]) -> list[Classified]:
+        """A label for each line, with the probability of every label and what happened to the line."""
+        self.expect("classification")
+        task, data = self.recipe.task, self.recipe.data
+        return classify(
+            self.model, self.tokenizer, list(lines), task.shown_labels, task.keep, data.max_length, data.batch_tokens
+        )
+
     def score_texts(self, texts: Sequence[str]) -> list[list[float]]:
         """log P of each token of the given texts and, where lines have one, of their end."""
         self.expect("language")
@@ -165,64 +174,20 @@ class Run:
         heads: Collection[int] | None = None,
         vectors: bool = False,
     ) -> Capture:
-        """The attention of one sentence and its translation (the given one, or the model's own)."""
-        self.expect("translation")
-        config = self.model.config
-        for what, asked, n in (("layer", layers, config.n_layers), ("head", heads, config.n_heads)):
-            unknown = [one for one in asked or () if not 0 <= one < n]
-            if unknown:
-                raise RegardError(f"there is no {what} {unknown[0]}; the model has {n}, counted from 0")
-        if target is None:
-            target = self.translate([source])[0].text
-        source_ids, target_ids = self.tokenizer.encode(source), self.tokenizer.encode(target)
-        seen = self.watch_pair(source_ids, target_ids, layers, heads, vectors)
-        read = [*self.tokenizer.tokens(source_ids), "</s>"]
-        said = self.tokenizer.tokens(target_ids)
-        names = {  # (queries, keys); across, a query is named by the token that it writes
-            "encoder": (read, read),
-            "decoder": (["<s>", *said], ["<s>", *said]),
-            "cross": ([*said, "</s>"], read),
-        }
-        maps = [
-            Map(
-                kind=sighting.kind,
-                layer=sighting.layer,
-                head=head,
-                queries=names[sighting.kind][0],
-                keys=names[sighting.kind][1],
-                weights=sighting.weights[0, i].cpu().numpy(),
-                query_vectors=vectors_of(sighting.queries, i),
-                key_vectors=vectors_of(sighting.keys, i),
-                value_vectors=vectors_of(sighting.values, i),
-            )
-            for sighting in seen.sightings
-            for i, head in enumerate(sighting.heads)
-        ]
-        return Capture(title=f"{source} → {target}", maps=maps)
-
-    @torch.no_grad()
-    def watch_pair(
-        self,
-        source: list[int],
-        target: list[int],
-        layers: Collection[int] | None = None,
-        heads: Collection[int] | None = None,
-        vectors: bool = False,
-    ) -> Seen:
-        """Every attention layer while the model reads the source and writes the target."""
-        longest = max(len(source), len(target)) + 1
-        if longest > self.model.config.max_length:
-            raise RegardError(
-                f"{longest} tokens do not fit the model's {self.model.config.max_length}; shorten the text"
-            )
-        if not source:
-            raise RegardError("there is nothing to look at: the text is empty")
-        batch = make_batch(
-            [np.array(source)], [np.array(target, np.int64)], [""], self.tokenizer.start_id, self.tokenizer.end_id
-        ).to(self.device)
-        with watch(self.model, layers, heads, vectors) as seen:
-            self.model(batch.source, batch.source_layout, batch.target, batch.target_layout)
-        return seen
+        """The attention of one sentence and its translation (the given one, or the model's own); that of a language
+        model that reads a text; the votes of a Markov model."""
+        self.expect("translation", "language")
+        asked = Asked(layers=layers, heads=heads, vectors=vectors)
+        if self.recipe.kind == "translation":
+            asked.check(self.model)
+            target = self.translate([source])[0].text if target is None else target
+            return look_at_pair(self.model, self.tokenizer, source, target, asked)
+        if target is not None or not source:
+            raise RegardError("a language model is looked at while it reads one text: give the text, and no target")
+        ids = begin(source, self.tokenizer, self.recipe.task.unit)
+        if ARCHITECTURES[self.recipe.architecture].is_counted:
+            return look_at_votes(self.model, self.tokenizer, ids, source)
+        return look_at_text(self.model, self.tokenizer, ids, source, asked)
 
     def position_table(self, n_positions: int = 60, n_channels: int = 32) -> np.ndarray:
         """What the model adds to its embeddings at each place: the documents' 60 by 32 table, or what was learnt."""
@@ -244,7 +209,7 @@ class Run:
         pairs: list[tuple[int, int]] = []
         source_words = target_words = 0
         for source, hypothesis in translated.parts:
-            seen = self.watch_pair(source[:-1], hypothesis.tokens, layers=[layer])
+            seen = watch_pair(self.model, source[:-1], hypothesis.tokens, Asked(layers=[layer]))
             of_source = [*self.word_indices(source[:-1]), NO_WORD]
             of_target = [*self.word_indices(hypothesis.tokens), NO_WORD]
             weights = seen.of("cross", layer).weights[0].mean(0)
@@ -266,7 +231,3 @@ class Run:
                 in_word = False
                 words.append(max(current, 0))
         return words
-
-
-def vectors_of(vectors: torch.Tensor | None, head: int) -> np.ndarray | None:
-    return None if vectors is None else vectors[0, head].cpu().numpy()

@@ -10,7 +10,13 @@ def look(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")],
     text: Annotated[str, typer.Argument(help="a sentence")] = "",
     target: Annotated[str | None, typer.Option(help="its translation (default: the model's own)")] = None,
-    kind: Annotated[str, typer.Option(help="encoder, decoder or cross: what --terminal and --png show")] = "cross",
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            help="what --terminal and --png show: encoder, decoder or cross (default); of a language model self; "
+            "of a Markov model votes (default) or ballots"
+        ),
+    ] = None,
     layer: Annotated[int | None, typer.Option(help="one layer, counted from 0 (default: the mean)")] = None,
     head: Annotated[int | None, typer.Option(help="one head, counted from 0 (default: the mean)")] = None,
     grid: Annotated[bool, typer.Option("--grid", help="with --png: every head of every layer")] = False,
@@ -21,7 +27,7 @@ def look(
     terminal: Annotated[bool, typer.Option("--terminal", help="show it here, in characters")] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N")] = None,
 ) -> None:
-    """Look into attention per layer and head; opens the page when nothing else is asked for."""
+    """Look into attention per layer and head, or into votes; opens the page when nothing else is asked for."""
     import sys
 
     from rich.console import Console
@@ -38,6 +44,7 @@ def look(
             return
     layers, heads = (None if one is None else [one] for one in (layer, head))
     capture = loaded.look(text, target, layers, heads, vectors)
+    kind = kind or ("cross" if "cross" in capture.kinds else capture.kinds[0])
     if terminal or (not sys.stdout.isatty() and html is None and png is None):
         print(capture.title)
         in_terminal.show(capture.pick(kind, layer, head), Console())

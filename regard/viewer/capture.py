@@ -20,6 +20,7 @@ class Kind:
     meaning: str
     queries: str
     keys: str
+    has_heads: bool = True  # False: one map is all there is of this kind
 
 
 KINDS = {
@@ -46,6 +47,20 @@ KINDS = {
         meaning="Every word looks at words of the same text.",
         queries="text",
         keys="text",
+    ),
+    "votes": Kind(
+        title="Whose votes count",
+        meaning="After every word, the words before it vote together with it; the weight is what each vote counts for.",
+        queries="text",
+        keys="text",
+        has_heads=False,
+    ),
+    "ballots": Kind(
+        title="What they vote for",
+        meaning="After the last word: the next words that each earlier word, together with the last one, votes for.",
+        queries="text",
+        keys="next words",
+        has_heads=False,
     ),
 }
 
@@ -87,6 +102,8 @@ class Map:
 
     @property
     def name(self) -> str:
+        if not KINDS[self.kind].has_heads:
+            return KINDS[self.kind].title
         layer = "mean of layers" if self.layer is None else f"layer {self.layer}"
         head = "mean of heads" if self.head is None else f"head {self.head}"
         return f"{KINDS[self.kind].title}, {layer}, {head}"

@@ -21,6 +21,8 @@ HUES = {  # middle and darkest colour of each kind, as on the page
     "decoder": ("#11806a", "#06362d"),
     "cross": ("#cc5a16", "#571f04"),
     "self": ("#7d49c6", "#331363"),
+    "votes": ("#b03a6f", "#4d0f2b"),
+    "ballots": ("#7a7412", "#332f00"),
 }
 SIGNED = LinearSegmentedColormap.from_list("signed", ["#b4552d", "#ffffff", "#3d66d8"])
 MOST_LABELS = 80  # on one axis; of more words every n-th is named

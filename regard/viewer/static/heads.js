@@ -1,5 +1,6 @@
 // The grid of layers and heads: a small picture of each, drawn when the browser has nothing better to do.
-const nameOf = (layer, head) => `Layer ${layer}, ${head === null ? "mean of heads" : `head ${head}`}`;
+const nameOf = (kind, layer, head) =>
+  kind.has_heads ? `Layer ${layer}, ${head === null ? "mean of heads" : `head ${head}`}` : kind.title;
 const idle = () => new Promise((go) => (window.requestIdleCallback ?? setTimeout)(go));
 
 const Heads = (go, thumbnail) => {
@@ -14,8 +15,8 @@ const Heads = (go, thumbnail) => {
     const button = document.createElement("button");
     const canvas = document.createElement("canvas");
     button.type = "button";
-    button.title = nameOf(layer, head);
-    button.setAttribute("aria-label", nameOf(layer, head));
+    button.title = nameOf(kind, layer, head);
+    button.setAttribute("aria-label", nameOf(kind, layer, head));
     Object.assign(button.dataset, { layer, head: head ?? "mean" });
     button.addEventListener("click", () => go({ layer, head }));
     button.append(canvas);

@@ -102,10 +102,10 @@ const go = async (change) => {
   if (asked.kind !== state.kind || asked.layer !== state.layer || asked.head !== state.head) return;
   if (map && (next.queries !== map.queries || next.keys !== map.keys)) state.hover = state.pinned = null;
   map = next;
-  at("here").textContent = nameOf(state.layer, state.head);
+  at("here").textContent = nameOf(kind, state.layer, state.head);
   const spread = spreadOf(map);
   at("spread").textContent = `A word here spreads its look over ${spread.toFixed(spread < 9.95 ? 1 : 0)} of ${map.keys.length} words on average.`;
-  said.textContent = `${kind.title}, ${nameOf(state.layer, state.head)}`;
+  said.textContent = `${kind.title}, ${nameOf(kind, state.layer, state.head)}`;
   await vectors.show(map);
   show();
 };

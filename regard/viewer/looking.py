@@ -1,0 +1,130 @@
+"""A model at work, caught as a `Capture`: attention while it reads or translates, the votes of a Markov model."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.errors import RegardError
+from regard.nn.layout import Ragged
+from regard.nn.watch import Seen, watch
+from regard.tasks.pairs import make_batch
+from regard.text.tokenizer import Tokenizer
+from regard.viewer.capture import Capture, Map
+
+NEXT_WORDS = 12  # that the votes of a Markov model are shown for
+
+Names = dict[str, tuple[list[str], list[str]]]  # kind -> the words that look, and those that are looked at
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What is wanted of a model's attention; None: all."""
+
+    layers: Collection[int] | None = None
+    heads: Collection[int] | None = None
+    vectors: bool = False
+
+    def check(self, model: Any) -> None:
+        there = list(model.attentions())
+        n_layers = max((layer + 1 for _, layer, _ in there), default=0)
+        n_heads = max((module.n_heads for _, _, module in there), default=0)
+        for what, asked, n in (("layer", self.layers, n_layers), ("head", self.heads, n_heads)):
+            unknown = [one for one in asked or () if not 0 <= one < n]
+            if unknown:
+                raise RegardError(f"there is no {what} {unknown[0]}; the model has {n}, counted from 0")
+
+
+def look_at_pair(model: Any, tokenizer: Tokenizer, source: str, target: str, asked: Asked) -> Capture:
+    """A translator that reads the source and writes the target."""
+    asked.check(model)
+    source_ids, target_ids = tokenizer.encode(source), tokenizer.encode(target)
+    seen = watch_pair(model, source_ids, target_ids, asked)
+    read, said = [*tokenizer.tokens(source_ids), "</s>"], tokenizer.tokens(target_ids)
+    names = {  # across, a query is named by the token that it writes
+        "encoder": (read, read),
+        "decoder": (["<s>", *said], ["<s>", *said]),
+        "cross": ([*said, "</s>"], read),
+    }
+    return capture(f"{source} → {target}", seen, names)
+
+
+@torch.no_grad()
+def watch_pair(model: Any, source: list[int], target: list[int], asked: Asked) -> Seen:
+    """Every attention layer while a translator reads the source and writes the target."""
+    check_length(model, source, max(len(source), len(target)) + 1)
+    batch = make_batch([np.array(source)], [np.array(target, np.int64)], [""], Tokenizer.start_id, Tokenizer.end_id)
+    batch = batch.to(next(model.parameters()).device)
+    with watch(model, asked.layers, asked.heads, asked.vectors) as seen:
+        model(batch.source, batch.source_layout, batch.target, batch.target_layout)
+    return seen
+
+
+@torch.no_grad()
+def look_at_text(model: Any, tokenizer: Tokenizer, ids: list[int], title: str, asked: Asked) -> Capture:
+    """A reader that attends, whatever is read off it."""
+    if not list(model.attentions()):
+        raise RegardError("this model has no attention to look at; a stack, an attentive or a skip model has")
+    asked.check(model)
+    check_length(model, ids, len(ids))
+    device = next(model.parameters()).device
+    with watch(model, asked.layers, asked.heads, asked.vectors) as seen:
+        model(torch.tensor(ids, device=device), Ragged([len(ids)], device))
+    words = tokenizer.tokens(ids)
+    return capture(title, seen, {"self": (words, words)})
+
+
+@torch.no_grad()
+def look_at_votes(model: Any, tokenizer: Tokenizer, ids: list[int], title: str) -> Capture:
+    """Whose votes a skip model counts after every word, and what the words vote for after the last one."""
+    check_length(model, ids, len(ids))
+    tokens = torch.tensor(ids, device=model.device)
+    weights, votes = model.weights(tokens), model.votes(tokens)  # T T, T V
+    best = (weights[-1] @ votes).topk(min(NEXT_WORDS, votes.shape[1])).indices  # the likeliest next words
+    words = tokenizer.tokens(ids)
+    maps = [
+        Map(kind="votes", layer=0, head=0, queries=words, keys=words, weights=weights.cpu().numpy()),
+        Map(
+            kind="ballots",
+            layer=0,
+            head=0,
+            queries=[*(f"{word.strip(' ')} … {words[-1].strip(' ')}" for word in words[:-1]), words[-1]],
+            keys=tokenizer.tokens(best.tolist()),
+            weights=votes[:, best].cpu().numpy(),
+        ),
+    ]
+    return Capture(title=title, maps=maps)
+
+
+def check_length(model: Any, ids: list[int], length: int) -> None:
+    if not ids:
+        raise RegardError("there is nothing to look at: the text is empty")
+    if length > model.config.max_length:
+        raise RegardError(f"{length} tokens do not fit the model's {model.config.max_length}; shorten the text")
+
+
+def capture(title: str, seen: Seen, names: Names) -> Capture:
+    """The maps of one text (batches of one), every head with its words."""
+    maps = [
+        Map(
+            kind=sighting.kind,
+            layer=sighting.layer,
+            head=head,
+            queries=names[sighting.kind][0],
+            keys=names[sighting.kind][1],
+            weights=sighting.weights[0, i].cpu().numpy(),
+            query_vectors=of_head(sighting.queries, i),
+            key_vectors=of_head(sighting.keys, i),
+            value_vectors=of_head(sighting.values, i),
+        )
+        for sighting in seen.sightings
+        for i, head in enumerate(sighting.heads)
+    ]
+    return Capture(title=title, maps=maps)
+
+
+def of_head(vectors: Tensor | None, head: int) -> np.ndarray | None:
+    return None if vectors is None else vectors[0, head].cpu().numpy()
