@@ -10,8 +10,9 @@ import numpy as np
 from regard.data.batches import shuffled
 from regard.data.config import DataConfig
 from regard.data.notes import Notes
-from regard.data.reading import read_lines
+from regard.data.reading import kind_of, read_columns, read_lines
 from regard.data.shards import TokenShard, shard
+from regard.data.tables import TABLES
 from regard.errors import ConfigError, DataError
 from regard.text.special import END, START
 from regard.text.tokenizer import Tokenizer
@@ -40,14 +41,21 @@ class PlainText:
     is_closed: bool = True  # False: cut within its last line, which has no end
 
     @classmethod
-    def read(cls, files: tuple[str, ...], root: str) -> "PlainText":
+    def read(cls, files: tuple[str, ...], root: str, columns: tuple[str, ...] = ()) -> "PlainText":
+        """All lines of plain files, and, where `columns` are named, of tables the texts of these columns."""
         notes = Notes()
         lines: list[str] = []
         places: list[str] = []
         for name in files:
-            found = read_lines(Path(root) / name, notes)
-            lines += found
-            places += [f"{Path(name).name}:{i}" for i in range(1, len(found) + 1)]
+            path = Path(root) / name
+            if columns and kind_of(path) in TABLES:
+                texts, numbers = read_columns(path, columns, notes)
+            else:
+                texts = [read_lines(path, notes)]
+                numbers = list(range(1, len(texts[0]) + 1))
+            for column in texts:
+                lines += column
+                places += [f"{path.name}:{i}" for i in numbers]
         if not any(line.strip() for line in lines):
             raise DataError(f"{', '.join(files)}: there is no text to learn from")
         return cls(lines, places, notes)
@@ -103,8 +111,8 @@ def read_parts(data: DataConfig, unit: str) -> Parts:
 
     A text is divided at the exact character, lines and streams at the end of the line that this falls into.
     """
-    train = PlainText.read(data.train, data.root)
-    valid = PlainText.read(data.valid, data.root) if data.valid else None
+    train = PlainText.read(data.train, data.root, data.columns)
+    valid = PlainText.read(data.valid, data.root, data.columns) if data.valid else None
     test = None
     n = train.n_characters
 
