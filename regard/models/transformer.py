@@ -148,16 +148,28 @@ class Transformer(nn.Module):
         source = Cache.holding(memories, fixed_room)
         own = Cache.empty(
             self.config.n_layers,
-            len(prompts) * copies,
+            len(prompts),
             self.config.max_length if room is None else room,
             self.config.n_heads,
             like=memory,
             fixed=fixed_room is not None,
         )
-        return TransformerState(own, source, copies)
+        state = TransformerState(own, source, copies)
+        if memory.is_cuda:  # where rows are cheap, and to compare tokens would make the host wait
+            state.part()
+        return state
 
     def step(self, tokens: Tensor, state: "TransformerState") -> Tensor:
         """The next tokens of each row (rows, n) -> the logits after each of them (rows, n, V)."""
+        if state.is_shared:
+            if state.are_alike(tokens):
+                first = self.step_rows(tokens[:: state.copies], state)
+                state.part()
+                return first.repeat_interleave(state.copies, 0)
+            state.part()
+        return self.step_rows(tokens, state)
+
+    def step_rows(self, tokens: Tensor, state: "TransformerState") -> Tensor:
         n = tokens.shape[1]
         layout, across = state.own.queries(n), state.across(n)
         x = self.embed(tokens, layout)
@@ -168,7 +180,10 @@ class Transformer(nn.Module):
 
 
 class TransformerState:
-    """What decoding has so far: each row's own past, and the memory of the source that `copies` rows share."""
+    """What decoding has so far: each row's own past, and the memory of the source that `copies` rows share.
+
+    The copies of a source begin alike, so one row stands for all of them through the first step; then they part.
+    """
 
     def __init__(self, own: Cache, source: Cache, copies: int):
         self.own = own
@@ -176,26 +191,43 @@ class TransformerState:
         self.copies = copies
 
     @property
+    def is_shared(self) -> bool:
+        return self.own.n_rows < self.n_rows
+
+    def are_alike(self, tokens: Tensor) -> bool:
+        by_source = tokens.view(-1, self.copies, tokens.shape[1])
+        return bool((by_source == by_source[:, :1]).all())
+
+    def part(self) -> None:
+        """Give each copy its own row."""
+        if self.is_shared:
+            rows = torch.arange(self.source.n_rows, device=self.source.lengths.device)
+            self.own.select(rows.repeat_interleave(self.copies))
+
+    @property
     def n_rows(self) -> int:
-        return self.own.n_rows
+        return self.source.n_rows * self.copies
 
     @property
     def lengths(self) -> Tensor:
-        return self.own.lengths
+        return self.own.lengths.repeat_interleave(self.copies) if self.is_shared else self.own.lengths
 
     def across(self, n: int) -> Rectangle:
         """The rows of one source lie side by side: B sources, copies x n queries each."""
-        queries = torch.full_like(self.source.lengths, self.copies * n)
-        return Rectangle(queries, self.copies * n, is_full=True)
+        n_queries = self.own.n_rows // self.source.n_rows * n
+        return Rectangle(torch.full_like(self.source.lengths, n_queries), n_queries, is_full=True)
 
     def select(self, rows: Tensor) -> None:
+        self.part()
         self.own.select(rows)
         self.source.select(rows[:: self.copies] // self.copies)
 
     def reorder(self, rows: Tensor) -> None:
+        self.part()
         self.own.select(rows)
 
     def truncate(self, lengths: Tensor) -> None:
+        self.part()
         self.own.truncate(lengths)
 
     def copy_(self, other: "TransformerState") -> None:
@@ -208,6 +240,8 @@ class TransformerState:
 
     def join(self, other: "TransformerState") -> None:
         assert self.copies == other.copies
+        self.part()
+        other.part()
         self.own.join(other.own)
         self.source.join(other.source)
 

@@ -113,6 +113,21 @@ def test_copies_share_one_memory_and_give_the_same_logits(score):
         close(model.step(tokens, shared), model.step(tokens, apart))
 
 
+@pytest.mark.parametrize("first", [[1, 1, 1, 1], [1, 2, 1, 1]], ids=["alike", "apart"])
+def test_copies_may_begin_alike_or_apart(first):
+    """Copies that begin alike take the first step together; either way each goes on as if it were alone."""
+    model = make({})
+    prompts, tokens = [[4, 5, 6], [7, 8]], torch.tensor([first, [3, 4, 5, 6]]).T
+    with torch.no_grad():
+        state = model.start(prompts, copies=2, room=2)
+        assert state.n_rows == 4 and state.lengths.tolist() == [0] * 4
+        steps = [model.step(column[:, None], state) for column in tokens.T]
+        for row in range(4):
+            alone = model.start([prompts[row // 2]], room=2)
+            for step, token in zip(steps, tokens[row], strict=True):
+                close(model.step(token.view(1, 1), alone)[0], step[row])
+
+
 def test_a_rectangle_with_padding_gives_what_ragged_rows_give():
     model = make({"position": "rotary"})
     source, source_layout, target, target_layout = batch()
