@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from regard.models.attentive import Attentive, AttentiveConfig
 from regard.models.bag import BagConfig, BagOfWords
 from regard.models.convolutional import Convolutional, ConvolutionalConfig
 from regard.models.elmo import BiLM, BiLMConfig, Elmo, ElmoConfig
@@ -23,6 +24,7 @@ ARCHITECTURES = {
     "markov": Architecture(MarkovConfig, Markov, "language", is_counted=True),
     "recurrent": Architecture(RecurrentConfig, Recurrent, "reader"),
     "convolutional": Architecture(ConvolutionalConfig, Convolutional, "reader"),
+    "attentive": Architecture(AttentiveConfig, Attentive, "reader"),
     "transformer": Architecture(TransformerConfig, Transformer, "translator"),
     "bilm": Architecture(BiLMConfig, BiLM, "bidirectional"),
     "elmo": Architecture(ElmoConfig, Elmo, "reader"),

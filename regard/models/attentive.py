@@ -1,0 +1,129 @@
+"""A recurrent net with attention: every state looks back at the states before it, and one look is one step away."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.choose import choose
+from regard.errors import ConfigError
+from regard.models.recurrent import Recurrent, RecurrentConfig, RecurrentState
+from regard.nn.attention import MultiHeadAttention
+from regard.nn.blocks import look_at_self
+from regard.nn.cache import Cache
+from regard.nn.layout import Layout
+from regard.nn.linear import Linear
+from regard.nn.positions import POSITIONS
+from regard.nn.recurrent import CELLS
+from regard.nn.scores import SCORES
+from regard.nn.sight import causal
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentiveConfig:
+    vocab_size: int
+    d_model: int = 256  # of the embeddings, and of the rows that come out
+    d_hidden: int = 512  # of each recurrent layer, and of queries, keys and values
+    n_layers: int = 1  # recurrent ones
+    cell: str = "lstm"
+    score: str = "scaled_dot"
+    dropout: float = 0.2  # on the embedded tokens, what each layer hands on, and the rows that come out
+    max_length: int = 1024
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "d_model", "d_hidden", "n_layers", "max_length"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout must be from 0 up to, not including, 1, got {self.dropout}")
+        choose(CELLS, self.cell, "cell")
+        choose(SCORES, self.score, "attention score")
+
+
+class Attentive(nn.Module):
+    """y_t = tanh(W [c_t ; h_t]),  c_t = Attention(h_t, h_1 .. h_t)  (Luong et al. 2015, eq. 5, on one text)
+
+    h are the states of a recurrent net, as in Daniluk et al. 2017 ("Frustratingly Short Attention Spans"), section 2;
+    unlike Cheng et al. 2016, where what was looked at also goes into the next state.
+    """
+
+    def __init__(self, config: AttentiveConfig):
+        super().__init__()
+        self.config = c = config
+        self.d_out, self.max_length = c.d_model, c.max_length
+        self.recurrent = Recurrent(
+            RecurrentConfig(
+                vocab_size=c.vocab_size,
+                d_model=c.d_model,
+                d_hidden=c.d_hidden,
+                n_layers=c.n_layers,
+                cell=c.cell,
+                dropout=c.dropout,
+            )
+        )
+        # A state knows its place, so positions need no encoding.
+        self.attention = MultiHeadAttention(c.d_hidden, 1, c.score, POSITIONS["none"](c.d_hidden, 1, c.max_length))
+        self.combine = Linear(2 * c.d_hidden, c.d_model)
+        self.dropout = nn.Dropout(c.dropout)
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        return self.recurrent.embedding
+
+    def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """Token ids (N) -> one row each (N, d_model)."""
+        h = self.recurrent(tokens, layout)
+        return self.mix(h, look_at_self(self.attention, h, layout, causal, None))
+
+    def mix(self, h: Tensor, c: Tensor) -> Tensor:
+        return self.dropout(torch.tanh(self.combine(torch.cat([c, h], -1))))
+
+    def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
+        yield "self", 0, self.attention
+
+    # Decoding: the interface of `regard.decoding.interface`, with hidden rows in place of logits.
+
+    def start(self, n_rows: int, room: int) -> "AttentiveState":
+        """Nothing read yet, and room to look back at `room` tokens a row."""
+        looked_at = Cache.empty(1, n_rows, room, 1, like=self.attention.to_queries.weight)
+        return AttentiveState(self.recurrent.start(n_rows, room), looked_at)
+
+    def step(self, tokens: Tensor, state: "AttentiveState") -> Tensor:
+        """The next tokens of each row (rows, n) -> the row of each (rows, n, d_model).  The state advances."""
+        n = tokens.shape[1]
+        layout = state.looked_at.queries(n)
+        h = self.recurrent.step(tokens, state.read)
+        c = look_at_self(self.attention, h, layout, causal, state.looked_at.layer(0))
+        state.looked_at.advance(n)
+        return self.mix(h, c)
+
+
+class AttentiveState:
+    """The last state of the recurrent net, and the keys and values of all states before it."""
+
+    def __init__(self, read: RecurrentState, looked_at: Cache):
+        self.read, self.looked_at = read, looked_at
+
+    @property
+    def n_rows(self) -> int:
+        return self.read.n_rows
+
+    @property
+    def lengths(self) -> Tensor:
+        return self.read.lengths
+
+    def select(self, rows: Tensor) -> None:
+        self.read.select(rows)
+        self.looked_at.select(rows)
+
+    def reorder(self, rows: Tensor) -> None:
+        self.select(rows)
+
+    def truncate(self, lengths: Tensor) -> None:
+        self.read.truncate(lengths)  # which refuses to take tokens back
+        self.looked_at.truncate(lengths)
+
+    def join(self, other: "AttentiveState") -> None:
+        self.read.join(other.read)
+        self.looked_at.join(other.looked_at)
