@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import ClassVar
 
 from regard.data.streams import UNITS
 from regard.errors import ConfigError
-from regard.evaluation.metric import Metric
-from regard.tasks.language import Language, LanguageConfig
-from regard.tasks.setup import Setup
+from regard.tasks.language import Language
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +14,11 @@ class BidirectionalConfig:
     unit: str = "stream"  # lines, stream or text
     window: int = 128  # tokens learnt from at once, of a stream or a text
     metric: str = "loss"
+
+    # What `Language` also asks, and here is no choice.
+    carry: ClassVar[bool] = False  # a backward net would need the state of the window behind its own
+    smoothing: ClassVar[float] = 0.0
+    shown: ClassVar[int] = 0  # a model that needs both sides of a place writes nothing
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
@@ -32,16 +35,6 @@ class Bidirectional(Language):
 
     roles = ("bidirectional",)
 
-    @classmethod
-    def make(cls, config: BidirectionalConfig, setup: Setup) -> Self:  # type: ignore[override]
-        return super().make(as_language(config), setup)
-
-    @classmethod
-    def measure(  # type: ignore[override]
-        cls, model: Any, config: BidirectionalConfig, setup: Setup, files: tuple[str, ...]
-    ) -> tuple[str, list[Metric]]:
-        return super().measure(model, as_language(config), setup, files)
-
     def purpose(self) -> str:
         return "learnt to foretell the next and the previous token of a text"
 
@@ -51,8 +44,3 @@ class Bidirectional(Language):
             f"regard embed {folder} FILE",
             f"regard evaluate {folder}",
         )
-
-
-def as_language(config: BidirectionalConfig) -> LanguageConfig:
-    """Nothing is carried, because a backward net would need the state of the window behind; and nothing is written."""
-    return LanguageConfig(unit=config.unit, window=config.window, carry=False, shown=0)
