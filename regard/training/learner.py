@@ -74,7 +74,7 @@ class Learner(Generic[B]):
         self.optimizer.step()
         self.optimizer.zero_grad()
         if self.average:
-            self.average.update(self.model, step)
+            self.average.update(step)
         n_tokens = sum(batch.n_tokens for batch in batches)
         self.unread.append(Unread(step, rate, n_tokens, torch.stack([loss, norm, bad]), places, random))
 
