@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from regard.errors import RegardError
+from regard.errors import ConfigError, RegardError
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.layout import Layout
 from regard.nn.linear import logits
@@ -31,6 +31,8 @@ class LanguageModel(nn.Module):
 
     def __init__(self, reader: Any):
         super().__init__()
+        if sees_future(reader):
+            raise ConfigError("a language model must not see the future: it needs causal = true, bidirectional = false")
         self.reader, self.config = reader, reader.config
         vocab_size, d_model = reader.embedding.weight.shape
         self.own_table = None if d_model == reader.d_out else nn.Parameter(torch.empty(vocab_size, reader.d_out))
@@ -56,6 +58,11 @@ class LanguageModel(nn.Module):
     @property
     def device(self) -> torch.device:
         return self.output_table.device
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        table: nn.Embedding = self.reader.embedding
+        return table
 
     @property
     def output_table(self) -> Tensor:
@@ -177,6 +184,10 @@ class Tagger(nn.Module):
 def attentions_of(reader: Any) -> Iterator[tuple[str, int, MultiHeadAttention]]:
     """Those of a reader that attends; of the others, none."""
     return reader.attentions() if hasattr(reader, "attentions") else iter(())
+
+
+def sees_future(reader: Any) -> bool:
+    return is_bidirectional(reader) or not getattr(reader.config, "causal", True)
 
 
 def is_bidirectional(reader: Any) -> bool:

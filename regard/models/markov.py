@@ -104,6 +104,21 @@ class Markov(nn.Module):
         """-log P of all labels, each after its token and those before it."""
         return -self.log_probs(tokens, labels, layout).sum()
 
+    def carried_nats(
+        self, tokens: Tensor, labels: Tensor, layout: Ragged, state: "LastWords | None", smoothing: float = 0.0
+    ) -> tuple[Tensor, "LastWords"]:
+        """The same for texts, all of one length, that go on where the state (None: nowhere) was left."""
+        self.check(tokens)
+        width = self.predictor.window
+        if not width:
+            raise RegardError("votes of the whole sequence have no end that could be carried on: set model.reach")
+        boundary = tokens.new_full((layout.n_sequences, width), self.config.vocab_size)
+        texts = torch.cat([boundary if state is None else state.words, layout.pad(tokens)], 1)
+        windows = texts.unfold(1, width, 1)[:, 1:].flatten(0, 1)  # N W
+        parts = zip(windows.split(ROWS), labels.split(ROWS), strict=True)
+        log_probs = [self.predictor.probabilities(window, words).log() for window, words in parts]
+        return -torch.cat(log_probs).sum(), LastWords(texts[:, -width:])
+
     def forward(self, tokens: Tensor, layout: Ragged) -> Tensor:
         """log P of every next word after each token: (N, V)."""
         return self.predictor.rows(self.windows(tokens, layout)).log()
@@ -160,6 +175,16 @@ class Markov(nn.Module):
             state.write(column)
             logits.append(self.predictor.rows(state.windows(self.predictor.window, self.config.vocab_size)).log())
         return torch.stack(logits, 1)
+
+
+class LastWords:
+    """All that a chain remembers of the texts that it has read: (rows, W)."""
+
+    def __init__(self, words: Tensor):
+        self.words = words
+
+    def select(self, rows: Tensor) -> None:
+        self.words = self.words[rows]
 
 
 class MarkovState:

@@ -53,6 +53,14 @@ def word_list() -> models.Model:
     return models.WordLevel({}, unk_token=SPECIAL[UNKNOWN])
 
 
+RENAMED = {name: f"‹{name[1:-1]}›" for name in SPECIAL}
+
+# For other tools.  The library's only way to write a space between words is WordPiece's: it leaves out the space before
+# a piece that begins with its prefix, and no word begins with a space.
+JOINED = decoders.Sequence(
+    [decoders.WordPiece(prefix=" ", cleanup=False)] + [decoders.Replace(other, name) for name, other in RENAMED.items()]
+)
+
 KINDS = {
     "bpe": Kind(
         model=models.BPE,
@@ -73,12 +81,12 @@ KINDS = {
     "spaces": Kind(
         model=word_list,
         cut=pre_tokenizers.Split(Regex(r"\S+"), behavior="removed", invert=True),  # as they stand between white space
-        decoder=decoders.Fuse(),
+        decoder=JOINED,
         trainer=keep_frequent,
         smallest=len(SPECIAL) + 1,
         unknown="\ufffd",
         between=" ",
-        renamed={name: f"‹{name[1:-1]}›" for name in SPECIAL},
+        renamed=RENAMED,
     ),
     "characters": Kind(
         model=word_list,

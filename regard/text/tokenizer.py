@@ -47,8 +47,9 @@ class TokenizerConfig:
 class Tokenizer:
     """ids = encode(text), text = decode(ids).
 
-    Kind "bpe" gives back any Unicode text exactly; "words" and "characters" give back what their vocabulary holds,
-    and `losses` lists the rest.  Strings that are not Unicode text are mended first (see `well_formed`).
+    Kind "bpe" gives back any Unicode text exactly; the others give back what their vocabulary holds ("spaces" with one
+    space between words), and `losses` lists the rest.  Strings that are not Unicode text are mended first (see
+    `well_formed`).
     """
 
     pad_id, start_id, end_id, unknown_id = PAD, START, END, UNKNOWN
@@ -162,12 +163,14 @@ class Tokenizer:
 
     def losses(self, text: str) -> list[str]:
         """The pieces of the text that `decode(encode(text))` does not give back; [] when it gives back all."""
-        mended = well_formed(text)
-        encoding = self.inner.encode(self.as_text(text))
-        unknown = [
-            mended[start:end] for n, (start, end) in zip(encoding.ids, encoding.offsets, strict=True) if n == UNKNOWN
-        ]
-        return unknown + self.lost_space(mended, encoding.offsets) + lone_surrogates(text)
+        offsets = self.inner.encode(self.as_text(text)).offsets
+        return self.unknown(text) + self.lost_space(well_formed(text), offsets) + lone_surrogates(text)
+
+    def unknown(self, text: str) -> list[str]:
+        """The pieces of the text that the vocabulary does not hold."""
+        mended, encoding = well_formed(text), self.inner.encode(self.as_text(text))
+        places = zip(encoding.ids, encoding.offsets, strict=True)
+        return [mended[start:end] for n, (start, end) in places if n == UNKNOWN]
 
     def lost_space(self, text: str, offsets: list[tuple[int, int]]) -> list[str]:
         """What lies between pieces, where the pieces do not hold all of the text, and is not what `decode` writes."""

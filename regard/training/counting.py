@@ -1,5 +1,6 @@
 """Training by counting: one pass over the data, and the run is complete."""
 
+from contextlib import closing
 from pathlib import Path
 
 import torch
@@ -15,11 +16,12 @@ from regard.training.weights import save_weights, weights_of
 
 
 @torch.no_grad()
-def count(prepared: Prepared, run: Path, device: torch.device, screen: Screen) -> Result:
+def count(prepared: Prepared, run: Path, device: torch.device, resume: bool, screen: Screen) -> Result:
     """There are no steps to resume: a run that was stopped is counted again from the beginning."""
-    refuse_existing(run)
+    if not resume:
+        refuse_existing(run)
     model, task = prepared.model.to(device), prepared.task
-    with disk_errors_said(run, lambda: "The data are untouched; count again."):
+    with disk_errors_said(run, lambda: "The data are untouched; count again."), closing(screen):
         environment = describe_environment(device, "float32", "eager")
         record_environment(run, environment, 0)
         screen.plan([*prepared.about.rows, ("training", "by counting, one pass")])
@@ -27,6 +29,7 @@ def count(prepared: Prepared, run: Path, device: torch.device, screen: Screen) -
         screen.say(f"counted: {report}")
         values = task.validate(model)
         if values:
+            (run / "metrics.jsonl").unlink(missing_ok=True)  # what a stopped count may have left
             with Metrics(run, 0, tensorboard=False) as metrics:
                 samples = task.samples(model)
                 metrics.add_validation(0, values, samples)
@@ -44,6 +47,5 @@ def count(prepared: Prepared, run: Path, device: torch.device, screen: Screen) -
         save_weights(weights_of(model), run / "model.safetensors")
         write_result(run, result)
         write_card(run, prepared.about, result, prepared.recipe.training, environment)
-    screen.say(f"done: {run / 'model.safetensors'} holds {result.weights}")
-    screen.close()
+        screen.say(f"done: {run / 'model.safetensors'} holds {result.weights}")
     return result

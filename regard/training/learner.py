@@ -41,6 +41,7 @@ class Unread:
     figures: Tensor  # loss, gradient norm, bad
     places: list[tuple[int, int]]
     random: dict[str, Tensor]
+    carried: dict[str, Tensor]  # what the task had carried up to this step
 
 
 class Learner(Generic[B]):
@@ -62,7 +63,7 @@ class Learner(Generic[B]):
 
     def update(self, step: int, batches: list[B], places: list[tuple[int, int]]) -> None:
         """The gradient of the mean loss over all targets of all the batches, then one step of the optimizer."""
-        random = random_states(self.device)
+        random, carried = random_states(self.device), self.task.tensors()
         loss = self.accumulate_gradients(batches)
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         norm = get_total_norm(gradients)
@@ -76,7 +77,7 @@ class Learner(Generic[B]):
         if self.average:
             self.average.update(step)
         n_tokens = sum(batch.n_tokens for batch in batches)
-        self.unread.append(Unread(step, rate, n_tokens, torch.stack([loss, norm, bad]), places, random))
+        self.unread.append(Unread(step, rate, n_tokens, torch.stack([loss, norm, bad]), places, random, carried))
 
     def accumulate_gradients(self, batches: list[B]) -> Tensor:
         n_targets = sum(batch.n_targets for batch in batches)
@@ -129,6 +130,7 @@ class Learner(Generic[B]):
     def explain(self, bad: Unread, loss: float, norm: float) -> NonFinite:
         """Run a bad step again, with the same chance, to name its lines and the first layer that went wrong."""
         set_random_states(bad.random, self.device)
+        self.task.restore(bad.carried, self.model)
         batches = [self.task.batch(*place).to(self.device) for place in bad.places]
         lines = [line for batch in batches for line in batch.lines]
         layer = "none in a second run (a fault of the device?)"

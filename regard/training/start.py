@@ -15,7 +15,7 @@ from regard.training.screen import Screen
 def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, screen: Screen) -> Result:
     """Leaves a finished run in the folder.  Raises what `train` raises."""
     if ARCHITECTURES[prepared.recipe.architecture].is_counted:
-        return count(prepared, run, device, screen)
+        return count(prepared, run, device, resume, screen)
     return train(
         prepared.model,
         prepared.task,

@@ -143,6 +143,18 @@ def test_lookup_finds_a_word_with_and_without_its_space(tokenizer: Tokenizer) ->
     assert tokenizer.lookup("no such token") == []
 
 
+def test_spaces_are_all_that_separates_words() -> None:
+    """A text that was cut into words already, such as the Penn Treebank with its "<unk>", keeps these words."""
+    spaces = Tokenizer.train(["the <unk> isn't N $ u.s. <unk>"], TokenizerConfig(kind="spaces"))
+    ids = spaces.encode("the <unk> isn't")
+    assert spaces.tokens(ids) == ["the", "<unk>", "isn't"] and spaces.unknown_id not in ids
+    assert spaces.decode(ids) == "the <unk> isn't"
+    assert spaces.lookup("<unk>") == [spaces.unknown_id, ids[1]]
+    assert spaces.unknown(" the cow isn't  here ") == ["cow", "here"]
+    assert spaces.losses(" the  cow isn't") == ["cow", " ", "  "]
+    assert spaces.decode(spaces.encode(" the\tcow \n isn't")) == "the \ufffd isn't"
+
+
 def test_words_joined_are_the_text() -> None:
     assert split("It didn't  cross.") == ["It", " didn", "'t", " ", " cross", "."]
 
@@ -155,7 +167,7 @@ def test_any_words_joined_are_the_text(text: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kind": "wordpiece"}, "choose one of: bpe, characters, words"),
+        ({"kind": "wordpiece"}, "choose one of: bpe, characters, spaces, words"),
         ({"vocab_size": 259}, r"at least 260 \(4 special tokens and 256 bytes\), got 259"),
         ({"kind": "words", "vocab_size": 4}, "at least 5"),
         ({"dropout": 1.0}, "below 1, got 1.0"),

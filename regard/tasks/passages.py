@@ -1,0 +1,80 @@
+"""Passages of running text as batches, and the probability of a whole text."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.batches import cut
+from regard.data.streams import Stream
+from regard.nn.layout import Ragged
+from regard.text.special import END, START
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """Flat rows.  The model reads tokens and should write labels, the same one place further."""
+
+    lines: list[str]
+    tokens: Tensor  # N
+    labels: Tensor  # N
+    layout: Ragged
+    begins: bool = True  # False: these windows go on where those of the batch before ended
+
+    @property
+    def n_targets(self) -> int:
+        return self.layout.n_rows
+
+    @property
+    def n_tokens(self) -> int:
+        return self.layout.n_rows
+
+    def to(self, device: torch.device) -> "TextBatch":
+        return replace(
+            self,
+            tokens=self.tokens.to(device, non_blocking=True),
+            labels=self.labels.to(device, non_blocking=True),
+            layout=self.layout.to(device),
+        )
+
+
+def make_batch(stream: Stream, windows: np.ndarray, begins: bool = True) -> TextBatch:
+    """Windows (n, 2) of a stream.  A line that is a text of its own begins with <s>."""
+    places = np.concatenate([np.arange(start, stop) for start, stop in windows])
+    tokens, layout = stream.tokens[places], Ragged(windows[:, 1] - windows[:, 0])
+    if stream.unit == "lines":
+        tokens[tokens == END] = START  # no line sees the end of the one before
+    lines = [stream.where(int(start) + 1) for start in windows[:, 0]]
+    return TextBatch(lines, torch.from_numpy(tokens), torch.from_numpy(stream.tokens[places + 1]), layout, begins)
+
+
+@torch.no_grad()
+def total_nats(model: Any, stream: Stream, window: int, batch_tokens: int) -> float:
+    """-log P of the whole text, every token once.  Windows do not overlap, and know nothing of those before them."""
+    windows = stream.line_windows(window) if stream.unit == "lines" else stream.windows(window)
+    total = 0.0
+    for part in cut(np.arange(len(windows)), windows[:, 1] - windows[:, 0], batch_tokens):
+        batch = make_batch(stream, windows[part]).to(model.device)
+        total += float(model.nats(batch.tokens, batch.labels, batch.layout, 0.0))
+    return total
+
+
+@torch.no_grad()
+def carried_nats(model: Any, stream: Stream, window: int, n_columns: int) -> float:
+    """The same with the state carried on, in columns side by side: all but their first tokens know what came before."""
+    n = min(n_columns, len(stream))
+    columns = stream.columns(n, window)
+    total = 0.0
+    state: Any = None
+    for windows in columns:
+        batch = make_batch(stream, windows).to(model.device)
+        nats, state = model.carried_nats(batch.tokens, batch.labels, batch.layout, state, 0.0)
+        total += float(nats)
+    below = int(columns[-1][-1, 1])  # the few tokens that have no column go on from the last one
+    if below < len(stream):
+        state.select(torch.tensor([n - 1], device=model.device))
+        batch = make_batch(stream, np.array([[below, len(stream)]])).to(model.device)
+        total += float(model.carried_nats(batch.tokens, batch.labels, batch.layout, state, 0.0)[0])
+    return total
