@@ -41,11 +41,13 @@ PARAMETERS = {
     "demo": 727_040,
     "multi30k-ende": 9_421_824,
     "multi30k-enfr": 9_421_824,
+    "multi30k-deen-lstm": 9_139_712,
     "tatoeba-enfr": 9_421_824,
     "transformer-base": 63_082_496,
     "transformer-big": 214_245_376,
     "timemachine": 920_064,
     "elmo": 16_596_992,
+    "sst2-elmo": 17_779_206,
 }
 
 

@@ -20,6 +20,8 @@ KEPT = 8  # graphs kept for later batches
 class Capturable(Protocol):
     """What a model must offer beyond `Generator`: states whose tensors stay in place."""
 
+    is_capturable: bool
+
     def start(self, prompts: list[list[int]], copies: int, room: int, fixed_room: int | None = None) -> Any: ...
 
     def step(self, tokens: Tensor, state: Any) -> Tensor: ...
@@ -139,7 +141,7 @@ class Graphed:
 
 def fastest(model: Any, device: torch.device) -> Any:
     """The model as the quickest generator on this device."""
-    return Graphed(model) if device.type == "cuda" else model
+    return Graphed(model) if device.type == "cuda" and model.is_capturable else model
 
 
 def rounded(n: int) -> int:

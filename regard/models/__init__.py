@@ -8,6 +8,7 @@ from regard.models.convolutional import Convolutional, ConvolutionalConfig
 from regard.models.elmo import BiLM, BiLMConfig, Elmo, ElmoConfig
 from regard.models.markov import Markov, MarkovConfig
 from regard.models.recurrent import Recurrent, RecurrentConfig
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.stack import Stack, StackConfig
 from regard.models.transformer import Transformer, TransformerConfig
 
@@ -25,6 +26,7 @@ ARCHITECTURES = {
     "recurrent": Architecture(RecurrentConfig, Recurrent, "reader"),
     "convolutional": Architecture(ConvolutionalConfig, Convolutional, "reader"),
     "attentive": Architecture(AttentiveConfig, Attentive, "reader"),
+    "seq2seq": Architecture(Seq2SeqConfig, Seq2Seq, "translator"),
     "transformer": Architecture(TransformerConfig, Transformer, "translator"),
     "bilm": Architecture(BiLMConfig, BiLM, "bidirectional"),
     "elmo": Architecture(ElmoConfig, Elmo, "reader"),

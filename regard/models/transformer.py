@@ -9,10 +9,11 @@ from torch import Tensor, nn
 
 from regard.choose import choose
 from regard.errors import ConfigError
+from regard.models.translator import TranslatorState
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.blocks import FEED_FORWARDS, NORMS, DecoderBlock, EncoderBlock, Residual
 from regard.nn.cache import Cache
-from regard.nn.layout import Layout, Ragged, Rectangle
+from regard.nn.layout import Layout, Ragged
 from regard.nn.linear import logits
 from regard.nn.positions import POSITIONS, Position
 from regard.nn.scores import SCORES
@@ -57,6 +58,7 @@ class TransformerConfig:
 class Transformer(nn.Module):
     """One vocabulary for source and target, tied with the output layer (section 3.4)."""
 
+    is_capturable = True  # by CUDA graphs: the tensors of a state stay in place
     encoder: Sequence[EncoderBlock]
     decoder: Sequence[DecoderBlock]
 
@@ -179,56 +181,8 @@ class Transformer(nn.Module):
         return self.logits(self.decoder_norm(x))
 
 
-class TransformerState:
-    """What decoding has so far: each row's own past, and the memory of the source that `copies` rows share.
-
-    The copies of a source begin alike, so one row stands for all of them through the first step; then they part.
-    """
-
-    def __init__(self, own: Cache, source: Cache, copies: int):
-        self.own = own
-        self.source = source
-        self.copies = copies
-
-    @property
-    def is_shared(self) -> bool:
-        return self.own.n_rows < self.n_rows
-
-    def are_alike(self, tokens: Tensor) -> bool:
-        by_source = tokens.view(-1, self.copies, tokens.shape[1])
-        return bool((by_source == by_source[:, :1]).all())
-
-    def part(self) -> None:
-        """Give each copy its own row."""
-        if self.is_shared:
-            rows = torch.arange(self.source.n_rows, device=self.source.lengths.device)
-            self.own.select(rows.repeat_interleave(self.copies))
-
-    @property
-    def n_rows(self) -> int:
-        return self.source.n_rows * self.copies
-
-    @property
-    def lengths(self) -> Tensor:
-        return self.own.lengths.repeat_interleave(self.copies) if self.is_shared else self.own.lengths
-
-    def across(self, n: int) -> Rectangle:
-        """The rows of one source lie side by side: B sources, copies x n queries each."""
-        n_queries = self.own.n_rows // self.source.n_rows * n
-        return Rectangle(torch.full_like(self.source.lengths, n_queries), n_queries, is_full=True)
-
-    def select(self, rows: Tensor) -> None:
-        self.part()
-        self.own.select(rows)
-        self.source.select(rows[:: self.copies] // self.copies)
-
-    def reorder(self, rows: Tensor) -> None:
-        self.part()
-        self.own.select(rows)
-
-    def truncate(self, lengths: Tensor) -> None:
-        self.part()
-        self.own.truncate(lengths)
+class TransformerState(TranslatorState[Cache]):
+    """A state that can move into a CUDA graph's memory, and out of it."""
 
     def copy_(self, other: "TransformerState") -> None:
         """Take over another state of the same shape, in place."""
@@ -237,13 +191,6 @@ class TransformerState:
 
     def clone(self) -> "TransformerState":
         return TransformerState(self.own.clone(), self.source.clone(), self.copies)
-
-    def join(self, other: "TransformerState") -> None:
-        assert self.copies == other.copies
-        self.part()
-        other.part()
-        self.own.join(other.own)
-        self.source.join(other.source)
 
 
 def initialise(module: nn.Module) -> None:

@@ -1,0 +1,148 @@
+"""The recurrent encoder-decoder, with attention (Bahdanau et al. 2015) or without (Sutskever et al. 2014).
+
+The order of computation is Luong's: the decoder reads the target first, all of it in one fused kernel, and then all its
+states look at the source at once.  Bahdanau's decoder looks before each of its steps and cannot be run in parallel.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.choose import choose
+from regard.errors import ConfigError
+from regard.models.recurrent import RecurrentState
+from regard.models.translator import TranslatorState
+from regard.nn.attention import GlobalAttention, Memory
+from regard.nn.cache import Cache
+from regard.nn.layout import Layout, Ragged, Rectangle
+from regard.nn.linear import Linear, logits
+from regard.nn.pooling import summary
+from regard.nn.recurrent import CELLS, RecurrentStack
+from regard.nn.scores import SCORES
+from regard.nn.sight import Sight, everywhere
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2SeqConfig:
+    vocab_size: int
+    d_model: int = 256  # of the embeddings, and of what the output table is compared with
+    d_hidden: int = 512  # of each layer; in the encoder, in each direction
+    n_layers: int = 1  # of the encoder, and of the decoder
+    cell: str = "lstm"
+    bidirectional: bool = True  # the encoder; the decoder reads from left to right always
+    score: str = "additive"  # of attention, or none: only the encoder's last state reaches the decoder
+    dropout: float = 0.2  # on the embedded tokens, on what each layer hands on, and before the output table
+    recurrent_dropout: float = 0.0  # on the weights from state to state
+    tied: bool = True  # the embeddings are the output table
+    max_length: int = 1024  # rows of the location-based score; the others have no limit of their own
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "d_model", "d_hidden", "n_layers", "max_length"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("dropout", "recurrent_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be from 0 up to, not including, 1, got {getattr(self, name)}")
+        choose(CELLS, self.cell, "cell")
+        choose({**SCORES, "none": None}, self.score, "attention score")
+
+
+class NoAttention(nn.Module):
+    """Nothing is remembered, and the context is empty: c_t has no numbers at all."""
+
+    def remember(self, x: Tensor, layout: Layout) -> Memory:
+        nothing = x[..., None, :0]
+        return Memory(nothing, nothing, layout)
+
+    def forward(self, x: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
+        return x[..., :0]
+
+
+class Seq2Seq(nn.Module):
+    """m_s = W_m [h→_s; h←_s]              the encoder's states: the memory
+    h_0 = tanh(W_b [h→_S; h←_1] + b)    the bridge, for every layer of the decoder, and so for an LSTM's C_0
+    h_t = f(y_t, h_{t-1})               the decoder
+    c_t = sum_s a_ts m_s                where it looks, a_t = softmax(score(h_t, m_1 .. m_S))
+    h̃_t = tanh(W_c [c_t; h_t])          P(y_{t+1}) = softmax(E h̃_t)
+
+    (Luong et al. 2015, section 3, eq. 5 and 6, without input feeding; their decoder begins with the encoder's states as
+    they are, while here the bridge is Bahdanau's, from the top layer's last states)
+    """
+
+    is_capturable = False  # the kernels of a recurrent net put their states where they like
+
+    def __init__(self, config: Seq2SeqConfig):
+        super().__init__()
+        self.config = c = config
+        attends, cell = c.score != "none", CELLS[c.cell]
+        layers = [c.d_hidden] * c.n_layers
+
+        def stack(bidirectional: bool) -> RecurrentStack:
+            widths = [c.d_model, *layers]
+            return RecurrentStack(cell, widths, bidirectional, c.dropout, c.recurrent_dropout, locked=False)
+
+        self.embedding = nn.Embedding(c.vocab_size, c.d_model)
+        self.encoder, self.decoder = stack(c.bidirectional), stack(bidirectional=False)
+        d_encoder = self.encoder.d_out
+        self.to_memory = Linear(d_encoder, c.d_hidden, bias=False) if attends and c.bidirectional else nn.Identity()
+        self.bridge = Linear(d_encoder, c.n_layers * cell.n_states * c.d_hidden)  # W_b
+        self.attention = GlobalAttention(c.d_hidden, c.score, c.max_length) if attends else NoAttention()
+        self.combine = Linear((1 + attends) * c.d_hidden, c.d_model, bias=False)  # W_c
+        self.dropout = nn.Dropout(c.dropout)
+        self.own_table = None if c.tied else nn.Parameter(torch.empty(c.vocab_size, c.d_model))
+        for table in (self.embedding.weight, self.output_table):
+            nn.init.normal_(table, std=c.d_model**-0.5)
+
+    def forward(self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout) -> Tensor:
+        """Token ids (N) of both sides -> the hidden state behind each next target token (N, D)."""
+        memory, states = self.encode(source, source_layout)
+        hidden, _ = self.decoder.carry(self.embedding(target), target_layout, states)
+        return self.look(hidden, target_layout, memory)
+
+    def encode(self, source: Tensor, layout: Layout) -> tuple[Memory, list[Tensor]]:
+        """What can be looked at, and the states (S, B, M) that the decoder's layers begin with."""
+        rows = self.encoder(self.embedding(source), layout)
+        last = summary(rows, layout, "last", self.config.bidirectional)
+        states = torch.tanh(self.bridge(last)).unflatten(-1, (self.config.n_layers, -1, self.config.d_hidden))
+        return self.attention.remember(self.to_memory(rows), layout), list(states.permute(1, 2, 0, 3))
+
+    def look(self, hidden: Tensor, across: Layout, memory: Memory) -> Tensor:
+        """h_t -> h̃_t.  `across` is how the decoder's states lie against the memory."""
+        context = self.attention(across.arrange(hidden), across, memory, everywhere)
+        both = torch.cat([context.reshape(*hidden.shape[:-1], context.shape[-1]), hidden], dim=-1)
+        return self.dropout(torch.tanh(self.combine(both)))
+
+    @property
+    def output_table(self) -> Tensor:
+        """(V, D)"""
+        return self.embedding.weight if self.own_table is None else self.own_table
+
+    def attentions(self) -> Iterator[tuple[str, int, GlobalAttention]]:
+        if isinstance(self.attention, GlobalAttention):
+            yield "cross", 0, self.attention
+
+    # Decoding: the interface of `regard.decoding.interface`.
+
+    def start(
+        self, prompts: Sequence[Sequence[int]], copies: int = 1, room: int | None = None
+    ) -> TranslatorState[RecurrentState]:
+        """Read the sources.  A state takes no room, however long the target grows."""
+        device = self.embedding.weight.device
+        layout = Ragged([len(prompt) for prompt in prompts], device)
+        tokens = torch.tensor([token for prompt in prompts for token in prompt], dtype=torch.long, device=device)
+        memory, states = self.encode(tokens, layout)
+        own = RecurrentState(
+            [state.repeat_interleave(copies, dim=1) for state in states],
+            torch.zeros(len(prompts) * copies, dtype=torch.long, device=device),
+        )
+        return TranslatorState(own, Cache.holding([memory]), copies)
+
+    def step(self, tokens: Tensor, state: TranslatorState[RecurrentState]) -> Tensor:
+        """The next tokens of each row (rows, n) -> the logits after each of them (rows, n, V)."""
+        own, n = state.own, tokens.shape[1]
+        layout = Rectangle(torch.full_like(own.lengths, n), n, is_full=True)
+        hidden, own.layers = self.decoder.carry(self.embedding(tokens), layout, own.layers)
+        own.lengths = own.lengths + n
+        return logits(self.look(hidden, state.across(n), state.source.memory(0)), self.output_table)
