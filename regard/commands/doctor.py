@@ -21,9 +21,10 @@ def doctor(
     from rich.table import Table
     from rich.text import Text
 
+    from regard.models import ARCHITECTURES
     from regard.run import choose_device
     from regard.training.overfit import learn_by_heart
-    from regard.training.prepare import data_report, prepare, training_memory
+    from regard.training.prepare import prepare, training_memory
     from regard.training.recipe import Recipe
     from regard.training.screen import duration
 
@@ -32,13 +33,16 @@ def doctor(
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare(Recipe.read(recipe, set_ or []), Path(folder) / "doctor")
         table = Table("part", "what", "how much", "first at", title="The data")
-        for row in data_report(prepared).rows():
+        for row in prepared.task.inspect(prepared.recipe.data):
             table.add_row(*(Text(cell) for cell in row))
         console.print(table)
 
+        if ARCHITECTURES[prepared.recipe.architecture].is_counted:
+            console.print("This model is counted, in one pass: there is no fit to try.")
+            return
         training = prepared.recipe.training
         console.print(f"Learning one batch by heart, without dropout and smoothing, for at most {seconds:.0f} s …")
-        heart = learn_by_heart(prepared.model, prepared.task, on, seconds)
+        heart = learn_by_heart(prepared.model, prepared.task, prepared.recipe.d_model, on, seconds)
         n_weights = sum(p.numel() for p in prepared.model.parameters())
         n_tokens = training.steps * training.accumulate * prepared.recipe.data.batch_tokens
         whole = heart.seconds_per_token * n_tokens
@@ -46,12 +50,12 @@ def doctor(
         table.add_row("weights", f"{n_weights:,}")
         table.add_row("memory to train", f"about {training_memory(prepared.recipe, prepared.model) / 2**20:,.0f} MiB")
         table.add_row("time to train", f"about {duration(whole)} on this {on.type} ({training.steps:,} steps)")
-        table.add_row("one batch by heart", f"{heart.first:.2f} → {heart.last:.3f} nats a token in {heart.steps} steps")
+        table.add_row("one batch by heart", f"{heart.first:.2f} → {heart.last:.3f} nats in {heart.steps} steps")
         console.print(table)
     verdict = (
         "The model can learn this data."
         if heart.last < 0.1
         else "The batch was not learnt by heart in this time: more --seconds, a higher learning rate or a larger model "
-        "may do; if the loss hardly fell, look for targets that have nothing to do with their sources."
+        "may do; if the loss hardly fell, look for answers that have nothing to do with what is read."
     )
     console.print(verdict)

@@ -26,14 +26,16 @@ def evaluate(
     ] = None,
     root: Annotated[str | None, typer.Option(help="folder of the data (default: the recipe's data.root)")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="for machines")] = False,
-    outputs: Annotated[Path | None, typer.Option(help="also write the translations here")] = None,
+    outputs: Annotated[Path | None, typer.Option(help="also write the translations, or the labels, here")] = None,
+    picture: Annotated[Path | None, typer.Option(help="of a classifier: also draw its confusion matrix, PNG")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N")] = None,
 ) -> None:
-    """Translate a test set (default: the recipe's) and report BLEU and chrF; two runs: also the paired test."""
+    """The figures of a run on its test set, or on given files; two runs of translation: also the paired test."""
     from dataclasses import asdict
 
     from rich.console import Console
 
+    from regard.commands.classify import print_classification
     from regard.commands.text import decoding_settings
     from regard.evaluation.translation import paired
     from regard.run import load
@@ -44,6 +46,10 @@ def evaluate(
     runs = [path for path in paths if not path.is_file()]
     files = [path for path in paths if path.is_file()]
     loaded = [load(folder, device) for folder in runs]
+    if len(runs) == 1 and loaded[0].recipe.kind == "classification":
+        return print_classification(loaded[0], files, root, as_json, outputs, picture)
+    if picture is not None:
+        raise ConfigError("--picture draws the confusion matrix of one run of classification")
     if len(runs) == 1 and loaded[0].recipe.kind != "translation":
         return print_measures(loaded[0], files, root, as_json)
     if len(runs) not in (1, 2) or len(files) not in (0, 2):

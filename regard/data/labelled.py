@@ -4,17 +4,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from regard.data.config import DataConfig
 from regard.data.reading import Examples, read_examples
+from regard.data.splits import by_hash
 from regard.errors import ConfigError, DataError
 
 SHOWN = 10  # labels named in a message
-MOST_DISTINCT, FEW = (
-    0.5,
-    20,
-)  # more different labels than half the examples are no labels; fewer examples may be a trial
+MOST_DISTINCT = 0.5  # more different labels than half the examples are no labels ...
+FEW = 20  # ... but so few examples may be a trial
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,14 @@ class Labelled:
     @property
     def texts(self) -> list[str]:
         return self.examples.columns[0]
+
+    def take(self, places: np.ndarray) -> "Labelled":
+        return Labelled(self.examples.take(places), [self.labels[i] for i in places])
+
+    def hold_out(self, share: float, seed: int) -> tuple["Labelled", "Labelled"]:
+        """What is left, and about `share` of the distinct texts; equal texts stay together (`regard.data.splits`)."""
+        left, held_out = by_hash(self.texts, share, seed)
+        return self.take(left), self.take(held_out)
 
     def ids(self, label_set: Sequence[str]) -> np.ndarray:
         """The place of each label in `label_set`; one that is not there is an error."""
@@ -56,6 +65,29 @@ def read_labelled(files: tuple[str, ...], columns: tuple[str, ...], root: Path |
     if "" in labels:
         raise DataError(f"{examples.where(labels.index(''))} has no label; give it one or take it out")
     return Labelled(replace(examples, names=examples.names[:1], columns=[texts]), labels)
+
+
+class Parts(NamedTuple):
+    train: Labelled
+    valid: Labelled | None
+    test: Labelled | None  # only where it is a share of the training data; see `read_test`
+
+
+def read_training(data: DataConfig) -> Parts:
+    """What is learnt from and what validates it.  A share held out depends on the texts alone, not on any seed."""
+    train, valid, test = read_labelled(data.train, data.columns, data.root), None, None
+    if data.test_share:
+        train, test = train.hold_out(data.test_share, seed=0)
+    if data.valid_share:
+        train, valid = train.hold_out(data.valid_share / (1 - data.test_share), seed=1)
+    if data.valid:
+        valid = read_labelled(data.valid, data.columns, data.root)
+    return Parts(train, valid, test)
+
+
+def read_test(data: DataConfig) -> Labelled | None:
+    """The test files, or the share of the training data that nobody learnt from."""
+    return read_labelled(data.test, data.columns, data.root) if data.test else read_training(data).test
 
 
 def label_set(train: Labelled, listed: tuple[str, ...] = ()) -> tuple[str, ...]:

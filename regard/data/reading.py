@@ -36,6 +36,12 @@ class Examples:
     def __getitem__(self, i: int) -> tuple[str, ...]:
         return tuple(column[i] for column in self.columns)
 
+    def take(self, places: np.ndarray) -> "Examples":
+        """Those at these places (ascending), each still known by its line; what was noted stays with the whole."""
+        starts = [int(np.searchsorted(places, start)) for start in self.starts]
+        columns = [[column[i] for i in places] for column in self.columns]
+        return Examples(self.names, columns, self.line_numbers[places], self.files, starts)
+
     def where(self, i: int) -> str:
         """The place of example i as "train.en:123"."""
         return f"{self.files[bisect.bisect_right(self.starts, i) - 1]}:{self.line_numbers[i]}"

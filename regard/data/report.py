@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -12,6 +12,7 @@ from regard.data.notes import Notes
 from regard.data.reading import Examples
 from regard.data.selection import fitness
 from regard.data.shards import TokenShard
+from regard.data.streams import PlainText
 
 PERCENTILES = (1, 50, 90, 99, 100)
 OUTLIER = 3.0  # a ratio of lengths this many times the median, or its inverse, deserves a look
@@ -127,7 +128,10 @@ def describe(
     return PartReport(
         name=name,
         n_examples=len(examples),
-        columns=[column_report(examples, c, shard, tokenizer, known[c]) for c, shard in enumerate(shards)],
+        columns=[
+            column_report(column, examples.columns[c], examples.where, shards[c], tokenizer, known[c])
+            for c, column in enumerate(examples.names)
+        ],
         ratios=tuple(float(ratio) for ratio in np.percentile(ratios, PERCENTILES)) if len(ratios) else (),
         unfit=fitness(examples, [shard.lengths for shard in shards], max_length)[1],
         findings=findings,
@@ -147,40 +151,61 @@ def repeated(wholes: list[bytes]) -> Iterable[bool]:
         before.add(key)
 
 
-def column_report(examples: Examples, c: int, shard: TokenShard, tokenizer: Lossy, known: set[str]) -> ColumnReport:
-    texts = examples.columns[c]
+def column_report(
+    name: str, texts: list[str], where: Callable[[int], str], shard: TokenShard, tokenizer: Lossy, known: set[str]
+) -> ColumnReport:
+    """`where` tells the place of text i; `known` are the characters that training has."""
     unknown = np.flatnonzero(shard.ids == tokenizer.unknown_id)
     losing = np.unique(np.searchsorted(shard.offsets, unknown, side="right") - 1)
     new = [i for i, text in enumerate(texts) if not known.issuperset(text)]
     return ColumnReport(
-        name=examples.names[c],
+        name=name,
         n_words=sum(len(text.split()) for text in texts),
         n_tokens=len(shard.ids),
         lengths=tuple(int(n) for n in np.percentile(shard.lengths, PERCENTILES, method="higher")),
         lost=Counter(piece for i in losing for piece in tokenizer.losses(texts[i])),
-        first_lost=examples.where(int(losing[0])) if len(losing) else "",
+        first_lost=where(int(losing[0])) if len(losing) else "",
         new=Counter(character for i in new for character in texts[i] if character not in known),
-        first_new=examples.where(new[0]) if new else "",
+        first_new=where(new[0]) if new else "",
     )
+
+
+AT = "/".join("longest" if p == 100 else f"{p}%" for p in PERCENTILES)
+
+
+def column_rows(part: str, column: ColumnReport) -> list[Row]:
+    rows = [
+        Row(part, f"{column.name}: words, tokens", f"{column.n_words:,}, {column.n_tokens:,}"),
+        Row(part, f"{column.name}: tokens per word", f"{column.tokens_per_word:.2f}"),
+        Row(part, f"{column.name}: tokens a line, {AT}", "/".join(str(n) for n in column.lengths)),
+    ]
+    for what, pieces, where in (
+        ("unknown to the tokenizer", column.lost, column.first_lost),
+        ("characters not in training", column.new, column.first_new),
+    ):
+        if pieces:
+            rows.append(Row(part, f"{column.name}: {what}", commonest(pieces), where))
+    return rows
+
+
+def text_rows(part: str, text: PlainText, shard: TokenShard, tokenizer: Lossy, known: set[str]) -> list[Row]:
+    """Of running text; `shard` holds the tokens of its lines, `known` the characters that training has."""
+    column = column_report("text", text.lines, text.places.__getitem__, shard, tokenizer, known)
+    blank = [i for i, line in enumerate(text.lines) if not line.strip()]
+    return [
+        Row(part, "lines, bytes", f"{len(text.lines):,}, {text.n_bytes:,}"),
+        *column_rows(part, column),
+        Row(part, "empty lines", f"{len(blank):,}", text.places[blank[0]] if blank else ""),
+        *(Row(part, what, f"{n:,}", text.notes.first[what]) for what, n in text.notes.counts.items()),
+    ]
 
 
 def part_rows(part: PartReport) -> list[Row]:
     rows = [Row(part.name, "examples", f"{part.n_examples:,}")]
-    at = "/".join("longest" if p == 100 else f"{p}%" for p in PERCENTILES)
     for column in part.columns:
-        rows += [
-            Row(part.name, f"{column.name}: words, tokens", f"{column.n_words:,}, {column.n_tokens:,}"),
-            Row(part.name, f"{column.name}: tokens per word", f"{column.tokens_per_word:.2f}"),
-            Row(part.name, f"{column.name}: tokens a line, {at}", "/".join(str(n) for n in column.lengths)),
-        ]
-        for what, pieces, where in (
-            ("unknown to the tokenizer", column.lost, column.first_lost),
-            ("characters not in training", column.new, column.first_new),
-        ):
-            if pieces:
-                rows.append(Row(part.name, f"{column.name}: {what}", commonest(pieces), where))
+        rows += column_rows(part.name, column)
     if part.ratios:
-        ends = at.replace("longest", "largest")
+        ends = AT.replace("longest", "largest")
         rows.append(Row(part.name, f"length ratio, {ends}", "/".join(f"{ratio:.2f}" for ratio in part.ratios)))
     notes = part.findings
     rows += [Row(part.name, what, f"{n:,}", notes.first[what]) for what, n in notes.counts.items()]

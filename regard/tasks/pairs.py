@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.data.batches import Packing
 from regard.data.config import DataConfig
+from regard.data.notes import Notes
 from regard.data.reading import read_examples
 from regard.data.selection import select
 from regard.data.shards import TokenShard, shard
@@ -79,7 +80,8 @@ class PairSet:
         self.sides: list[TokenShard] = [shard(column, tokenizer, content, cache) for column in self.examples.columns]
         self.kept, dropped = select(self.examples, [side.lengths for side in self.sides], config.max_length)
         self.samplers: dict[tuple[int, float], SampledTexts] = {}
-        self.notes = self.examples.notes
+        self.notes = Notes()
+        self.notes.update(self.examples.notes)
         self.notes.update(dropped)
 
     def __len__(self) -> int:

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from regard.data.config import DataConfig
 from regard.data.reading import read_examples
+from regard.data.report import Part, Row, report
+from regard.data.shards import tokenise
 from regard.decoding.config import DecodingConfig
 from regard.decoding.graphs import fastest
 from regard.errors import ConfigError
@@ -107,6 +109,16 @@ class Translation:
 
     def restore(self, tensors: dict[str, Tensor], model: Transformer) -> None:
         pass
+
+    def inspect(self, data: DataConfig) -> list[Row]:
+        """What `regard doctor` says about every part of the data."""
+        parts = {"train": Part(self.train.examples, self.train.sides)}
+        if self.valid is not None:
+            parts["valid"] = Part(self.valid.examples, self.valid.sides)
+        if data.test:
+            examples = read_examples(data.test, data.columns, data.root)
+            parts["test"] = Part(examples, [tokenise(column, self.tokenizer) for column in examples.columns])
+        return report(parts, self.tokenizer, data.max_length).rows()
 
     def rows(self) -> list[tuple[str, str]]:
         rows = [

@@ -7,23 +7,23 @@ from typing import Any
 import torch
 from torch import nn
 
-ENOUGH = 0.05  # nats a token
+ENOUGH = 0.05  # nats a prediction
 TOKENS = 500  # of the batch: enough to be hard, few enough for a CPU
 
 
 @dataclass(frozen=True)
 class ByHeart:
-    first: float  # nats a token before learning
+    first: float  # nats a prediction before learning
     last: float
     steps: int
-    seconds_per_token: float
+    seconds_per_token: float  # of the budget of a batch
 
 
-def learn_by_heart(model: Any, task: Any, device: torch.device, seconds: float) -> ByHeart:
+def learn_by_heart(model: Any, task: Any, d_model: int, device: torch.device, seconds: float) -> ByHeart:
     """Dropout and smoothing off; a fresh Adam at a rate that suits most sizes; stops early when it is learnt."""
     model = model.to(device).eval()  # eval: no dropout
     batch = task.small_batch(TOKENS).to(device)
-    rate = min(2e-3, 0.25 / model.config.d_model)
+    rate = min(2e-3, 0.25 / d_model)
     optimizer = torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98))
     begin = time.monotonic()
     losses: list[float] = []
@@ -39,4 +39,4 @@ def learn_by_heart(model: Any, task: Any, device: torch.device, seconds: float) 
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     elapsed = time.monotonic() - begin
-    return ByHeart(losses[0], losses[-1], len(losses), elapsed / len(losses) / batch.n_targets)
+    return ByHeart(losses[0], losses[-1], len(losses), elapsed / len(losses) / min(TOKENS, task.batch_tokens))

@@ -8,17 +8,15 @@ from typing import Any
 
 import torch
 
-from regard.data.reading import read_examples
-from regard.data.report import DataReport, Part, report
-from regard.data.shards import tokenise
-from regard.errors import ConfigError, RunError
+from regard.errors import ConfigError
+from regard.models import ARCHITECTURES
 from regard.tasks import TASKS
 from regard.tasks.setup import Setup
 from regard.text.tokenizer import Tokenizer
 from regard.training.card import About
-from regard.training.checkpoints import find_weights, refuse_existing
+from regard.training.checkpoints import refuse_existing
 from regard.training.recipe import Recipe
-from regard.training.weights import load_weights
+from regard.training.transfer import take_weights
 
 
 @dataclass(frozen=True)
@@ -66,22 +64,18 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
         decoding=recipe.decoding,
     )
     task = kind.make(recipe.task, setup)
-    recipe = dataclasses.replace(recipe, task=task.config)  # with what the data told, such as the labels
+    recipe = recipe.with_task(task.config)  # with what the data told, such as the labels
     recipe.write(folder / "recipe.toml.part")
     os.replace(folder / "recipe.toml.part", folder / "recipe.toml")
     torch.manual_seed(recipe.training.seed)
     model = recipe.build_model()
+    if ARCHITECTURES[recipe.architecture].role == "classifier":
+        model.fit(tokenizer.tokens(range(tokenizer.vocab_size)), task.documents())
+    about = describe(recipe, tokenizer, task, model, folder)
     if weights_from is not None and not resume:
-        take_weights(model, weights_from)
-    return Prepared(recipe, tokenizer, task, model, describe(recipe, tokenizer, task, model, folder))
-
-
-def take_weights(model: Any, run: Path) -> None:
-    path, _ = find_weights(run)
-    try:
-        load_weights(model, path)
-    except RunError as error:
-        raise RunError(f"--from {run}: {error}; its model must have the shape of this recipe's [model]") from None
+        row = (f"weights from {weights_from}", take_weights(model, weights_from))
+        about = dataclasses.replace(about, rows=(*about.rows, row))
+    return Prepared(recipe, tokenizer, task, model, about)
 
 
 def describe(recipe: Recipe, tokenizer: Tokenizer, task: Any, model: Any, folder: Path) -> About:
@@ -101,18 +95,6 @@ def describe(recipe: Recipe, tokenizer: Tokenizer, task: Any, model: Any, folder
     )
 
 
-def data_report(prepared: Prepared) -> DataReport:
-    """What `regard doctor` says about every split that the recipe names."""
-    recipe, task = prepared.recipe, prepared.task
-    parts = {"train": Part(task.train.examples, task.train.sides)}
-    if task.valid is not None:
-        parts["valid"] = Part(task.valid.examples, task.valid.sides)
-    if recipe.data.test:
-        examples = read_examples(recipe.data.test, recipe.data.columns, recipe.data.root)
-        parts["test"] = Part(examples, [tokenise(column, prepared.tokenizer) for column in examples.columns])
-    return report(parts, prepared.tokenizer, recipe.data.max_length)
-
-
 def parameters_by_part(model: torch.nn.Module) -> dict[str, int]:
     """Weights of each direct part of the model, each tensor counted once, and their sum."""
     counts: dict[str, int] = {}
@@ -126,6 +108,8 @@ def training_memory(recipe: Recipe, model: torch.nn.Module) -> int:
     """Bytes: weights, gradients and two moments in float32, and what a batch leaves for the backward pass."""
     weights = sum(p.numel() for p in model.parameters())
     # What a product makes is kept, and about as much again by the norm, the activation and the dropout behind it.
+    # Tables, which a batch only looks up, are embeddings and what belongs to the model itself and to no layer of it.
     tables = {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
+    tables |= {id(p) for p in model.parameters(recurse=False)}
     per_row = 2.5 * sum(p.shape[0] for p in model.parameters() if p.ndim == 2 and id(p) not in tables)
     return int(4 * (4 * weights + recipe.data.batch_tokens * per_row))

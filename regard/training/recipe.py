@@ -81,6 +81,13 @@ class Recipe:
             tokenizer=dataclasses.replace(self.tokenizer, vocab_size=vocab_size),
         )
 
+    def with_task(self, task: Any) -> "Recipe":
+        """The task as the data settled it (labels that were left open); a model that is a classifier has as many."""
+        model = self.model
+        if ARCHITECTURES[self.architecture].role == "classifier":
+            model = dataclasses.replace(model, n_labels=task.n_labels)
+        return dataclasses.replace(self, task=task, model=model)
+
     @property
     def d_model(self) -> int:
         """The width that the paper's schedule asks for; 1 for a model that has none."""

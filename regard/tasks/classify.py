@@ -1,0 +1,63 @@
+"""A classifier at work: one label for each text, whatever the text holds."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regard.data.config import DataConfig
+from regard.data.labelled import Labelled, read_labelled, read_test
+from regard.errors import ConfigError
+from regard.tasks.documents import KEEPS, log_probabilities
+from regard.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Classified:
+    label: str
+    probabilities: dict[str, float]  # of every label
+    notes: list[str]  # what happened to the text: "empty", "cut to the first 400 of 512 tokens"
+
+    @property
+    def probability(self) -> float:
+        """Of the label given."""
+        return self.probabilities[self.label]
+
+
+def classify(
+    model: Any,
+    tokenizer: Tokenizer,
+    texts: list[str],
+    names: tuple[str, ...],
+    keep: str,
+    max_length: int,
+    batch_tokens: int,
+) -> list[Classified]:
+    """One answer per text, in order; an empty one gets what the classifier says about nothing."""
+    encoded = [np.array(ids, np.int64) for ids in tokenizer.encode_batch(texts)]
+    documents = [KEEPS[keep](ids, max_length) for ids in encoded]
+    answers = []
+    for text, ids, row in zip(texts, encoded, log_probabilities(model, documents, batch_tokens), strict=True):
+        notes = [] if text.strip() else ["empty"]
+        if len(ids) > max_length:
+            notes.append(f"cut to the {keep} {max_length:,} of {len(ids):,} tokens")
+        probabilities = np.exp(row.astype(np.float64))
+        share = dict(zip(names, (probabilities / probabilities.sum()).tolist(), strict=True))
+        answers.append(Classified(names[int(row.argmax())], share, notes))
+    return answers
+
+
+def test_set(data: DataConfig, labels: tuple[str, ...], files: tuple[str, ...]) -> tuple[str, Labelled]:
+    """The given files (columns as in the recipe), the recipe's test files, or the share it held out; and their name.
+
+    A label that training does not have is an error, before anything is classified.
+    """
+    test = read_labelled(files, data.columns, ".") if files else read_test(data)
+    if test is None:
+        raise ConfigError(
+            "the recipe has no test data: give a labelled file (regard evaluate RUN FILE), "
+            "or train with data.test or data.test_share"
+        )
+    test.ids(labels)
+    held_out = f"{data.test_share:.0%} of the training file, held out by a hash of the text"
+    return ", ".join(files or data.test) or held_out, test

@@ -1,0 +1,127 @@
+"""Documents with a label each, and the batches made of them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.batches import Packing, cut
+from regard.data.labelled import Labelled
+from regard.data.notes import Notes
+from regard.data.selection import select
+from regard.data.shards import TokenShard, shard
+from regard.nn.layout import Ragged
+from regard.tasks.setup import Setup
+from regard.text.dropout import SampledTexts
+
+UNLIMITED = 2**62
+
+# What stays of a document that is too long.
+KEEPS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
+    "first": lambda ids, n: ids[:n],
+    "last": lambda ids, n: ids[-n:],
+}
+
+
+@dataclass(frozen=True)
+class DocumentBatch:
+    """Flat rows of tokens, and one label for each document."""
+
+    lines: list[str]
+    tokens: Tensor  # N
+    layout: Ragged
+    labels: Tensor  # B
+
+    @property
+    def n_targets(self) -> int:
+        return self.layout.n_sequences
+
+    @property
+    def n_tokens(self) -> int:
+        return self.layout.n_rows
+
+    def to(self, device: torch.device) -> "DocumentBatch":
+        return replace(
+            self,
+            tokens=self.tokens.to(device, non_blocking=True),
+            layout=self.layout.to(device),
+            labels=self.labels.to(device, non_blocking=True),
+        )
+
+
+def flat(documents: Sequence[np.ndarray]) -> tuple[Tensor, Ragged]:
+    tokens = np.concatenate([np.empty(0, np.int64), *documents])
+    return torch.from_numpy(tokens.astype(np.int64)), Ragged([len(document) for document in documents])
+
+
+class Documents:
+    """One part of a data set: tokenised once, long documents cut, and every decision in `notes`.
+
+    What is learnt from has no empty documents; what is only answered keeps them, so that each gets an answer.
+    """
+
+    def __init__(self, labelled: Labelled, label_set: Sequence[str], keep: str, setup: Setup, to_learn: bool):
+        self.labelled, self.tokenizer = labelled, setup.tokenizer
+        self.keep, self.max_length = KEEPS[keep], setup.data.max_length
+        self.labels = labelled.ids(label_set)
+        self.tokens: TokenShard = shard(labelled.texts, setup.tokenizer, setup.tokenizer.to_json(), setup.cache)
+        self.notes = Notes()
+        self.notes.update(labelled.examples.notes)
+        self.kept = np.arange(len(labelled))
+        if to_learn:
+            self.kept, dropped = select(labelled.examples, [self.tokens.lengths], UNLIMITED)
+            self.notes.update(dropped)
+        self.long = np.flatnonzero(self.tokens.lengths > self.max_length)
+        if len(self.long):
+            where = labelled.examples.where(int(self.long[0]))
+            self.notes.add(f"cut to the {keep} {self.max_length:,} tokens", where, len(self.long))
+        self.samplers: dict[float, SampledTexts] = {}
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def documents(self, indices: np.ndarray) -> list[np.ndarray]:
+        """Tokens of the documents at these places of `kept`."""
+        return [self.keep(self.tokens[i], self.max_length) for i in self.kept[indices]]
+
+    def packing(self, budget: int, order: str, seed: int) -> Packing:
+        lengths = np.minimum(self.tokens.lengths[self.kept], self.max_length)
+        return Packing(lengths, budget, order, seed)
+
+    def batch(self, indices: np.ndarray, dropout: float = 0.0, draw: int = 0) -> DocumentBatch:
+        """With BPE-dropout the cut into tokens depends on (draw, document) alone."""
+        places = self.kept[indices]
+        documents = self.sampled(places, dropout, draw) if dropout else self.documents(indices)
+        lines = [self.labelled.examples.where(i) for i in places]
+        return DocumentBatch(lines, *flat(documents), torch.from_numpy(self.labels[places]))
+
+    def sampled(self, places: np.ndarray, dropout: float, draw: int) -> list[np.ndarray]:
+        if dropout not in self.samplers:
+            self.samplers[dropout] = SampledTexts(self.labelled.texts, self.tokenizer.pairs, dropout)
+        keys = np.uint64(draw << 40) + places.astype(np.uint64)
+        return [self.keep(ids, self.max_length) for ids in self.samplers[dropout].sample(places, keys)]
+
+    def all_batches(self, budget: int) -> Iterator[tuple[Tensor, Ragged, Tensor]]:
+        """Everything once, in order: tokens, layout, labels."""
+        lengths = np.minimum(self.tokens.lengths[self.kept], self.max_length)
+        for part in cut(np.arange(len(self)), lengths, budget):
+            batch = self.batch(part)
+            yield batch.tokens, batch.layout, batch.labels
+
+
+@torch.no_grad()
+def log_probabilities(model: Any, documents: Sequence[np.ndarray], budget: int) -> np.ndarray:
+    """log P(label | document), (documents, L).  Documents of about one length are read together."""
+    device = next(model.parameters()).device
+    lengths = np.array([len(document) for document in documents], np.int64)
+    parts = cut(np.argsort(lengths, kind="stable"), lengths, budget)
+    found = []
+    for part in parts:
+        tokens, layout = flat([documents[i] for i in part])
+        found.append(model(tokens.to(device), layout.to(device)).float().log_softmax(-1).cpu())
+    back = np.argsort(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+    rows: np.ndarray = torch.cat(found).numpy()[back] if found else np.empty((0, 0))
+    return rows
