@@ -10,8 +10,10 @@ import typer
 import regard
 from regard.commands import (
     bench,
+    classify,
     demo,
     doctor,
+    embed,
     evaluate,
     generate,
     look,
@@ -41,6 +43,8 @@ for command in (
     evaluate.evaluate,
     text.translate,
     generate.generate,
+    classify.classify,
+    embed.embed,
     text.score,
     look.look,
     neighbours.neighbours,

@@ -22,7 +22,10 @@ from regard.models import ARCHITECTURES
 from regard.nn.positions import sinusoids
 from regard.tasks import TASKS
 from regard.tasks.classify import Classified, classify
+from regard.tasks.embed import embed, framed
+from regard.tasks.label_to_text import write_as
 from regard.tasks.setup import Setup
+from regard.tasks.tag import TaggedLine, tag
 from regard.tasks.translate import Translated, translate
 from regard.tasks.write import Written, begin, score_texts, write
 from regard.text.tokenizer import Tokenizer
@@ -141,6 +144,25 @@ class Run:
             decoding or self.recipe.decoding,
         )  # fmt: skip
 
+    def generate_as(
+        self, label: str, prompts: Sequence[str] = ("",), length: int = 100, decoding: DecodingConfig | None = None
+    ) -> list[list[Written]]:
+        """The same from a label: a prompt, which may be empty, is how the text begins."""
+        self.expect("label-to-text")
+        return write_as(
+            self.model, self.tokenizer, self.recipe.task.id_of(label), list(prompts), length,
+            decoding or self.recipe.decoding,
+        )  # fmt: skip
+
+    def tag(self, lines: Sequence[str]) -> list[TaggedLine]:
+        """For each line its words, the tag of each, and the text that they make."""
+        self.expect("tagging", "restoration")
+        task, data = TASKS[self.recipe.kind][1], self.recipe.data
+        return tag(
+            self.model, self.tokenizer, [task.words_of(line) for line in lines], self.recipe.task.tags, task.write,
+            data.max_length, data.batch_tokens,
+        )  # fmt: skip
+
     def classify(self, lines: Sequence[str]) -> list[Classified]:
         """A label for each line, with the probability of every label and what happened to the line."""
         self.expect("classification")
@@ -148,6 +170,12 @@ class Run:
         return classify(
             self.model, self.tokenizer, list(lines), task.shown_labels, task.keep, data.max_length, data.batch_tokens
         )
+
+    def embed(self, lines: Sequence[str], pooling: str = "mean", layer: int | None = None) -> np.ndarray:
+        """One vector for each line, (lines, D): of the rows that the model reads from it, whatever its task."""
+        limit, task = self.model.config.max_length, self.recipe.task
+        documents = framed(list(lines), self.tokenizer, self.recipe.kind, task, limit)
+        return embed(self.model, ARCHITECTURES[self.recipe.architecture].role, documents, pooling, layer)
 
     def score_texts(self, texts: Sequence[str]) -> list[list[float]]:
         """log P of each token of the given texts and, where lines have one, of their end."""
@@ -191,7 +219,9 @@ class Run:
 
     def position_table(self, n_positions: int = 60, n_channels: int = 32) -> np.ndarray:
         """What the model adds to its embeddings at each place: the documents' 60 by 32 table, or what was learnt."""
-        config, name = self.model.config, self.recipe.model.position
+        config, name = self.model.config, getattr(self.recipe.model, "position", None)
+        if name is None:
+            raise RegardError(f"a model of architecture {self.recipe.architecture!r} has no position encoding to draw")
         if name == "sinusoidal":
             return sinusoids(n_positions, n_channels).numpy()
         places = torch.arange(min(n_positions, config.max_length))
@@ -204,8 +234,9 @@ class Run:
     def alignments(self, translated: Translated, layer: int | None = None) -> list[tuple[int, int]]:
         """(source word, target word) by cross-attention: the mean of the heads of one layer (default: the last
         but one, which aligns best in most translators; Garg et al. 2019)."""
-        n_layers = self.model.config.n_layers
-        layer = max(n_layers - 2, 0) if layer is None else layer
+        layers = [there for kind, there, _ in self.model.attentions() if kind == "cross"]
+        layer = max(len(layers) - 2, 0) if layer is None else layer
+        Asked(layers=[layer]).check(self.model)
         pairs: list[tuple[int, int]] = []
         source_words = target_words = 0
         for source, hypothesis in translated.parts:

@@ -17,7 +17,7 @@ def train(
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N (default: a GPU if there is one)")] = None,
 ) -> None:
     """Train a model as a recipe says; Ctrl-C saves, --resume goes on."""
-    from regard.errors import RunError
+    from regard.errors import ConfigError, RunError
     from regard.run import choose_device
     from regard.training.prepare import prepare
     from regard.training.recipe import Recipe
@@ -30,6 +30,11 @@ def train(
         raise RunError(f"there is no run to resume in {folder}; without --resume it would be started")
     on = choose_device(device)
     chosen = Recipe.read(str(folder) if resume else recipe, set_ or [])
+    if getattr(chosen.model, "frozen", False) and not (from_ or resume):
+        raise ConfigError(
+            f"{chosen.name} keeps a part of its model as another run has learnt it: give that run, --from RUN, "
+            "or let all of it learn: --set model.frozen=false"
+        )
     screen = open_screen()
     screen.say(f"{'resuming' if resume else 'training'} {chosen.name} in {folder}: reading the data")
     prepared = prepare(chosen, folder, resume, from_)

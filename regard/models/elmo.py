@@ -71,6 +71,10 @@ class BiLM(nn.Module):
         there, back = self.ahead(x, layout), self.back(x, layout)
         return torch.stack([torch.cat(states, -1) for states in zip([x, *there], [x, *back], strict=True)])
 
+    def features(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """What there is to know of each token when no task has chosen yet: all layers alike (N, 2D)."""
+        return self.layers(tokens, layout).mean(0)
+
     def ahead(self, x: Tensor, layout: Layout) -> list[Tensor]:
         """Embedded tokens (N, D) -> the states of each layer that reads from left to right."""
         return [layout.flatten(h) for h in self.read(layout.pad(x), self.forwards)]
@@ -149,11 +153,11 @@ class Elmo(BiLM):
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Token ids (N) -> one row each, of the LSTM above the mix or of the mix itself (N, d_out)."""
-        mixed = self.mixed(tokens, layout)
+        mixed = self.features(tokens, layout)
         return self.feature_dropout(mixed) if self.task is None else self.task(mixed, layout)
 
-    def mixed(self, tokens: Tensor, layout: Layout) -> Tensor:
-        """The features: (N, 2D)."""
+    def features(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """ELMo_t: (N, 2D)."""
         return self.gamma * torch.tensordot(self.weights(), self.layers(tokens, layout), 1)
 
     def weights(self) -> Tensor:

@@ -1,0 +1,82 @@
+"""One vector for each text, of the hidden rows that a model has learnt to make of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.choose import choose
+from regard.data.batches import cut
+from regard.data.streams import UNITS
+from regard.errors import RegardError
+from regard.models.heads import is_bidirectional
+from regard.nn.layout import Layout
+from regard.nn.pooling import POOLINGS, summary
+from regard.tasks.documents import flat
+from regard.text.special import END, START
+from regard.text.tokenizer import Tokenizer
+
+BATCH_TOKENS = 8192
+
+# By the role of an architecture, what of the model reads.
+READERS: dict[str, Callable[[Any], Any]] = {
+    "reader": lambda model: model.reader,
+    "bidirectional": lambda model: model,
+    "translator": lambda model: model.encode,
+}
+
+# By the kind of a task, how a text is framed where it is not just its tokens.
+FRAMES: dict[str, Callable[[list[int], Tokenizer, Any], list[int]]] = {
+    "language": lambda ids, tokenizer, task: [UNITS[task.unit](tokenizer), *ids],
+    "translation": lambda ids, tokenizer, task: [*ids, END],
+}
+
+
+def framed(lines: list[str], tokenizer: Tokenizer, kind: str, task: Any, max_length: int) -> list[np.ndarray]:
+    """The tokens of each line as the task has them."""
+    frame = FRAMES.get(kind, lambda ids, tokenizer, task: ids)
+    documents = [np.array(frame(ids, tokenizer, task), np.int64) for ids in tokenizer.encode_batch(lines)]
+    for number, document in enumerate(documents, start=1):
+        if len(document) > max_length:
+            raise RegardError(f"line {number} has {len(document):,} tokens, the model reads {max_length:,}; split it")
+    return documents
+
+
+def embed(model: Any, role: str, documents: list[np.ndarray], pooling: str, layer: int | None) -> np.ndarray:
+    """(documents, D): the mean, the last or the largest of each document's rows; zeros of one without tokens.
+
+    `layer` asks for the rows of one layer, the embeddings being layer 0; otherwise they are the model's features.
+    """
+    choose(POOLINGS, pooling, "pooling")
+    if role not in READERS:
+        raise RegardError("this run's model makes no hidden rows of a text: nothing to embed it with")
+    if not documents:  # none, but each of them as wide as any other
+        return embed(model, role, [np.array([START])], pooling, layer)[:0]
+    reader = READERS[role](model)
+    device = next(model.parameters()).device
+    lengths = np.array([max(len(document), 1) for document in documents])
+    parts = cut(np.argsort(lengths, kind="stable"), lengths, BATCH_TOKENS)
+    found = []
+    for part in parts:
+        tokens, layout = flat([documents[i] if len(documents[i]) else np.array([START]) for i in part])
+        tokens, layout = tokens.to(device), layout.to(device)
+        with torch.no_grad():
+            rows = rows_of(reader, tokens, layout, layer)
+            found.append(summary(rows, layout, pooling, is_bidirectional(reader)).float().cpu())
+    vectors: np.ndarray = torch.cat(found).numpy()[np.argsort(np.concatenate(parts))]
+    vectors[[len(document) == 0 for document in documents]] = 0
+    return vectors
+
+
+def rows_of(reader: Any, tokens: Tensor, layout: Layout, layer: int | None) -> Tensor:
+    if layer is None:
+        rows: Tensor = getattr(reader, "features", reader)(tokens, layout)
+        return rows
+    if not hasattr(reader, "layers"):
+        raise RegardError("of this run's model only the last layer can be had; leave out the layer")
+    layers: Tensor = reader.layers(tokens, layout)
+    if not 0 <= layer < len(layers):
+        raise RegardError(f"there is no layer {layer}; the model has 0 (the embeddings) to {len(layers) - 1}")
+    return layers[layer]
