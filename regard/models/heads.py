@@ -16,6 +16,8 @@ from regard.nn.linear import logits
 from regard.nn.loss import cross_entropy
 from regard.nn.pooling import summary
 
+ROWS = 1 << 10  # rows whose logits are there at once
+
 
 class Reader(Protocol):
     config: Any
@@ -47,6 +49,11 @@ class LanguageModel(nn.Module):
     def nats(self, tokens: Tensor, labels: Tensor, layout: Layout, smoothing: float = 0.0) -> Tensor:
         """-log P of all labels, each after its token and those before it."""
         return cross_entropy(self(tokens, layout), self.output_table, labels, smoothing)
+
+    def guesses(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """The likeliest next token after each (N)."""
+        parts = self(tokens, layout).split(ROWS)
+        return torch.cat([logits(rows, self.output_table).argmax(-1) for rows in parts])
 
     def carried_nats(
         self, tokens: Tensor, labels: Tensor, layout: Layout, state: Any, smoothing: float = 0.0

@@ -17,6 +17,7 @@ from regard.models.transitions import SMOOTHINGS
 from regard.nn.layout import Ragged
 
 ROWS = 1 << 15  # windows scored at once
+CELLS = 1 << 24  # probabilities of whole rows that are there at once
 MOST_WORDS = 1 << 21  # three words of a skip pair share 63 bits
 
 
@@ -118,6 +119,11 @@ class Markov(nn.Module):
         parts = zip(windows.split(ROWS), labels.split(ROWS), strict=True)
         log_probs = [self.predictor.probabilities(window, words).log() for window, words in parts]
         return -torch.cat(log_probs).sum(), LastWords(texts[:, -width:])
+
+    def guesses(self, tokens: Tensor, layout: Ragged) -> Tensor:
+        """The likeliest next word after each token (N)."""
+        parts = self.windows(tokens, layout).split(max(1, CELLS // self.config.vocab_size))
+        return torch.cat([self.predictor.rows(window).argmax(1) for window in parts])
 
     def forward(self, tokens: Tensor, layout: Ragged) -> Tensor:
         """log P of every next word after each token: (N, V)."""

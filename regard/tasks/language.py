@@ -17,7 +17,7 @@ from regard.errors import ConfigError
 from regard.evaluation.language import perplexities
 from regard.evaluation.metric import Metric
 from regard.models.heads import LanguageModel
-from regard.tasks.passages import TextBatch, carried_nats, make_batch, total_nats
+from regard.tasks.passages import TextBatch, accuracy, carried_nats, make_batch, total_nats
 from regard.tasks.setup import Setup
 from regard.tasks.write import write
 from regard.text.special import START
@@ -184,6 +184,8 @@ class Language:
         what, text = evaluated_text(setup.data, config.unit, files)
         stream = Stream(text, config.unit, setup.tokenizer, setup.cache)
         values = measured(model, stream, config, setup.data.batch_tokens, n_columns=1)
+        if not config.carry:
+            values["accuracy"] = accuracy(model, stream, config.window, setup.data.batch_tokens)
         unknown = int((stream.lines.ids == setup.tokenizer.unknown_id).sum())
         how = "carried" if config.carry else f"window:{config.window}"
         signature = f"n:{len(stream)}|tok:{setup.tokenizer.kind}|unit:{config.unit}|{how}|unknown:{unknown}"

@@ -1,5 +1,6 @@
 """Passages of running text as batches, and the probability of a whole text."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,12 +54,23 @@ def make_batch(stream: Stream, windows: np.ndarray, begins: bool = True) -> Text
 @torch.no_grad()
 def total_nats(model: Any, stream: Stream, window: int, batch_tokens: int) -> float:
     """-log P of the whole text, every token once.  Windows do not overlap, and know nothing of those before them."""
+    batches = (batch.to(model.device) for batch in all_batches(stream, window, batch_tokens))
+    return sum(float(model.nats(batch.tokens, batch.labels, batch.layout, 0.0)) for batch in batches)
+
+
+@torch.no_grad()
+def accuracy(model: Any, stream: Stream, window: int, batch_tokens: int) -> float:
+    """Of all tokens, how many per cent are the ones that the model thinks likeliest, read in the same windows."""
+    batches = (batch.to(model.device) for batch in all_batches(stream, window, batch_tokens))
+    n_right = sum(int((model.guesses(batch.tokens, batch.layout) == batch.labels).sum()) for batch in batches)
+    return 100 * n_right / len(stream)
+
+
+def all_batches(stream: Stream, window: int, batch_tokens: int) -> Iterator[TextBatch]:
+    """The whole text, every token predicted once."""
     windows = stream.line_windows(window) if stream.unit == "lines" else stream.windows(window)
-    total = 0.0
     for part in cut(np.arange(len(windows)), windows[:, 1] - windows[:, 0], batch_tokens):
-        batch = make_batch(stream, windows[part]).to(model.device)
-        total += float(model.nats(batch.tokens, batch.labels, batch.layout, 0.0))
-    return total
+        yield make_batch(stream, windows[part])
 
 
 @torch.no_grad()
