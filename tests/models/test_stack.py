@@ -1,0 +1,138 @@
+"""A stack of Transformer blocks: who sees whom, steps against the whole, and PyTorch's encoder as oracle."""
+
+import pytest
+import torch
+from torch import nn
+
+from regard.errors import ConfigError, RegardError
+from regard.models.heads import LanguageModel
+from regard.models.stack import Stack, StackConfig
+from regard.nn.layout import Ragged, Rectangle
+from regard.nn.positions import POSITIONS
+from regard.nn.scores import SCORES
+
+LENGTHS = [4, 1, 6]
+KINDS = [{"score": score} for score in SCORES] + [{"position": position} for position in POSITIONS]
+
+
+def make(**settings):
+    torch.manual_seed(0)
+    small = {"vocab_size": 11, "d_model": 8, "n_heads": 2, "n_layers": 2, "d_ff": 16, "dropout": 0.0, "max_length": 16}
+    return Stack(StackConfig(**small | settings)).eval()
+
+
+def tokens_of(lengths):
+    return torch.randint(0, 11, (sum(lengths),), generator=torch.Generator().manual_seed(1)), Ragged(lengths)
+
+
+def close(one, other):
+    torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_a_token_sees_its_past_and_not_causal_its_future(kind, causal):
+    model = make(causal=causal, **kind)
+    tokens, layout = tokens_of(LENGTHS)
+    changed = tokens.clone()
+    changed[8] = (changed[8] + 1) % 11  # fourth of the last sequence
+    moved = (model(tokens, layout) - model(changed, layout)).abs().amax(1) > 1e-7
+    past = [not causal] * 3  # of the same sequence
+    assert moved.tolist() == [False] * 5 + past + [True] * 3
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_a_sequence_alone_is_as_in_the_batch(kind, causal):
+    model = make(causal=causal, **kind)
+    tokens, layout = tokens_of(LENGTHS)
+    whole = model(tokens, layout)
+    assert whole.shape == (11, model.d_out) and model.d_out == 8
+    close(torch.cat([model(part, Ragged([len(part)])) for part in tokens.split(LENGTHS)]), whole)
+    padded = model(layout.pad(tokens), Rectangle(layout.lengths, layout.longest))
+    close(layout.flatten(padded), whole)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_steps_give_the_rows_of_the_whole(kind):
+    model = make(**kind)
+    tokens, layout = tokens_of([6, 6])
+    with torch.no_grad():
+        expected = layout.pad(model(tokens, layout))
+        for sizes in ([1] * 6, [2, 4], [6]):
+            state = model.start(2, room=6)
+            steps = [model.step(part, state) for part in layout.pad(tokens).split(sizes, dim=1)]
+            close(torch.cat(steps, dim=1), expected)
+            assert state.n_rows == 2 and state.lengths.tolist() == [6, 6]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_select_truncate_and_join_keep_every_row_its_own(kind):
+    model = make(**kind)
+    with torch.no_grad():
+        state, other = model.start(2, room=8), model.start(1, room=4)
+        model.step(torch.tensor([[1, 2, 3], [4, 5, 6]]), state)
+        model.step(torch.tensor([[7, 8]]), other)
+        state.join(other)
+        state.select(torch.tensor([2, 0, 0]))
+        state.reorder(torch.tensor([1, 0, 2]))
+        state.truncate(torch.tensor([3, 2, 1]))
+        assert state.lengths.tolist() == [3, 2, 1]
+        got = model.step(torch.tensor([[9, 1], [9, 2], [9, 3]]), state)
+        for row, past in zip(got, ([1, 2, 3, 9, 1], [7, 8, 9, 2], [1, 9, 3]), strict=True):
+            close(row, model(torch.tensor(past), Ragged([len(past)]))[-2:])
+
+
+def test_what_sees_the_future_cannot_write():
+    both = make(causal=False)
+    with pytest.raises(RegardError, match="looks at the future, so it cannot write"):
+        both.start(1, room=4)
+    with pytest.raises(ConfigError, match="must not see the future"):
+        LanguageModel(both)
+    with pytest.raises(RegardError, match="17 tokens do not fit the model's 16"):
+        make().start(1, room=17)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_with_the_same_weights_it_is_pytorchs_encoder(causal):
+    """Pre-norm and GELU: outputs, and the gradients of every weight of the blocks."""
+    model = make(causal=causal, n_layers=3)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, 0.0, "gelu", batch_first=True, norm_first=True)
+    oracle = nn.TransformerEncoder(layer, 3, nn.LayerNorm(8), enable_nested_tensor=False)
+    pairs = list(copied(model, oracle))
+    tokens, layout = tokens_of([5, 5])
+    x = model.embed(tokens, layout).detach()
+    mask = nn.Transformer.generate_square_subsequent_mask(5) if causal else None
+    expected = oracle(x.view(2, 5, 8), mask=mask)
+    found = model(tokens, layout).view(2, 5, 8)
+    close(found, expected)
+    torch.manual_seed(3)
+    wanted = torch.randn(2, 5, 8)
+    for rows in (found, expected):
+        ((rows - wanted) ** 2).sum().backward()
+    for ours, theirs, part in pairs:
+        assert ours.grad is not None and ours.grad.shape == theirs.grad[part].shape
+        torch.testing.assert_close(ours.grad, theirs.grad[part], atol=1e-4, rtol=1e-4)
+    assert sum(ours.grad.abs().max() > 1e-3 for ours, _, _ in pairs) > 40  # keys have no use for their bias
+
+
+def copied(model, oracle):
+    """Give the oracle our weights -> (our weight, its weight, which part of it)."""
+    for block, theirs in zip(model.blocks, oracle.layers, strict=True):
+        attention, inner = block.attention, theirs.self_attn
+        maps = [attention.to_queries, attention.to_keys, attention.to_values]
+        linears = [m for m in block.feed_forward.modules() if isinstance(m, nn.Linear)]
+        norms = [m for m in block.modules() if isinstance(m, nn.LayerNorm)]
+        rows = [
+            *((ours, inner.in_proj_weight, inner.in_proj_bias, slice(8 * k, 8 * k + 8)) for k, ours in enumerate(maps)),
+            (attention.to_output, inner.out_proj.weight, inner.out_proj.bias, slice(None)),
+            (linears[0], theirs.linear1.weight, theirs.linear1.bias, slice(None)),
+            (linears[1], theirs.linear2.weight, theirs.linear2.bias, slice(None)),
+            (norms[0], theirs.norm1.weight, theirs.norm1.bias, slice(None)),
+            (norms[1], theirs.norm2.weight, theirs.norm2.bias, slice(None)),
+        ]
+        for ours, weight, bias, part in rows:
+            with torch.no_grad():
+                nn.init.normal_(ours.bias, std=0.5)
+                weight[part], bias[part] = ours.weight, ours.bias
+            yield from ((ours.weight, weight, part), (ours.bias, bias, part))
