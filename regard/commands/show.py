@@ -16,7 +16,7 @@ def show(
     from rich.console import Console
     from rich.table import Table
 
-    from regard.models.cost import published, training_cost, transformer_cost
+    from regard.models.cost import COSTS, published, training_cost
     from regard.training.prepare import parameters_by_part, training_memory
     from regard.training.recipe import Recipe
     from regard.training.screen import duration
@@ -26,23 +26,27 @@ def show(
     with torch.device("meta"):  # shapes without memory
         model = chosen.build_model()
     table = Table("part", "shape", "parameters", title=f"{chosen.name}: {chosen.architecture}")
+    n_layers = getattr(chosen.model, "n_layers", 1)
     for name, parameter in model.named_parameters():
-        repeated = any(f".{i}." in name for i in range(1, chosen.model.n_layers))
+        repeated = any(f".{i}." in name for i in range(1, n_layers))
         if not repeated:
-            shown = name.replace(".0.", f".0-{chosen.model.n_layers - 1}.") if ".0." in name else name
-            times = chosen.model.n_layers if ".0." in name else 1
+            shown = name.replace(".0.", f".0-{n_layers - 1}.") if ".0." in name and n_layers > 1 else name
+            times = n_layers if ".0." in name else 1
             shape = " × ".join(map(str, parameter.shape))
             table.add_row(shown, shape, f"{parameter.numel() * times:,}")
     for part, count in parameters_by_part(model).items():
         table.add_row(part, "", f"{count:,}", style="bold", end_section=True)
     console.print(table)
 
-    cost = transformer_cost(chosen.model, source=30, target=30)
     table = Table("cost", "figure", "how", title="What it takes")
-    table.add_row("FLOPs per target token", f"{cost.forward:.3g} forward, {3 * cost.forward:.3g} training", cost.how)
     memory = training_memory(chosen, model) / 2**20
     table.add_row("memory to train", f"about {memory:,.0f} MiB", "weights, gradients, Adam's moments, one batch")
-    whole = training_cost(chosen.model, chosen.training.steps * chosen.training.accumulate, chosen.data.batch_tokens)
+    if chosen.architecture not in COSTS:
+        console.print(table)
+        return
+    cost = COSTS[chosen.architecture](chosen.model, 30, 30)
+    table.add_row("FLOPs per target token", f"{cost.forward:.3g} forward, {3 * cost.forward:.3g} training", cost.how)
+    whole = training_cost(cost, chosen.training.steps * chosen.training.accumulate * chosen.data.batch_tokens)
     table.add_row("the whole training", f"{whole:.2g} FLOPs", f"{chosen.training.steps:,} steps of this recipe")
     for what, tera in (("a 2-core CPU", 0.1), ("an H200", 300.0)):
         table.add_row(f"expected time, {what}", duration(whole / (tera * 1e12)), f"at {tera:g} TFLOP/s")

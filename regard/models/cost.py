@@ -1,12 +1,18 @@
-"""What a Transformer costs, from first principles: a product of (a, b) and (b, c) takes 2abc operations."""
+"""What a translator costs, from first principles: a product of (a, b) and (b, c) takes 2abc operations."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from regard.models.seq2seq import Seq2SeqConfig
 from regard.models.transformer import TransformerConfig
+from regard.nn.recurrent import CELLS
 from regard.nn.scores import SCORES
 
 # Of a score that is no plain product: how often a token meets a matrix of d_head by d_head in it.
 SCORE_MAPS = {"general": 1, "additive": 2}
+# Of a recurrent cell: how often a token meets matrices from input and state to state.
+GATES = {"rnn": 1, "relu_rnn": 1, "lstm": 4, "gru": 3}
 
 
 @dataclass(frozen=True)
@@ -39,9 +45,34 @@ def transformer_cost(c: TransformerConfig, source: int, target: int) -> Cost:
     )
 
 
-def training_cost(c: TransformerConfig, steps: int, batch_tokens: int) -> float:
+def seq2seq_cost(c: Seq2SeqConfig, source: int, target: int) -> Cost:
+    """Likewise.  The bridge is crossed once a sentence."""
+    d, m, attends = c.d_model, c.d_hidden, c.score != "none"
+    ways = 2 if c.bidirectional else 1
+
+    def cells(d_in: int) -> int:
+        return GATES[c.cell] * m * (d_in + m)
+
+    encoder = ways * (cells(d) + (c.n_layers - 1) * cells(ways * m))
+    decoder = cells(d) + (c.n_layers - 1) * cells(m)
+    bridge = ways * m * c.n_layers * CELLS[c.cell].n_states * m
+    to_memory = ways * m**2 if attends and c.bidirectional else 0
+    looks = 0 if not attends else 3 if c.score == "additive" else 2
+    of_keys, of_queries = (m**2 if c.score in named else 0 for named in (("additive",), ("additive", "general")))
+    per_source = 2 * (encoder + to_memory + of_keys)
+    per_target = 2 * (decoder + of_queries + looks * source * m + (1 + attends) * m * d + c.vocab_size * d)
+    forward = per_target + (per_source * source + 2 * bridge) / target
+    return Cost(
+        forward, f"2 per weight and token, {looks} products per key looked at; {source} source, {target} target tokens"
+    )
+
+
+COSTS: dict[str, Callable[[Any, int, int], Cost]] = {"seq2seq": seq2seq_cost, "transformer": transformer_cost}
+
+
+def training_cost(cost: Cost, n_tokens: int) -> float:
     """Forward once, backward twice that, on every target token."""
-    return 3 * transformer_cost(c, source=30, target=30).forward * steps * batch_tokens
+    return 3 * cost.forward * n_tokens
 
 
 # The documents' table (Vaswani et al. 2017, table 2) and how its authors counted: time x GPUs x sustained rate.
