@@ -22,7 +22,8 @@ def test_a_markov_model_guesses_what_it_thinks_likeliest(kind, monkeypatch):
 def test_a_language_model_guesses_what_it_thinks_likeliest(monkeypatch):
     torch.manual_seed(0)
     model = LanguageModel(Recurrent(RecurrentConfig(vocab_size=V, d_model=4, d_hidden=4))).eval()
-    torch.nn.init.normal_(model.reader.embedding.weight)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter)
     tokens, _, layout = batch()
     expected = (model(tokens, layout) @ model.output_table.T).argmax(1)
     monkeypatch.setattr(heads, "ROWS", 3)
