@@ -48,7 +48,7 @@ def show(
     table.add_row("FLOPs per target token", f"{cost.forward:.3g} forward, {3 * cost.forward:.3g} training", cost.how)
     whole = training_cost(cost, chosen.training.steps * chosen.training.accumulate * chosen.data.batch_tokens)
     table.add_row("the whole training", f"{whole:.2g} FLOPs", f"{chosen.training.steps:,} steps of this recipe")
-    for what, tera in (("a 2-core CPU", 0.1), ("an H200", 300.0)):
+    for what, tera in (("a 2-core CPU", 0.1), ("an H200", 300.0))[: 1 if cost.is_sequential else 2]:
         table.add_row(f"expected time, {what}", duration(whole / (tera * 1e12)), f"at {tera:g} TFLOP/s")
     for row in published(chosen.name):
         table.add_row(*row)

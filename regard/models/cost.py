@@ -19,6 +19,7 @@ GATES = {"rnn": 1, "relu_rnn": 1, "lstm": 4, "gru": 3}
 class Cost:
     forward: float  # FLOPs per target token, its share of the source included
     how: str
+    is_sequential: bool = False  # one token after the other: a GPU waits, and its rate says little
 
 
 def transformer_cost(c: TransformerConfig, source: int, target: int) -> Cost:
@@ -62,9 +63,8 @@ def seq2seq_cost(c: Seq2SeqConfig, source: int, target: int) -> Cost:
     per_source = 2 * (encoder + to_memory + of_keys)
     per_target = 2 * (decoder + of_queries + looks * source * m + (1 + attends) * m * d + c.vocab_size * d)
     forward = per_target + (per_source * source + 2 * bridge) / target
-    return Cost(
-        forward, f"2 per weight and token, {looks} products per key looked at; {source} source, {target} target tokens"
-    )
+    how = f"2 per weight and token, {looks} products per key looked at; {source} source, {target} target tokens"
+    return Cost(forward, how, is_sequential=True)
 
 
 COSTS: dict[str, Callable[[Any, int, int], Cost]] = {"seq2seq": seq2seq_cost, "transformer": transformer_cost}
