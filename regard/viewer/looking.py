@@ -30,6 +30,11 @@ class Asked:
 
     def check(self, model: Any) -> None:
         there = list(model.attentions())
+        if not there:
+            raise RegardError(
+                "this model has no attention to look at; a stack, an attentive or a skip model has, or a "
+                "translator with a model.score"
+            )
         n_layers = max((layer + 1 for _, layer, _ in there), default=0)
         n_heads = max((module.n_heads for _, _, module in there), default=0)
         for what, asked, n in (("layer", self.layers, n_layers), ("head", self.heads, n_heads)):
@@ -66,8 +71,6 @@ def watch_pair(model: Any, source: list[int], target: list[int], asked: Asked) -
 @torch.no_grad()
 def look_at_text(model: Any, tokenizer: Tokenizer, ids: list[int], title: str, asked: Asked) -> Capture:
     """A reader that attends, whatever is read off it."""
-    if not list(model.attentions()):
-        raise RegardError("this model has no attention to look at; a stack, an attentive or a skip model has")
     asked.check(model)
     check_length(model, ids, len(ids))
     device = next(model.parameters()).device
