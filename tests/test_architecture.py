@@ -30,6 +30,7 @@ TIERS = (
     ("training",),
     ("viewer",),
     ("run",),
+    ("ladder",),
     ("commands",),
     ("__main__",),
 )
@@ -53,6 +54,8 @@ PARAMETERS = {
     "sst2-transformer": 1_561_858,
     "sms-bag": 100_002,
     "timemachine": 920_064,
+    "sms-writer": 1_716_096,
+    "wikitext2-case": 3_402_261,
     "elmo": 16_596_992,
     "sst2-elmo": 17_779_206,
 }

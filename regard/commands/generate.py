@@ -1,4 +1,4 @@
-"""regard generate: text from a language model."""
+"""regard generate: text from a language model, or from a label."""
 
 import json
 from pathlib import Path
@@ -7,11 +7,15 @@ from typing import Annotated
 import typer
 
 from regard.commands.text import Device, RunFolder
+from regard.errors import RegardError
 
 
 def generate(
     run: RunFolder,
     prompts: Annotated[list[str] | None, typer.Argument(metavar="[PROMPT]...", help="default: one a line")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="write a text of this label; prompts are then optional, and how it begins")
+    ] = None,
     length: Annotated[int, typer.Option(min=1, help="the most tokens to write")] = 100,
     set_: Annotated[
         list[str] | None,
@@ -28,11 +32,19 @@ def generate(
 
     loaded = load(run, device)
     config = decoding_settings(loaded, set_ or [])
+    if label is None and loaded.recipe.kind == "label-to-text":
+        raise RegardError(f"{run} writes from a label: add --label with one of {', '.join(loaded.recipe.task.labels)}")
+    if label is not None and not prompts and file is None:
+        prompts = [""]
     given = list(prompts) if prompts else list(read_lines(file))
-    for prompt, texts in zip(given, loaded.generate(given, length, config), strict=True):
+    if label is None:
+        found = loaded.generate(given, length, config)
+    else:
+        found = loaded.generate_as(label, given, length, config)
+    for prompt, texts in zip(given, found, strict=True):
         if as_json:
-            found = [{"text": t.text, "log_prob": t.log_prob, "finished": t.finished} for t in texts]
-            write_line(json.dumps({"prompt": prompt, "texts": found}, ensure_ascii=False))
+            written = [{"text": t.text, "log_prob": t.log_prob, "finished": t.finished} for t in texts]
+            write_line(json.dumps({"prompt": prompt, "texts": written}, ensure_ascii=False))
         elif prompts:
             print("\n---\n".join(t.whole for t in texts))
         else:

@@ -73,7 +73,8 @@ class Recurrent(nn.Module):
         x = self.embedding(tokens)
         if not (self.training and self.config.embedding_dropout):
             return x
-        present = F.dropout(torch.ones(self.config.vocab_size, 1, device=x.device), self.config.embedding_dropout)
+        words = torch.ones(self.embedding.num_embeddings, 1, device=x.device)
+        present = F.dropout(words, self.config.embedding_dropout)
         return x * F.embedding(tokens, present)
 
     def carry(self, tokens: Tensor, layout: Layout, state: "RecurrentState | None") -> tuple[Tensor, "RecurrentState"]:

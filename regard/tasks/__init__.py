@@ -4,12 +4,18 @@ from typing import Any
 
 from regard.tasks.bidirectional import Bidirectional, BidirectionalConfig
 from regard.tasks.classification import Classification, ClassificationConfig
+from regard.tasks.label_to_text import LabelToText, LabelToTextConfig
 from regard.tasks.language import Language, LanguageConfig
+from regard.tasks.restoration import Restoration, RestorationConfig
+from regard.tasks.tagging import Tagging, TaggingConfig
 from regard.tasks.translation import Translation, TranslationConfig
 
 TASKS: dict[str, tuple[type[Any], type[Any]]] = {
     "classification": (ClassificationConfig, Classification),
     "language": (LanguageConfig, Language),
     "bidirectional": (BidirectionalConfig, Bidirectional),
+    "label-to-text": (LabelToTextConfig, LabelToText),
+    "tagging": (TaggingConfig, Tagging),
+    "restoration": (RestorationConfig, Restoration),
     "translation": (TranslationConfig, Translation),
 }
