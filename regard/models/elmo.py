@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
+from regard.models.heads import ROWS
 from regard.nn.layout import Layout
+from regard.nn.linear import logits
 from regard.nn.loss import cross_entropy
 from regard.nn.recurrent import CELLS, LSTM, RecurrentStack, reverse
 
@@ -102,6 +104,11 @@ class BiLM(nn.Module):
         back = self.dropout(self.back(self.embedding(labels), layout)[-1])
         table = self.embedding.weight
         return (cross_entropy(there, table, labels, smoothing) + cross_entropy(back, table, tokens, smoothing)) / 2
+
+    def guesses(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """The likeliest next token after each (N), by the forward net."""
+        parts = self.ahead(self.embedding(tokens), layout)[-1].split(ROWS)
+        return torch.cat([logits(rows, self.embedding.weight).argmax(-1) for rows in parts])
 
 
 @dataclass(frozen=True, kw_only=True)
