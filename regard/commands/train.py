@@ -29,7 +29,7 @@ def train(
     if resume and not (folder / "recipe.toml").is_file():
         raise RunError(f"there is no run to resume in {folder}; without --resume it would be started")
     on = choose_device(device)
-    chosen = Recipe.read(str(folder) if resume else recipe, set_ or [])
+    chosen = Recipe.read(str(folder.resolve()) if resume else recipe, set_ or [])
     if getattr(chosen.model, "frozen", False) and not (from_ or resume):
         raise ConfigError(
             f"{chosen.name} keeps a part of its model as another run has learnt it: give that run, --from RUN, "
