@@ -1,12 +1,31 @@
-"""What every model that reads a source and writes a target has in common: the state of its decoding."""
+"""What models that read a source and write a target have in common: how they are called, and the state of decoding."""
 
-from typing import Generic, Protocol, Self, TypeVar
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.nn.cache import Cache
-from regard.nn.layout import Rectangle
+from regard.nn.layout import Layout, Rectangle
+
+
+class Translator(Protocol):
+    config: Any
+    embedding: nn.Embedding
+
+    def __call__(self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout) -> Tensor:
+        """Token ids (N) of both sides -> the hidden state behind each next target token (N, D)."""
+        ...
+
+    @property
+    def output_table(self) -> Tensor:
+        """(V, D): P(next token) = softmax(table h)."""
+        ...
+
+    def start(self, prompts: Sequence[Sequence[int]], copies: int = 1, room: int | None = None) -> Any: ...
+
+    def step(self, tokens: Tensor, state: Any) -> Tensor: ...
 
 
 class Past(Protocol):

@@ -16,7 +16,7 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.graphs import fastest
 from regard.errors import ConfigError
 from regard.evaluation.translation import bleu
-from regard.models.transformer import Transformer
+from regard.models.translator import Translator
 from regard.nn.loss import cross_entropy
 from regard.tasks.pairs import PairBatch, PairData, PairSet
 from regard.tasks.setup import Setup
@@ -79,14 +79,14 @@ class Translation:
         few = self.train.packing(min(n_tokens, self.batch_tokens), "random", seed=0).epoch(0)[0]
         return self.train.batch(few)
 
-    def loss(self, model: Transformer, batch: PairBatch) -> Tensor:
+    def loss(self, model: Translator, batch: PairBatch) -> Tensor:
         return pair_loss(model, batch, self.config.smoothing)
 
-    def plain_loss(self, model: Transformer, batch: PairBatch) -> Tensor:
+    def plain_loss(self, model: Translator, batch: PairBatch) -> Tensor:
         """The loss without smoothing: what learning by heart can bring to zero."""
         return pair_loss(model, batch, smoothing=0.0)
 
-    def validate(self, model: Transformer) -> dict[str, float]:
+    def validate(self, model: Translator) -> dict[str, float]:
         """The loss in nats a token, without smoothing; BLEU of greedy translations."""
         if self.valid is None:
             return {}
@@ -97,7 +97,7 @@ class Translation:
             values["bleu"] = bleu(outputs, self.valid.texts(1)[:n], resamples=0).value
         return values
 
-    def samples(self, model: Transformer) -> list[tuple[str, str, str]]:
+    def samples(self, model: Translator) -> list[tuple[str, str, str]]:
         if self.valid is None:
             return []
         sources, references = (self.valid.texts(side)[: self.config.shown] for side in (0, 1))
@@ -107,7 +107,7 @@ class Translation:
         """Nothing is carried from batch to batch."""
         return {}
 
-    def restore(self, tensors: dict[str, Tensor], model: Transformer) -> None:
+    def restore(self, tensors: dict[str, Tensor], model: Translator) -> None:
         pass
 
     def inspect(self, data: DataConfig) -> list[Row]:
@@ -140,20 +140,20 @@ class Translation:
             f'regard look {folder} "a sentence"',
         )
 
-    def translate(self, model: Transformer, lines: list[str]) -> list[str]:
+    def translate(self, model: Translator, lines: list[str]) -> list[str]:
         generator = fastest(model, model.embedding.weight.device)
         quickly = self.quickly.within(model.config.max_length)
         return [answer.text for answer in translate(generator, self.tokenizer, lines, quickly, self.max_length)]
 
 
-def pair_loss(model: Transformer, batch: PairBatch, smoothing: float) -> Tensor:
+def pair_loss(model: Translator, batch: PairBatch, smoothing: float) -> Tensor:
     """The summed cross-entropy of the labels, in nats."""
     hidden = model(batch.source, batch.source_layout, batch.target, batch.target_layout)
     return cross_entropy(hidden, model.output_table, batch.labels, smoothing)
 
 
 @torch.no_grad()
-def mean_loss(model: Transformer, pairs: PairSet, batch_tokens: int) -> float:
+def mean_loss(model: Translator, pairs: PairSet, batch_tokens: int) -> float:
     device = model.embedding.weight.device
     total, count = 0.0, 0
     for indices in pairs.packing(batch_tokens, "grouped", seed=0).epoch(0):
