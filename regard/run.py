@@ -175,7 +175,7 @@ class Run:
         """One vector for each line, (lines, D): of the rows that the model reads from it, whatever its task."""
         limit, task = self.model.config.max_length, self.recipe.task
         documents = framed(list(lines), self.tokenizer, self.recipe.kind, task, limit)
-        return embed(self.model, ARCHITECTURES[self.recipe.architecture].role, documents, pooling, layer)
+        return embed(self.model, self.recipe.architecture, documents, pooling, layer)
 
     def score_texts(self, texts: Sequence[str]) -> list[list[float]]:
         """log P of each token of the given texts and, where lines have one, of their end."""

@@ -11,6 +11,7 @@ from regard.choose import choose
 from regard.data.batches import cut
 from regard.data.streams import UNITS
 from regard.errors import RegardError
+from regard.models import ARCHITECTURES
 from regard.models.heads import is_bidirectional
 from regard.nn.layout import Layout
 from regard.nn.pooling import POOLINGS, summary
@@ -20,11 +21,28 @@ from regard.text.tokenizer import Tokenizer
 
 BATCH_TOKENS = 8192
 
-# By the role of an architecture, what of the model reads.
+
+class Encoder:
+    """The half of a translator that reads, as a reader."""
+
+    def __init__(self, encode: Callable[[Tensor, Layout], Tensor], bidirectional: bool):
+        self.encode, self.bidirectional = encode, bidirectional
+
+    def __call__(self, tokens: Tensor, layout: Layout) -> Tensor:
+        return self.encode(tokens, layout)
+
+
+# What of a model reads, by the role of its architecture ...
 READERS: dict[str, Callable[[Any], Any]] = {
     "reader": lambda model: model.reader,
     "bidirectional": lambda model: model,
-    "translator": lambda model: model.encode,
+}
+# ... and, where it writes something else than it reads, by the architecture itself.
+ENCODERS: dict[str, Callable[[Any], Encoder]] = {
+    "seq2seq": lambda model: Encoder(
+        lambda tokens, layout: model.encoder(model.embedding(tokens), layout), model.config.bidirectional
+    ),
+    "transformer": lambda model: Encoder(model.encode, bidirectional=False),
 }
 
 # By the kind of a task, how a text is framed where it is not just its tokens.
@@ -44,17 +62,18 @@ def framed(lines: list[str], tokenizer: Tokenizer, kind: str, task: Any, max_len
     return documents
 
 
-def embed(model: Any, role: str, documents: list[np.ndarray], pooling: str, layer: int | None) -> np.ndarray:
+def embed(model: Any, architecture: str, documents: list[np.ndarray], pooling: str, layer: int | None) -> np.ndarray:
     """(documents, D): the mean, the last or the largest of each document's rows; zeros of one without tokens.
 
     `layer` asks for the rows of one layer, the embeddings being layer 0; otherwise they are the model's features.
     """
     choose(POOLINGS, pooling, "pooling")
-    if role not in READERS:
-        raise RegardError("this run's model makes no hidden rows of a text: nothing to embed it with")
+    find = READERS.get(ARCHITECTURES[architecture].role) or ENCODERS.get(architecture)
+    if find is None:
+        raise RegardError(f"a model of the architecture {architecture!r} makes no hidden rows: it cannot embed a text")
     if not documents:  # none, but each of them as wide as any other
-        return embed(model, role, [np.array([START])], pooling, layer)[:0]
-    reader = READERS[role](model)
+        return embed(model, architecture, [np.array([START])], pooling, layer)[:0]
+    reader = find(model)
     device = next(model.parameters()).device
     lengths = np.array([max(len(document), 1) for document in documents])
     parts = cut(np.argsort(lengths, kind="stable"), lengths, BATCH_TOKENS)

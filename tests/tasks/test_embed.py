@@ -1,0 +1,59 @@
+"""Vectors of documents, from models that no run is trained of in the tests of the command."""
+
+import numpy as np
+import pytest
+import torch
+
+from regard.errors import ConfigError, RegardError
+from regard.models import ARCHITECTURES
+from regard.models.heads import LanguageModel
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from regard.models.stack import Stack, StackConfig
+from regard.nn.layout import Ragged
+from regard.nn.pooling import POOLINGS
+from regard.tasks import embed as embedding
+from regard.tasks.embed import ENCODERS, READERS, embed
+
+DOCUMENTS = [np.array(ids, np.int64) for ids in ([5, 6, 7], [], [8], [9, 4, 4, 5, 6, 7])]
+
+
+def stack() -> LanguageModel:
+    torch.manual_seed(0)
+    return LanguageModel(Stack(StackConfig(vocab_size=10, d_model=8, n_heads=2, n_layers=1, d_ff=8))).eval()
+
+
+def seq2seq() -> Seq2Seq:
+    torch.manual_seed(0)
+    return Seq2Seq(Seq2SeqConfig(vocab_size=10, d_model=6, d_hidden=5, dropout=0.0)).eval()
+
+
+@pytest.mark.parametrize(("architecture", "model", "width"), [("stack", stack(), 8), ("seq2seq", seq2seq(), 10)])
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_a_document_alone_is_as_among_others_in_any_batch(monkeypatch, architecture, model, width, pooling):
+    vectors = embed(model, architecture, DOCUMENTS, pooling, None)
+    assert vectors.shape == (4, width) and not vectors[1].any() and vectors[[0, 2, 3]].any(1).all()
+    monkeypatch.setattr(embedding, "BATCH_TOKENS", 3)  # several batches, by length
+    for i, alone in enumerate(embed(model, architecture, DOCUMENTS[::-1], pooling, None)[::-1]):
+        np.testing.assert_allclose(alone, vectors[i], atol=1e-6)
+        np.testing.assert_allclose(embed(model, architecture, [DOCUMENTS[i]], pooling, None)[0], vectors[i], atol=1e-6)
+
+
+def test_the_last_of_both_directions_is_the_end_of_each():
+    model, tokens = seq2seq(), torch.from_numpy(DOCUMENTS[3])
+    with torch.no_grad():
+        rows = model.encoder(model.embedding(tokens), Ragged([6])).numpy()
+    (vector,) = embed(model, "seq2seq", DOCUMENTS[3:], "last", None)
+    np.testing.assert_allclose(vector, [*rows[-1, :5], *rows[0, 5:]], atol=1e-6)
+
+
+def test_every_architecture_reads_or_is_refused():
+    known = {name for name, row in ARCHITECTURES.items() if row.role in READERS} | set(ENCODERS)
+    assert set(ENCODERS) == {name for name, row in ARCHITECTURES.items() if row.role == "translator"}
+    for name in ARCHITECTURES.keys() - known:
+        with pytest.raises(RegardError, match=f"'{name}' makes no hidden rows"):
+            embed(None, name, DOCUMENTS, "mean", None)
+
+
+def test_an_unknown_pooling_is_named():
+    with pytest.raises(ConfigError, match=r"median.*mean"):
+        embed(stack(), "stack", DOCUMENTS, "median", None)
