@@ -87,7 +87,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("at_loss", range(2, 15))
+@pytest.mark.parametrize("at_loss", [2, 4, 5, 7, 8, 11, 14])  # within epochs, at their ends, after a save
 def test_killed_at_any_step_it_ends_the_same_bit_for_bit(whole: Path, tmp_path: Path, at_loss: int) -> None:
     with pytest.raises(Killed):
         run(tmp_path / "run", at_loss)
