@@ -1,0 +1,307 @@
+import itertools
+
+import pytest
+import torch
+from torch import nn
+
+from regard.decoding.config import DecodingConfig
+from regard.decoding.ensemble import Ensemble
+from regard.decoding.forced import score as forced_score
+from regard.decoding.graphs import fastest
+from regard.decoding.search import generate
+from regard.errors import ConfigError, RegardError
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from regard.nn.layout import Ragged, Rectangle
+from regard.nn.linear import logits
+from regard.nn.loss import plain_cross_entropy
+from regard.nn.recurrent import CELLS
+from regard.nn.scores import SCORES
+from regard.nn.watch import watch
+
+SOURCES, TARGETS = [3, 1, 6], [4, 2, 1]
+START, END = 1, 2
+VARIANTS = [
+    *({"score": score} for score in (*SCORES, "none")),
+    *({"cell": cell, "n_layers": 2} for cell in CELLS),
+    {"bidirectional": False},
+    {"bidirectional": False, "score": "none"},
+    {"tied": False},
+]
+
+
+def make(vocab_size=11, **settings):
+    torch.manual_seed(0)
+    small = {"d_model": 6, "d_hidden": 8, "dropout": 0.0, "max_length": 32}
+    model = Seq2Seq(Seq2SeqConfig(vocab_size=vocab_size, **small | settings)).eval()
+    for parameter in model.parameters():  # large enough for every part to be felt
+        parameter.data *= 2
+    return model
+
+
+def batch():
+    torch.manual_seed(1)
+    tokens = torch.randint(0, 11, (sum(SOURCES),)), torch.randint(0, 11, (sum(TARGETS),))
+    return tokens[0], Ragged(SOURCES), tokens[1], Ragged(TARGETS)
+
+
+def prompts_of(source):
+    return [part.tolist() for part in source.split(SOURCES)]
+
+
+def close(one, other):
+    torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_the_future_does_not_change_the_past(variant):
+    model = make(**variant)
+    source, source_layout, target, target_layout = batch()
+    changed = target.clone()
+    changed[2:4] = (changed[2:4] + 1) % 11  # the end of the first target
+    one, other = (model(source, source_layout, t, target_layout) for t in (target, changed))
+    close(one[:2], other[:2])
+    close(one[4:], other[4:])  # nor another sentence
+    assert (one[2:4] - other[2:4]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_a_sentence_alone_is_as_in_the_batch(variant):
+    model = make(**variant)
+    source, source_layout, target, target_layout = batch()
+    whole = model(source, source_layout, target, target_layout)
+    pairs = zip(source.split(SOURCES), target.split(TARGETS), strict=True)
+    close(torch.cat([model(s, Ragged([len(s)]), t, Ragged([len(t)])) for s, t in pairs]), whole)
+    rectangles = [Rectangle(layout.lengths, layout.longest) for layout in (source_layout, target_layout)]
+    padded = model(source_layout.pad(source), rectangles[0], target_layout.pad(target), rectangles[1])
+    close(target_layout.flatten(padded), whole)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_steps_give_the_logits_of_the_whole(variant):
+    model = make(**variant)
+    source, source_layout, target, target_layout = batch()
+    with torch.no_grad():
+        expected = logits(model(source, source_layout, target, target_layout), model.output_table)
+        padded = target_layout.pad(target)
+        for sizes in ([1, 1, 1, 1], [3, 1], [4]):
+            state = model.start(prompts_of(source), room=4)
+            steps = [model.step(part, state) for part in padded.split(sizes, dim=1)]
+            close(target_layout.flatten(torch.cat(steps, dim=1)), expected)
+            assert state.n_rows == 3 and state.lengths.tolist() == [4, 4, 4]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_select_and_join_keep_every_row_its_own(variant):
+    model = make(**variant)
+    prompts = prompts_of(batch()[0])
+    rows = torch.tensor([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
+    with torch.no_grad():
+        state, other = model.start(prompts[:2], room=8), model.start(prompts[2:], room=5)
+        model.step(rows[:2], state)
+        model.step(rows[2:, :2], other)
+        state.join(other)
+        state.select(torch.tensor([2, 1]))
+        assert state.lengths.tolist() == [2, 3]
+        got = model.step(torch.tensor([[3], [3]]), state)[:, 0]
+        for i, (prompt, past) in enumerate([(prompts[2], [7, 8, 3]), (prompts[1], [4, 5, 6, 3])]):
+            close(got[i], model.step(torch.tensor([past]), model.start([prompt], room=4))[0, -1])
+        with pytest.raises(RegardError, match="cannot take tokens back"):
+            state.truncate(torch.tensor([1, 1]))
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_copies_share_one_memory_and_give_the_same_logits(variant):
+    model = make(**variant)
+    prompts = prompts_of(batch()[0])
+    tokens = torch.tensor([[1], [2], [3], [4], [5], [6]])
+    with torch.no_grad():
+        shared = model.start(prompts, copies=2, room=4)
+        apart = model.start([prompt for prompt in prompts for _ in range(2)], room=4)
+        close(model.step(tokens, shared), model.step(tokens, apart))
+        assert shared.source.n_rows == 3
+        swap = torch.tensor([1, 1, 2, 3, 5, 4])
+        for move in ("select", "reorder"):
+            getattr(shared, move)(swap)
+            apart.select(swap)
+            close(model.step(tokens, shared), model.step(tokens, apart))
+
+
+def test_the_forward_pass_is_the_equations():
+    """One sentence at a time, one step at a time; the encoder by PyTorch's own bidirectional LSTM."""
+    model = make(d_model=5, d_hidden=4)
+    score, attention = model.attention.attend.score, []
+    twin = nn.LSTM(5, 4, bidirectional=True)
+    for name, cell in (("", model.encoder.forwards[0]), ("_reverse", model.encoder.backwards[0])):
+        for kind, weight in zip(("weight_ih", "weight_hh", "bias_ih", "bias_hh"), cell.weights(), strict=True):
+            getattr(twin, f"{kind}_l0{name}").data = weight.data
+    source, source_layout, target, target_layout = batch()
+    expected = []
+    for s, t in zip(source.split(SOURCES), target.split(TARGETS), strict=True):
+        rows, (h_last, _) = twin(model.embedding(s))
+        memory = rows @ model.to_memory.weight.T
+        h, c = torch.tanh(model.bridge(h_last.flatten())).view(2, 1, 4)
+        cell = model.decoder.forwards[0]
+        for y in model.embedding(t):
+            h, c = cell.step(y[None], torch.stack([h, c]), cell.weights())
+            hidden = torch.tanh(score.query_to_hidden.weight @ h[0] + memory @ score.key_to_hidden.weight.T)
+            weights = (hidden @ score.hidden_to_score).softmax(0)
+            attention.append(weights)
+            expected.append(torch.tanh(model.combine.weight @ torch.cat([weights @ memory, h[0]])))
+    with watch(model) as seen:
+        close(model(source, source_layout, target, target_layout), torch.stack(expected))
+    seen_rows = target_layout.flatten(seen.of("cross", 0).weights[:, 0])
+    for row, weights in zip(seen_rows, attention, strict=True):
+        close(row[: len(weights)], weights)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("score", SCORES)
+def test_seen_weights_sum_to_one_and_make_the_answer(score, cell):
+    model = make(score=score, cell=cell)
+    source, source_layout, target, target_layout = batch()
+    with watch(model, vectors=True) as seen, torch.no_grad():
+        out = model(source, source_layout, target, target_layout)
+        _, start = model.encode(source, source_layout)
+        states, _ = model.decoder.carry(model.embedding(target), target_layout, start)
+    assert [(s.kind, s.layer, s.heads) for s in seen.sightings] == [("cross", 0, (0,))]
+    cross = seen.of("cross", 0)
+    assert cross.error < 1e-5
+    for i, (n_read, n_said) in enumerate(zip(SOURCES, TARGETS, strict=True)):
+        weights = cross.weights[i, 0, :n_said]
+        close(weights.sum(-1), torch.ones(n_said))
+        assert weights[:, n_read:].eq(0).all()
+    contexts = target_layout.flatten((cross.weights @ cross.values)[:, 0])
+    close(torch.tanh(model.combine(torch.cat([contexts, states], -1))), out)
+
+
+def test_without_attention_only_the_bridge_brings_the_source():
+    source, source_layout, target, target_layout = batch()
+    other = (source + 1) % 11
+    for score, is_deaf in (("none", True), ("additive", False)):
+        model = make(score=score)
+        one, two = (model(s, source_layout, target, target_layout) for s in (source, other))
+        assert (one - two).abs().max() > 1e-3
+        nn.init.zeros_(model.bridge.weight)
+        one, two = (model(s, source_layout, target, target_layout) for s in (source, other))
+        assert one.equal(two) == is_deaf
+        assert bool(list(model.attentions())) != is_deaf
+
+
+@pytest.mark.parametrize("score", ["additive", "none"])
+def test_a_wide_beam_is_exhaustive_search(score):
+    model = make(vocab_size=4, score=score)
+    prompts = [[3, 0, 2], [3, 3, 0, 3, 2]]
+    config = DecodingConfig(beam=3**4, n_best=8, length_ratio=0.0, extra_length=4)
+    for prompt, found in zip(prompts, generate(model, prompts, config, START, END), strict=True):
+        said = [list(t) for n in range(4) for t in itertools.product((0, 1, 3), repeat=n)]
+        log_probs = [sum(row) for row in forced_score(model, [prompt] * len(said), said, START, END)]
+        by_penalty = sorted(
+            ((lp / ((5 + len(t) + 1) / 6) ** 0.6, t) for lp, t in zip(log_probs, said, strict=True)), reverse=True
+        )
+        assert [h.tokens for h in found] == [tokens for _, tokens in by_penalty[:8]]
+        assert [h.score for h in found] == pytest.approx([value for value, _ in by_penalty[:8]], abs=1e-5)
+
+
+def test_a_beam_is_the_same_in_any_batch_and_ensemble():
+    model = make(n_layers=2)
+    prompts = prompts_of(batch()[0])
+    config = DecodingConfig(beam=3, extra_length=6)
+    together = generate(model, prompts, config, START, END)
+    twice = generate(Ensemble([model, model]), prompts, config, START, END)
+    for prompt, [one], [two] in zip(prompts, together, twice, strict=True):
+        [[alone]] = generate(model, [prompt], config, START, END)
+        assert one.tokens == alone.tokens == two.tokens
+        assert one.log_prob == pytest.approx(alone.log_prob, abs=1e-5) == two.log_prob
+
+
+def test_no_cuda_graph_is_made_of_it():
+    model = make()
+    assert fastest(model, torch.device("cuda")) is model
+
+
+@pytest.fixture
+def one_thread():
+    """Small products wait for their second thread longer than they take."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def reversing(draw, n):
+    """Sentences of 2 to 6 words and their reversals: source with its end, target from its start, labels."""
+    words = [torch.randint(3, 11, (k,), generator=draw) for k in torch.randint(2, 7, (n,), generator=draw).tolist()]
+    start, end = torch.tensor([START]), torch.tensor([END])
+    sides = [(torch.cat([w, end]), torch.cat([start, w.flip(0)]), torch.cat([w.flip(0), end])) for w in words]
+    return words, [torch.cat(side) for side in zip(*sides, strict=True)], Ragged([len(w) + 1 for w in words])
+
+
+def learnt_to_reverse(score, draw, steps=150):
+    torch.manual_seed(0)
+    model = Seq2Seq(Seq2SeqConfig(vocab_size=11, d_model=16, d_hidden=32, dropout=0.0, score=score)).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.015)
+    for step in range(steps):
+        _, (source, target, labels), layout = reversing(draw, 48)
+        hidden = model(source, layout, target, layout)
+        optimizer.zero_grad()
+        (plain_cross_entropy(hidden, model.output_table, labels, 0.0) / len(labels)).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.param_groups[0]["lr"] = 0.015 * (1 - step / steps)
+        optimizer.step()
+    return model.eval()
+
+
+@pytest.mark.parametrize(("score", "fewest", "most"), [("additive", 95, 100), ("none", 0, 70)])
+def test_with_attention_it_learns_to_reverse_and_looks_where_it_reads(score, fewest, most, one_thread):
+    draw = torch.Generator().manual_seed(0)
+    model = learnt_to_reverse(score, draw)
+    words, (source, target, _), layout = reversing(draw, 100)
+    found = generate(model, [[*w.tolist(), END] for w in words], DecodingConfig(beam=2), START, END)
+    right = sum(best[0].tokens == w.flip(0).tolist() for best, w in zip(found, words, strict=True))
+    assert fewest <= right <= most
+    with watch(model) as seen, torch.no_grad():
+        model(source, layout, target, layout)
+    for cross in seen.sightings:  # without attention, none
+        looks = [cross.weights[i, 0, : len(w)].argmax(-1) for i, w in enumerate(words)]
+        backwards = [torch.arange(len(w)).flip(0) for w in words]
+        assert (torch.cat(looks) == torch.cat(backwards)).float().mean() > 0.95
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_the_parameters_are_those_of_the_equations(variant):
+    c = make(**variant).config
+    ways, gates = (2 if c.bidirectional else 1), {"lstm": 4, "gru": 3}.get(c.cell, 1)
+    d, m, last = c.d_model, c.d_hidden, c.n_layers - 1
+
+    def cells(d_in):
+        return gates * m * (d_in + m + 2)
+
+    encoder, decoder = ways * (cells(d) + last * cells(ways * m)), cells(d) + last * cells(m)
+    bridge = (ways * m + 1) * c.n_layers * (2 if c.cell == "lstm" else 1) * m
+    scores = {"cosine": 1, "additive": 2 * m * m + m, "location": 32 * m, "general": m * m}
+    attends = c.score != "none"
+    memory = ways * m * m if attends and c.bidirectional else 0
+    attention = memory + scores.get(c.score, 0) + (1 + attends) * m * d
+    tables = 11 * d * (1 if c.tied else 2)
+    expected = encoder + decoder + bridge + attention + tables
+    assert sum(p.numel() for p in make(**variant).parameters()) == expected
+
+
+def test_a_source_longer_than_the_location_scores_rows_is_an_error():
+    model = make(score="location", max_length=5)
+    with pytest.raises(RegardError, match="one row per key, 5; got 6 keys"):
+        model(*batch())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"cell": "lsmt"}, "unknown cell 'lsmt'; choose one of: gru, lstm, relu_rnn, rnn"),
+        ({"score": "bahdanau"}, "unknown attention score 'bahdanau'; choose one of: additive, cosine, dot, general, "),
+        ({"n_layers": 0}, "n_layers must be at least 1, got 0"),
+        ({"recurrent_dropout": 1.0}, "recurrent_dropout must be from 0 up to, not including, 1, got 1.0"),
+    ],
+)
+def test_wrong_settings_say_what_is_right(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        make(**settings)
