@@ -121,6 +121,15 @@ def test_a_frozen_classifier_keeps_the_weights_that_it_took(films: Path) -> None
     assert tokenizers[0] == tokenizers[1]
 
 
+def test_a_classifier_on_frozen_features_goes_on_as_if_never_stopped(films: Path) -> None:
+    few = ("--set", "training.steps=3", "--set", "training.save_every=3", "--device", "cpu")
+    assert call(films, "train", "sentiment.toml", "--run", "half", "--from", "elmo", *few).code == 0
+    went_on = call(films, "train", "half", "--resume", "--set", "training.steps=6", "--device", "cpu")
+    assert went_on.code == 0, went_on.err
+    whole, half = (films / run / "checkpoints" / "step-6" / "model.safetensors" for run in ("sentiment", "half"))
+    assert whole.read_bytes() == half.read_bytes()
+
+
 def test_a_frozen_model_needs_weights_to_begin_with(films: Path) -> None:
     alone = call(films, "train", "sentiment.toml", "--run", "alone", "--device", "cpu")
     assert alone.code == 1 and "--from RUN" in alone.err and "model.frozen=false" in alone.err

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from regard.errors import ConfigError
 from regard.models.elmo import BiLM, BiLMConfig, Elmo, ElmoConfig
-from regard.models.heads import Classifier, Tagger
+from regard.models.heads import Classifier, LanguageModel, Tagger
 from regard.nn.layout import Ragged, Rectangle
 
 LENGTHS = [3, 1, 6]
@@ -129,6 +129,11 @@ def test_what_reads_the_mix_has_the_width_it_was_given():
         model = make_elmo(d_task=d_task, n_task_layers=2)
         assert model(tokens, layout).shape == (10, width) and model.d_out == width
         assert Tagger(model, n_tags=3, dropout=0.0)(tokens, layout).shape == (10, 3)
+
+
+def test_it_is_no_language_model_for_writing():
+    with pytest.raises(ConfigError, match="must not see the future"):
+        LanguageModel(make_elmo())
 
 
 @pytest.mark.parametrize(

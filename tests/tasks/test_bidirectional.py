@@ -22,8 +22,8 @@ def data(tmp_path: Path) -> DataConfig:
     return DataConfig(root=str(tmp_path), train=("plain.txt", "reviews.tsv"), columns=("2",), batch_tokens=6)
 
 
-def task_of(data: DataConfig, tmp_path: Path, **settings) -> Bidirectional:
-    tokenizer = Tokenizer.train(Bidirectional.texts(data), TokenizerConfig(kind="spaces", vocab_size=20))
+def task_of(data: DataConfig, tmp_path: Path, kind: str = "spaces", **settings) -> Bidirectional:
+    tokenizer = Tokenizer.train(Bidirectional.texts(data), TokenizerConfig(kind=kind, vocab_size=270))
     setup = Setup(
         data=data, tokenizer=tokenizer, dropout=0.0, cache=tmp_path / "cache", seed=0, decoding=DecodingConfig()
     )
@@ -38,10 +38,10 @@ def test_lines_come_from_plain_files_and_from_columns_of_tables(data):
     assert whole.lines[3:] == ["0\tc b a", "1\tb b"]
 
 
-@pytest.mark.parametrize("unit", ["lines", "stream"])
-def test_the_loss_of_an_epoch_is_that_of_the_whole_text(data, tmp_path, unit):
+@pytest.mark.parametrize(("unit", "kind"), [("lines", "spaces"), ("stream", "bpe"), ("text", "characters")])
+def test_the_loss_of_an_epoch_is_that_of_the_whole_text(data, tmp_path, unit, kind):
     """Each window is a text of its own, so the sum does not depend on how they are batched."""
-    task = task_of(data, tmp_path, unit=unit, window=3)
+    task = task_of(data, tmp_path, kind, unit=unit, window=3)
     torch.manual_seed(0)
     model = BiLM(BiLMConfig(vocab_size=task.tokenizer.vocab_size, d_model=4)).eval()
     batches = [task.batch(0, i) for i in range(task.n_batches(0))]
