@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard.data.streams import Stream
 from regard.decoding.alignment import NO_WORD, align
 from regard.decoding.config import DecodingConfig
 from regard.decoding.ensemble import Ensemble
@@ -24,6 +25,8 @@ from regard.tasks import TASKS
 from regard.tasks.classify import Classified, classify
 from regard.tasks.embed import embed, framed
 from regard.tasks.label_to_text import write_as
+from regard.tasks.language import evaluated_text
+from regard.tasks.reach import Reach, measure_reach
 from regard.tasks.setup import Setup
 from regard.tasks.tag import TaggedLine, tag
 from regard.tasks.translate import Translated, translate
@@ -43,7 +46,7 @@ def load(folder: str | Path, device: str | None = None) -> "Run":
     folder = Path(folder)
     if not (folder / "recipe.toml").is_file():
         raise RunError(f"{folder} is no run: it has no recipe.toml; `regard train RECIPE --run {folder}` makes one")
-    recipe = Recipe.read(str(folder))
+    recipe = Recipe.read(str(folder.resolve()))  # not the shipped recipe of that name
     tokenizer = Tokenizer.load(folder)
     path, what = find_weights(folder)
     model = recipe.build_model()
@@ -216,6 +219,16 @@ class Run:
         if ARCHITECTURES[self.recipe.architecture].is_counted:
             return look_at_votes(self.model, self.tokenizer, ids, source)
         return look_at_text(self.model, self.tokenizer, ids, source, asked)
+
+    def reach(self, files: Sequence[str | Path] = (), distance: int = 100, n_passages: int = 64) -> Reach:
+        """|∂L/∂x_{T-d}| by distance, measured on a text (default: the recipe's test or validation text)."""
+        self.expect("language")
+        if ARCHITECTURES[self.recipe.architecture].is_counted:
+            raise RunError(f"{self.folder} learnt by counting: it has no gradients whose reach could be measured")
+        _, text = evaluated_text(self.recipe.data, self.recipe.task.unit, tuple(map(str, files)))
+        with tempfile.TemporaryDirectory() as cache:
+            stream = Stream(text, self.recipe.task.unit, self.tokenizer, Path(cache))
+            return measure_reach(self.model, stream, distance, n_passages)
 
     def position_table(self, n_positions: int = 60, n_channels: int = 32) -> np.ndarray:
         """What the model adds to its embeddings at each place: the documents' 60 by 32 table, or what was learnt."""

@@ -54,6 +54,8 @@ PARAMETERS = {
     "sst2-transformer": 1_561_858,
     "sms-bag": 100_002,
     "timemachine": 920_064,
+    "ladder": 986_880,
+    "ladder-translation": 1_182_208,
     "sms-writer": 1_716_096,
     "wikitext2-case": 3_402_261,
     "elmo": 16_596_992,

@@ -1,0 +1,65 @@
+"""Pictures (PNG) of figures side by side: the rungs of the ladder, and how far gradients reach."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.ticker import NullFormatter
+
+from regard.viewer.picture import INK, RULE, SOFT, blank, plain, save
+
+BAR = "#3d66d8"
+LINES = ("#3d66d8", "#cc5a16", "#11806a", "#7d49c6", "#b03a6f", "#7a7412", "#1f1d1b", "#6b6660")
+STYLES = ("-", "--", ":")  # once the colours are used up
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One figure of every row."""
+
+    title: str
+    values: list[float]
+    logarithmic: bool = False
+
+
+def bars(names: list[str], panels: list[Panel], title: str, path: str | Path) -> None:
+    """A row of bars for each name, the first at the top, and a panel beside the other for each figure."""
+    figure = blank(2.6 * len(panels) + 1.8, 0.36 * len(names) + 1.3)
+    table = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    for axes, panel in zip(table, panels, strict=True):
+        axes.barh(range(len(names)), panel.values, color=BAR, height=0.62, zorder=2)
+        if panel.logarithmic and min(panel.values) > 0:
+            axes.set_xscale("log")
+            axes.xaxis.set_minor_formatter(NullFormatter())
+        for place, value in enumerate(panel.values):
+            axes.annotate(short(value), (value, place), (3, 0), textcoords="offset points", va="center", fontsize=8)
+        axes.set_title(panel.title, fontsize=10, color=INK, loc="left")
+        axes.grid(axis="x", color=RULE, linewidth=0.6)
+        axes.margins(x=0.35)
+        plain(axes)
+    table[0].set_yticks(range(len(names)), names, fontsize=9, color=INK)
+    table[0].set_ylim(len(names) - 0.5, -0.5)
+    figure.suptitle(title, fontsize=11, color=INK)
+    save(figure, path)
+
+
+def short(value: float) -> str:
+    """Three digits that matter: 1.46, 23.1, 801,234."""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def reach(curves: dict[str, np.ndarray], path: str | Path) -> None:
+    """|∂L/∂x_{T-d}| by distance d, as a share of that at distance 0, one line a name, on a logarithmic scale."""
+    figure = blank(7.6, 4.6)
+    axes = figure.add_subplot()
+    for number, (name, shares) in enumerate(curves.items()):
+        colour, style = LINES[number % len(LINES)], STYLES[number // len(LINES) % len(STYLES)]
+        there = np.flatnonzero(shares > 0)  # a zero has no place on a logarithmic scale
+        axes.plot(there, shares[there], style, color=colour, linewidth=1.4, label=name)
+    axes.set_yscale("log")
+    axes.set_xlabel("distance d, in tokens", color=SOFT)
+    axes.set_title("|∂L/∂x at distance d|, as a share of distance 0", fontsize=11, color=INK, loc="left")
+    axes.grid(color=RULE, linewidth=0.6)
+    axes.legend(frameon=False, fontsize=9)
+    plain(axes)
+    save(figure, path)

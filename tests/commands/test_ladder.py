@@ -1,0 +1,175 @@
+"""A ladder of tiny models: complete, resumed, refused; every rung is a run like any other."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from calling import Outcome, call
+
+import regard
+from regard.config import load
+from regard.data.grammar import generate
+from regard.ladder.rungs import LADDERS, LANGUAGE, TRANSLATION
+from regard.models import ARCHITECTURES
+from regard.training.recipe import Recipe
+from regard.training.signals import Stopped
+
+TINY = [
+    "model.d_model=16",
+    "model.d_hidden=16",
+    "model.d_last=16",
+    "model.n_heads=2",
+    "model.n_layers=1",
+    "model.d_ff=16",
+    "n-gram.model.order=3",
+    "tokenizer.vocab_size=300",
+    "task.window=32",
+    "data.batch_tokens=128",
+]
+SETTINGS = [part for one in TINY for part in ("--set", one)]
+STEPS = ("--steps", "3")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a text of a few hundred sentences, and their translations."""
+    place = tmp_path_factory.mktemp("ladder")
+    pairs = generate(2000).train[:150]
+    (place / "text.en").write_text("".join(pair.source + "\n" for pair in pairs), encoding="utf-8")
+    (place / "text.fr").write_text("".join(pair.target + "\n" for pair in pairs), encoding="utf-8")
+    return place
+
+
+def climb(place: Path, out: str, *arguments: str, data: str = "text.en") -> Outcome:
+    return call(place, "ladder", "--data", data, "--out", out, *SETTINGS, "--device", "cpu", *arguments)
+
+
+@pytest.fixture(scope="module")
+def whole(place: Path) -> Outcome:
+    return climb(place, "whole", *STEPS)
+
+
+def report(place: Path, out: str) -> dict[str, object]:
+    found: dict[str, object] = json.loads((place / out / "ladder.json").read_text(encoding="utf-8"))
+    return found
+
+
+def figures(place: Path, out: str) -> dict[str, object]:
+    """All of a ladder but its times."""
+    return {row["rung"]: (row["figures"], row["parameters"], row["tokens"]) for row in report(place, out)["rungs"]}  # type: ignore[attr-defined, index]
+
+
+def test_every_rung_has_its_row(place: Path, whole: Outcome) -> None:
+    assert whole.code == 0, whole.err
+    found = report(place, "whole")
+    assert found["budget"] == "3 steps each"
+    rows = found["rungs"]
+    assert [row["rung"] for row in rows] == list(LANGUAGE.rungs)
+    for row in rows:
+        assert row["title"] in whole.out
+        assert row["of"] == "the last 0.05 of the text"
+        assert row["figures"]["bits_per_byte"] > 0 and 0 <= row["figures"]["accuracy"] <= 100
+        assert (row["parameters"] == 0) == (row["counts"] > 0) == (row["steps"] == 0)
+        assert row["tokens"] > 0 and row["seconds"] > 0
+        assert row["tokens_per_second"] == pytest.approx(row["tokens"] / row["seconds"])
+    learnt = [row["tokens"] for row in rows if row["parameters"]]
+    assert len(learnt) == 6 and len(set(learnt)) == 1  # the same budget
+    for head in (*LANGUAGE.figures.values(), "seconds", "tokens/s", "weights"):
+        assert head in whole.out
+    assert (place / "whole" / "ladder.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_rung_is_a_run(place: Path, whole: Outcome) -> None:
+    for name in LANGUAGE.rungs:
+        run = regard.load(place / "whole" / name, "cpu")
+        [[written]] = run.generate(["The animal"], length=3)
+        assert written.whole.startswith("The animal")
+    stored = {row["rung"]: row["figures"] for row in report(place, "whole")["rungs"]}  # type: ignore[attr-defined, index]
+    _, metrics = regard.load(place / "whole" / "lstm", "cpu").measure()
+    assert {metric.name: metric.value for metric in metrics} == stored["lstm"]
+
+
+def test_counting_knows_the_text_and_three_steps_do_not(place: Path, whole: Outcome) -> None:
+    bits = {name: found[0]["bits_per_byte"] for name, found in figures(place, "whole").items()}  # type: ignore[index]
+    assert max(bits["n-gram"], bits["masked"]) < min(bits["rnn"], bits["transformer"])
+
+
+def test_a_stopped_ladder_goes_on_and_ends_as_if_never_stopped(
+    place: Path, whole: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regard.training.learner import Learner
+
+    update = Learner.update
+
+    def stop_the_gru(self, step, batches, places):  # type: ignore[no-untyped-def]
+        if step == 3 and type(self.model.reader).__name__ == "Recurrent" and self.model.config.cell == "gru":
+            raise Stopped(2, "stopped by Ctrl-C", is_between_steps=True)
+        update(self, step, batches, places)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Learner, "update", stop_the_gru)
+        stopped = climb(place, "stopped", *STEPS)
+    assert stopped.code == 130 and "stopped by Ctrl-C" in stopped.err
+    assert [row["rung"] for row in report(place, "stopped")["rungs"]] == ["n-gram", "skips", "masked", "rnn", "lstm"]  # type: ignore[attr-defined, index]
+    assert "LSTM" in stopped.out and "Transformer" not in stopped.out
+    before = (place / "stopped" / "lstm" / "model.safetensors").stat().st_mtime_ns
+    resumed = climb(place, "stopped", *STEPS)
+    assert resumed.code == 0 and resumed.out.count("trained already") == 5
+    assert "resuming from" in resumed.out
+    assert (place / "stopped" / "lstm" / "model.safetensors").stat().st_mtime_ns == before
+    assert figures(place, "stopped") == figures(place, "whole")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--steps", "4"), "is a ladder of 3 steps each, now it is 4 steps each"),
+        ((*STEPS, "--minutes", "1"), "not both"),
+        ((*STEPS, "--rungs", "lstm,grue"), "gru"),
+        ((*STEPS, "--task", "chess"), "language, translation"),
+        ((*STEPS, "--set", "model.n_experts=4"), "no rung has a setting model.n_experts"),
+        ((*STEPS, "--set", "training.learning_rate=0.5", "--rungs", "rnn"), "training.learning_rate = 0.001, now"),
+        ((*STEPS, "--set", "lstm.model.d_hiden=4"), "did you mean 'd_hidden'"),
+        ((*STEPS, "--data", "text.fr"), "one text, or three"),
+    ],
+)
+def test_what_does_not_fit_is_said(arguments: tuple[str, ...], message: str, place: Path, whole: Outcome) -> None:
+    refused = climb(place, "whole", *arguments)
+    assert refused.code == 1 and message in refused.err
+
+
+def test_a_budget_in_time_chooses_the_steps(place: Path) -> None:
+    outcome = climb(place, "timed", "--minutes", "0.01", "--rungs", "n-gram,gru")
+    assert outcome.code == 0, outcome.err
+    counted, learnt = report(place, "timed")["rungs"]  # type: ignore[misc]
+    assert counted["steps"] == 0 and learnt["steps"] >= 1
+    assert Recipe.read(str(place / "timed" / "gru")).training.steps == learnt["steps"]
+    again = climb(place, "timed", "--minutes", "0.01", "--rungs", "n-gram,gru")
+    assert again.code == 0 and again.out.count("trained already") == 2
+
+
+@pytest.mark.parametrize("ladder", LADDERS.values(), ids=list(LADDERS))
+def test_rungs_are_of_one_size(ladder) -> None:  # type: ignore[no-untyped-def]
+    """Besides the embeddings: no rung that learns by gradients has 1.25 times the weights of another."""
+    sizes = []
+    for rung in ladder.rungs.values():
+        table = dict(rung.model or load(ladder.recipe)["model"])
+        architecture = ARCHITECTURES[table.pop("architecture")]
+        model = architecture.module(architecture.config(vocab_size=1000, **table))
+        if not architecture.is_counted:
+            sizes.append(sum(p.numel() for p in model.parameters()) - 1000 * table["d_model"])
+    assert len(sizes) >= 3 and max(sizes) < 1.25 * min(sizes)
+
+
+def test_translators_climb_too(place: Path) -> None:
+    outcome = call(
+        place, "ladder", "--task", "translation", "--data", "text.en", "text.fr", "--out", "pairs", *STEPS,
+        *SETTINGS[:4], *SETTINGS[6:12], "--set", "tokenizer.vocab_size=300", "--set", "decoding.extra_length=5",
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    rows = report(place, "pairs")["rungs"]
+    assert [row["rung"] for row in rows] == list(TRANSLATION.rungs)  # type: ignore[attr-defined, index]
+    assert all(np.isfinite(row["figures"]["BLEU"]) for row in rows)  # type: ignore[attr-defined, index]
+    lines = {part: (place / "pairs" / "data" / f"{part}.source").read_text().splitlines() for part in ("train", "test")}
+    assert not set(lines["train"]) & set(lines["test"]) and len(lines["train"]) > 100
