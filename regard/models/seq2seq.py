@@ -97,13 +97,16 @@ class Seq2Seq(nn.Module):
 
     def forward(self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout) -> Tensor:
         """Token ids (N) of both sides -> the hidden state behind each next target token (N, D)."""
-        memory, states = self.encode(source, source_layout)
+        memory, states = self.hand_over(self.encode(source, source_layout), source_layout)
         hidden, _ = self.decoder.carry(self.embedding(target), target_layout, states)
         return self.look(hidden, target_layout, memory)
 
-    def encode(self, source: Tensor, layout: Layout) -> tuple[Memory, list[Tensor]]:
-        """What can be looked at, and the states (S, B, M) that the decoder's layers begin with."""
-        rows = self.encoder(self.embedding(source), layout)
+    def encode(self, source: Tensor, layout: Layout) -> Tensor:
+        """[h→_s; h←_s], one row a token (N, 2M); (N, M) in one direction."""
+        return self.encoder(self.embedding(source), layout)
+
+    def hand_over(self, rows: Tensor, layout: Layout) -> tuple[Memory, list[Tensor]]:
+        """The encoder's rows -> what can be looked at, and the states (S, B, M) of the decoder before it begins."""
         last = summary(rows, layout, "last", self.config.bidirectional)
         states = torch.tanh(self.bridge(last)).unflatten(-1, (self.config.n_layers, -1, self.config.d_hidden))
         return self.attention.remember(self.to_memory(rows), layout), list(states.permute(1, 2, 0, 3))
@@ -132,7 +135,7 @@ class Seq2Seq(nn.Module):
         device = self.embedding.weight.device
         layout = Ragged([len(prompt) for prompt in prompts], device)
         tokens = torch.tensor([token for prompt in prompts for token in prompt], dtype=torch.long, device=device)
-        memory, states = self.encode(tokens, layout)
+        memory, states = self.hand_over(self.encode(tokens, layout), layout)
         own = RecurrentState(
             [state.repeat_interleave(copies, dim=1) for state in states],
             torch.zeros(len(prompts) * copies, dtype=torch.long, device=device),

@@ -161,7 +161,7 @@ def test_seen_weights_sum_to_one_and_make_the_answer(score, cell):
     source, source_layout, target, target_layout = batch()
     with watch(model, vectors=True) as seen, torch.no_grad():
         out = model(source, source_layout, target, target_layout)
-        _, start = model.encode(source, source_layout)
+        _, start = model.hand_over(model.encode(source, source_layout), source_layout)
         states, _ = model.decoder.carry(model.embedding(target), target_layout, start)
     assert [(s.kind, s.layer, s.heads) for s in seen.sightings] == [("cross", 0, (0,))]
     cross = seen.of("cross", 0)
