@@ -31,13 +31,16 @@ def neighbours(
 
     loaded = regard.load(run)
     tokenizer = loaded.tokenizer
-    vectors = loaded.model.embedding.weight.detach().float().cpu()[: tokenizer.vocab_size]  # (V, D)
+    table = getattr(loaded.model, "embedding", None)
+    if table is None:
+        raise RegardError(f"{run} has no embeddings: its model counts words, it does not place them in a space")
+    vectors = table.weight.detach().float().cpu()[: tokenizer.vocab_size]  # (V, D)
     found = find(tokenizer, token)
     for chosen in found:
-        table = Table("token", "cosine", title=Text(f"{visible(tokenizer.token(chosen))}  (id {chosen})"))
+        rows = Table("token", "cosine", title=Text(f"{visible(tokenizer.token(chosen))}  (id {chosen})"))
         for other, cosine in nearest(vectors, chosen, n).items():
-            table.add_row(Text(visible(tokenizer.token(other))), f"{cosine:.3f}")
-        Console().print(table)
+            rows.add_row(Text(visible(tokenizer.token(other))), f"{cosine:.3f}")
+        Console().print(rows)
     if png:
         from regard.viewer import picture
 

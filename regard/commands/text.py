@@ -92,12 +92,29 @@ def decoding_settings(run: "Run", overrides: list[str]) -> "DecodingConfig":
 
 def score(
     run: RunFolder,
-    source: Annotated[Path, typer.Argument(help="one sentence a line")],
-    target: Annotated[Path, typer.Argument(help="its given translation, line by line")],
+    source: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="one text a line (default: standard input)")
+    ] = None,
+    target: Annotated[
+        Path | None, typer.Argument(metavar="[TARGET]", help="of a translator: the given translations, line by line")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="also the log-probability of every token")] = False,
     device: Device = None,
 ) -> None:
-    """Score given translations: log P(target | source) in nats, one a line."""
+    """Score given texts: log P(line), or of a translator log P(target | source), in nats, one a line."""
+    from regard.errors import ConfigError
+    from regard.run import load
+
+    if source is not None and target is not None:
+        return score_pairs(run, source, target, as_json, device)
+    loaded = load(run, device)
+    if loaded.recipe.kind == "translation":
+        raise ConfigError(f"{run} translates: give the sources and their translations, as two files")
+    loaded.expect("language")
+    score_lines(loaded, source, as_json)
+
+
+def score_pairs(run: Path, source: Path, target: Path, as_json: bool, device: str | None) -> None:
     from regard.data.notes import Notes
     from regard.data.reading import read_parallel
     from regard.run import load
@@ -105,10 +122,24 @@ def score(
     _, (sources, targets), _ = read_parallel([source, target], Notes())
     loaded = load(run, device)
     for said, log_probs in zip(targets, loaded.score(sources, targets), strict=True):
-        if as_json:
-            tokens = [*loaded.tokenizer.tokens(loaded.tokenizer.encode(said)), "</s>"]
-            print(
-                json.dumps({"log_prob": sum(log_probs), "tokens": tokens, "log_probs": log_probs}, ensure_ascii=False)
-            )
-        else:
-            print(f"{sum(log_probs):.4f}")
+        tokens = [*loaded.tokenizer.tokens(loaded.tokenizer.encode(said)), "</s>"]
+        print_score(tokens, log_probs, as_json)
+
+
+def score_lines(loaded: "Run", file: Path | None, as_json: bool) -> None:
+    from regard.commands.lines import read_lines
+
+    end = [] if loaded.recipe.task.unit == "text" else ["</s>"]
+    lines = read_lines(file)
+    at_a_time = 1 if file is None and sys.stdin.isatty() else AT_A_TIME
+    while chunk := list(islice(lines, at_a_time)):
+        for line, log_probs in zip(chunk, loaded.score_texts(chunk), strict=True):
+            tokens = [*loaded.tokenizer.tokens(loaded.tokenizer.encode(line)), *end]
+            print_score(tokens, log_probs, as_json)
+        sys.stdout.flush()
+
+
+def print_score(tokens: list[str], log_probs: list[float], as_json: bool) -> None:
+    total = sum(log_probs)
+    record = {"log_prob": total, "tokens": tokens, "log_probs": log_probs}
+    print(json.dumps(record, ensure_ascii=False) if as_json else f"{total:.4f}")

@@ -167,6 +167,11 @@ class Classifier(nn.Module):
         rows = self.reader(tokens, layout)
         return self.to_labels(self.dropout(summary(rows, layout, self.pooling, is_bidirectional(self.reader))))
 
+    @property
+    def embedding(self) -> nn.Embedding:
+        table: nn.Embedding = self.reader.embedding
+        return table
+
     def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
         return attentions_of(self.reader)
 
@@ -183,6 +188,11 @@ class Tagger(nn.Module):
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Token ids (N) -> logits (N, tags)."""
         return self.to_tags(self.dropout(self.reader(tokens, layout)))
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        table: nn.Embedding = self.reader.embedding
+        return table
 
     def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
         return attentions_of(self.reader)

@@ -176,11 +176,10 @@ class Markov(nn.Module):
 
     def step(self, tokens: Tensor, state: "MarkovState") -> Tensor:
         """The next tokens of each row (rows, n) -> log P of the word after each of them (rows, n, V)."""
-        logits = []
         for column in tokens.unbind(1):
             state.write(column)
-            logits.append(self.predictor.rows(state.windows(self.predictor.window, self.config.vocab_size)).log())
-        return torch.stack(logits, 1)
+        windows = state.windows(self.predictor.window, self.config.vocab_size, tokens.shape[1])
+        return self.predictor.rows(windows.flatten(0, 1)).log().unflatten(0, tokens.shape)
 
 
 class LastWords:
@@ -212,11 +211,13 @@ class MarkovState:
         self.texts.scatter_(1, place[:, None], column[:, None])
         self.lengths = self.lengths + 1
 
-    def windows(self, width: int, boundary: int) -> Tensor:
-        ends = self.given + self.lengths - 1
+    def windows(self, width: int, boundary: int, n: int) -> Tensor:
+        """The last words before each of the next words that followed the last n steps: (rows, n, W)."""
+        ends = (self.given + self.lengths)[:, None] - torch.arange(n, 0, -1, device=self.given.device)
         width = width or max(int(ends.max()), 1)
-        places = ends[:, None] - torch.arange(width, 0, -1, device=ends.device)
-        return torch.where(places < 0, boundary, self.texts.gather(1, places.clamp(min=0)))
+        places = ends[:, :, None] - torch.arange(width, 0, -1, device=ends.device)
+        words = self.texts.gather(1, places.clamp(min=0).flatten(1)).view(places.shape)
+        return torch.where(places < 0, boundary, words)
 
     def select(self, rows: Tensor) -> None:
         self.texts, self.given, self.lengths = self.texts[rows], self.given[rows], self.lengths[rows]
