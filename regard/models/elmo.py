@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -88,11 +87,11 @@ class BiLM(nn.Module):
 
     def read(self, x: Tensor, cells: Sequence[LSTM]) -> list[Tensor]:
         """(B, T, D) -> the states of each cell, (B, T, D)."""
+        if not x.numel():  # the kernels want a step to make
+            return [x] * len(cells)
         states: list[Tensor] = []
         for cell in cells:
-            h = x.new_zeros(x.shape)
-            if x.numel():
-                h, _ = cell(self.dropout(x), cell.zero_state(len(x), x))
+            h, _ = cell(self.dropout(x), cell.zero_state(len(x), x))
             x = h + x if states else h
             states.append(x)
         return states
@@ -114,9 +113,7 @@ class BiLM(nn.Module):
 @dataclass(frozen=True, kw_only=True)
 class ElmoConfig(BiLMConfig):
     frozen: bool = True  # the two language models stay as they were learnt; only the mix and what is above it learn
-    d_task: int = (
-        256  # of the bidirectional LSTM above the mix, in each direction; 0: none, the rows are the mix itself
-    )
+    d_task: int = 256  # of the bidirectional LSTM that reads the mix, in each direction; 0: none
     n_task_layers: int = 1
     feature_dropout: float = 0.5  # on the mix, and on what each layer above it hands on
 
@@ -142,8 +139,9 @@ class Elmo(BiLM):
     def __init__(self, config: ElmoConfig):
         super().__init__(config)
         c = config
-        for learnt in self.parameters():
-            learnt.requires_grad_(not c.frozen)
+        if c.frozen:
+            self.requires_grad_(False)
+            self.dropout = nn.Dropout(0.0)  # what does not learn need not be made hard
         self.w = nn.Parameter(torch.zeros(c.n_layers + 1))
         self.gamma = nn.Parameter(torch.ones(()))
         widths = [self.d_mix, *[c.d_task] * c.n_task_layers]
@@ -170,10 +168,3 @@ class Elmo(BiLM):
     def weights(self) -> Tensor:
         """s_j of the embeddings and of each layer; they sum to one."""
         return self.w.softmax(0)
-
-    def train(self, mode: bool = True) -> Self:
-        """What is frozen also drops nothing."""
-        super().train(mode)
-        if self.config.frozen:
-            self.dropout.eval()
-        return self
