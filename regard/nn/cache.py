@@ -88,7 +88,8 @@ class Cache:
         if self.content.is_cuda:  # in place, as a CUDA graph needs it
             self.content[:, :, :, :used] = self.content[:, :, :, :used].index_select(2, rows)
         else:  # from one room into another and back: half of what copying in place takes
-            taken = torch.empty_like(self.content) if self.spare is None else self.spare
+            # Zeros, because a mask hides what is not used yet from the weights, but 0 times NaN is NaN.
+            taken = torch.zeros_like(self.content) if self.spare is None else self.spare
             take_rows(self.content, rows, used, taken)
             self.content, self.spare = taken, self.content
 

@@ -58,3 +58,11 @@ def test_holding_pads_once():
     held = Cache.holding([memory]).memory(0)
     assert torch.equal(held.keys[0, :2], memory.keys[:2]) and torch.equal(held.keys[1], memory.keys[2:])
     assert held.layout.lengths.tolist() == [2, 3]
+
+
+def test_what_is_not_used_yet_is_finite_after_a_selection(monkeypatch):
+    """A mask gives it the weight 0, and 0 times NaN is NaN."""
+    monkeypatch.setattr(torch, "empty_like", lambda like: torch.full_like(like, torch.nan))
+    cache = Cache.empty(1, 2, 4, 1, like=torch.zeros(3))
+    cache.select(torch.tensor([1, 0]))
+    assert cache.content.isfinite().all()
