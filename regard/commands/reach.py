@@ -28,7 +28,9 @@ def reach(
 
     from regard.run import load
 
-    found = {str(run): load(run, device).reach(text or (), distance, passages) for run in runs}
+    short = {run: run.name for run in runs}
+    names = short if len(set(short.values())) == len(runs) else {run: str(run) for run in runs}
+    found = {names[run]: load(run, device).reach(text or (), distance, passages) for run in runs}
     if as_json:
         rows = [
             {"run": name, "passages": one.n_passages, "faded": one.faded, "norms": one.norms.tolist()}

@@ -49,6 +49,7 @@ def gradient_reach(reader: Reader, tokens: Tensor, layout: Layout, loss: Callabl
     finally:
         hook.remove()
         reader.train(was_training)
+    gradient = gradient.double()  # squares of what has almost vanished are still numbers
     norms = reverse(layout.pad(gradient.norm(dim=-1))[..., None], layout)  # B T 1, in order of distance
     there = present(norms, layout.lengths)
     return (torch.where(there, norms, 0).sum(0) / there.sum(0)).squeeze(1).cpu().numpy()

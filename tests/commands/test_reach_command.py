@@ -1,0 +1,125 @@
+"""How far gradients reach in trained models: a plain RNN forgets, attention does not, and a window ends sharply."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from calling import call
+from rich.console import Console
+
+from regard.data.grammar import generate
+from regard.data.streams import PlainText, Stream
+from regard.nn.layout import Ragged
+from regard.run import load
+from regard.tasks.passages import make_batch
+from regard.training.prepare import prepare
+from regard.training.recipe import Recipe
+from regard.training.screen import PlainScreen
+from regard.training.start import start
+
+RECIPE = """
+[task]
+kind = "language"
+unit = "text"
+window = 48
+shown = 0
+[data]
+root = "{root}"
+train = ["text.txt"]
+test_share = 0.2
+batch_tokens = 400
+max_length = 32
+[tokenizer]
+kind = "words"
+vocab_size = 100
+[model]
+{model}
+[training]
+steps = 12
+schedule = "constant"
+learning_rate = 0.01
+warmup = 0
+"""
+
+MODELS = {
+    "rnn": 'architecture = "recurrent"\ncell = "rnn"\nd_model = 16\nd_hidden = 16\nn_layers = 1',
+    "attention": 'architecture = "stack"\nd_model = 16\nn_heads = 2\nn_layers = 1\nd_ff = 16\nmax_length = 64',
+    "window": 'architecture = "convolutional"\nd_model = 16\nn_layers = 3\nkernel = 2\nmax_length = 64',
+    "counted": 'architecture = "markov"',
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("reach")
+    lines = [pair.source for pair in generate(2000).train[:80]]
+    (place / "text.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    for name, model in MODELS.items():
+        (place / f"{name}.toml").write_text(RECIPE.format(root=place, model=model), encoding="utf-8")
+        prepared = prepare(Recipe.read(str(place / f"{name}.toml")), place / name)
+        start(prepared, place / name, torch.device("cpu"), False, PlainScreen(Console(quiet=True)))
+    return place
+
+
+def test_an_rnn_forgets_and_attention_does_not(place: Path) -> None:
+    asked = ("--distance", "40", "--passages", "8", "--json", "--device", "cpu")
+    outcome = call(place, "reach", "rnn", "attention", "window", *asked)
+    assert outcome.code == 0, outcome.err
+    found = {row["run"]: row for row in json.loads(outcome.out)}
+    norms = {name: np.array(row["norms"]) for name, row in found.items()}
+    assert all(len(row) == 41 for row in norms.values()) and found["rnn"]["passages"] == 8
+    falls = norms["rnn"][1:] / norms["rnn"][:-1]
+    assert norms["rnn"][40] < 1e-4 * norms["rnn"][0] and np.exp(np.log(falls).mean()) < 0.8
+    assert norms["attention"][1:].min() > 0.1 * norms["attention"][1:].max()
+    assert norms["window"][:4].min() > 0 and not norms["window"][4:].any()  # 1 + 3 layers of two tokens each
+    assert found["window"]["faded"] == 4 and found["attention"]["faded"] is None
+    assert found["rnn"]["faded"] == 1 + np.flatnonzero(norms["rnn"] >= 0.01 * norms["rnn"][0]).max()
+
+
+def test_it_is_the_gradient_of_the_last_loss(place: Path, tmp_path: Path) -> None:
+    """By differences: a small push of one embedded token changes the loss by push · gradient."""
+    run = load(place / "rnn", "cpu")
+    found = run.reach(distance=5, n_passages=1)
+    model = run.model.double()
+    text = PlainText.read(("text.txt",), str(place))
+    lines = text.divide(int(0.8 * text.n_characters))[1]
+    batch = make_batch(Stream(lines, "text", run.tokenizer, tmp_path), np.array([[0, 6]]))
+    table = model.reader.embedding.weight.detach()
+    embedded, push = table[batch.tokens].clone(), 1e-5
+
+    def loss(rows: torch.Tensor) -> float:
+        hidden = model.reader.stack(rows, Ragged([6]))[-1]
+        return float(torch.nn.functional.cross_entropy((hidden @ model.output_table.T)[None], batch.labels[-1:]))
+
+    with torch.no_grad():
+        for distance in range(6):
+            slopes = []
+            for channel in range(16):
+                pushed = embedded.clone()
+                pushed[5 - distance, channel] += push
+                slopes.append((loss(pushed) - loss(embedded)) / push)
+            assert np.linalg.norm(slopes) == pytest.approx(found.norms[distance], rel=1e-3)
+
+
+def test_the_table_and_the_picture(place: Path) -> None:
+    outcome = call(place, "reach", "rnn", "attention", "--distance", "20", "--text", "text.txt", "--png", "reach.png")
+    assert outcome.code == 0, outcome.err
+    firsts = [line.split("│")[1].strip() for line in outcome.out.splitlines() if line.count("│") > 2]
+    assert firsts == ["1", "2", "4", "8", "16", "20", "below 1% from"]
+    assert (place / "reach.png").read_bytes()[:4] == b"\x89PNG" and "reach.png" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("counted",), "learnt by counting"),
+        (("attention", "--distance", "64"), "65 tokens do not fit the model's 64"),
+        (("rnn", "--distance", "9000"), "has no passage of 9001"),
+        (("nowhere",), "is no run"),
+    ],
+)
+def test_what_cannot_be_measured(arguments: tuple[str, ...], message: str, place: Path) -> None:
+    refused = call(place, "reach", *arguments)
+    assert refused.code == 1 and message in refused.err
