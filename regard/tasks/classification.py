@@ -175,13 +175,13 @@ class Classification:
     def inspect(self, data: DataConfig) -> list[Row]:
         """What `regard doctor` says about every part of the data."""
         found = {"train": self.train.labelled}
+        shards = {"train": self.train.tokens}
         if self.valid is not None:
-            found["valid"] = self.valid.labelled
+            found["valid"], shards["valid"] = self.valid.labelled, self.valid.tokens
         test = read_test(data)
         if test is not None:
             test.ids(self.config.labels)  # which may refuse
-            found["test"] = test
-        shards = {name: tokenise(part.texts, self.tokenizer) for name, part in found.items()}
+            found["test"], shards["test"] = test, tokenise(test.texts, self.tokenizer)
         parts = {name: Part(replace(part.examples, names=("text",)), [shards[name]]) for name, part in found.items()}
         rows = report(parts, self.tokenizer, UNLIMITED).rows()
         rows.append(Row("train", "bag or sequence model?", advice(self.train.labelled.texts).sentence))
