@@ -30,9 +30,12 @@ def most_frequent(tally: Counter[str]) -> str:
 def figures(
     predicted: Sequence[str], true: Sequence[str], tag_set: Sequence[str], neutral: str, of: str = ""
 ) -> list[Metric]:
-    """Accuracy; F1 of all tags but the neutral one, by words (micro) and by tags (macro); F1 of each tag there is."""
+    """Accuracy; F1 of all tags but the neutral one, by words (micro) and by tags (macro); F1 of each tag.
+
+    The tags are those that the true ones have, so that two systems are measured on the same.
+    """
     result = classification(predicted, true, tag_set)
-    scores = [score for score in result.labels if score.n_true or score.n_predicted]
+    scores = [score for score in result.labels if score.n_true]
     counted = [score for score in scores if score.label != neutral]
     settings = f"n:{len(true)}|tags:{len(scores)}|without:{neutral or 'none'}"
     mean = sum(score.f1 for score in counted) / len(counted) if counted else 0.0
