@@ -4,6 +4,7 @@ The order of computation is Luong's: the decoder reads the target first, all of 
 states look at the source at once.  Bahdanau's decoder looks before each of its steps and cannot be run in parallel.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -98,12 +99,16 @@ class Seq2Seq(nn.Module):
     def forward(self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout) -> Tensor:
         """Token ids (N) of both sides -> the hidden state behind each next target token (N, D)."""
         memory, states = self.hand_over(self.encode(source, source_layout), source_layout)
-        hidden, _ = self.decoder.carry(self.embedding(target), target_layout, states)
+        hidden, _ = self.decoder.carry(self.embed(target), target_layout, states)
         return self.look(hidden, target_layout, memory)
 
     def encode(self, source: Tensor, layout: Layout) -> Tensor:
         """[h→_s; h←_s], one row a token (N, 2M); (N, M) in one direction."""
-        return self.encoder(self.embedding(source), layout)
+        return self.encoder(self.embed(source), layout)
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Scaled as the Transformer's: numbers of size one are what the gates want, small ones the output table."""
+        return self.embedding(tokens) * math.sqrt(self.config.d_model)
 
     def hand_over(self, rows: Tensor, layout: Layout) -> tuple[Memory, list[Tensor]]:
         """The encoder's rows -> what can be looked at, and the states (S, B, M) of the decoder before it begins."""
@@ -146,6 +151,6 @@ class Seq2Seq(nn.Module):
         """The next tokens of each row (rows, n) -> the logits after each of them (rows, n, V)."""
         own, n = state.own, tokens.shape[1]
         layout = Rectangle(torch.full_like(own.lengths, n), n, is_full=True)
-        hidden, own.layers = self.decoder.carry(self.embedding(tokens), layout, own.layers)
+        hidden, own.layers = self.decoder.carry(self.embed(tokens), layout, own.layers)
         own.lengths = own.lengths + n
         return logits(self.look(hidden, state.across(n), state.source.memory(0)), self.output_table)

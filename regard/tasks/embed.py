@@ -39,9 +39,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
 }
 # ... and, where it writes something else than it reads, by the architecture itself.
 ENCODERS: dict[str, Callable[[Any], Encoder]] = {
-    "seq2seq": lambda model: Encoder(
-        lambda tokens, layout: model.encoder(model.embedding(tokens), layout), model.config.bidirectional
-    ),
+    "seq2seq": lambda model: Encoder(model.encode, model.config.bidirectional),
     "transformer": lambda model: Encoder(model.encode, bidirectional=False),
 }
 

@@ -41,7 +41,7 @@ def test_a_document_alone_is_as_among_others_in_any_batch(monkeypatch, architect
 def test_the_last_of_both_directions_is_the_end_of_each():
     model, tokens = seq2seq(), torch.from_numpy(DOCUMENTS[3])
     with torch.no_grad():
-        rows = model.encoder(model.embedding(tokens), Ragged([6])).numpy()
+        rows = model.encode(tokens, Ragged([6])).numpy()
     (vector,) = embed(model, "seq2seq", DOCUMENTS[3:], "last", None)
     np.testing.assert_allclose(vector, [*rows[-1, :5], *rows[0, 5:]], atol=1e-6)
 
