@@ -1,8 +1,20 @@
 """regard show: the parts of a model, and what it costs."""
 
-from typing import Annotated
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from torch import Tensor, nn
+
+    from regard.training.recipe import Recipe
+
+LENGTH = 30  # tokens of a sequence, where the task does not say: about a sentence
+MACHINES = (("a 2-core CPU", 0.1), ("an H200", 300.0))  # TFLOP/s
 
 
 def show(
@@ -16,40 +28,63 @@ def show(
     from rich.console import Console
     from rich.table import Table
 
-    from regard.models.cost import COSTS, published, training_cost
-    from regard.training.prepare import parameters_by_part, training_memory
+    from regard.models import ARCHITECTURES
+    from regard.training.prepare import parameters_by_part
     from regard.training.recipe import Recipe
-    from regard.training.screen import duration
+    from regard.training.weights import read_tensors
 
     console = Console()
     chosen = Recipe.read(recipe, set_ or [])
+    if ARCHITECTURES[chosen.architecture].is_counted:
+        table = Table("part", "shape", "numbers", title=f"{chosen.name}: {chosen.architecture}, by counting")
+        weights = Path(recipe) / "model.safetensors"
+        add_parts(table, read_tensors(weights).items() if weights.is_file() else ())
+        table.add_row("parameters", "", "0", style="bold", end_section=True)
+        console.print(table, "Trained in one pass over the text; what it holds is what was counted.")
+        return
     with torch.device("meta"):  # shapes without memory
         model = chosen.build_model()
     table = Table("part", "shape", "parameters", title=f"{chosen.name}: {chosen.architecture}")
-    n_layers = getattr(chosen.model, "n_layers", 1)
-    for name, parameter in model.named_parameters():
-        repeated = any(f".{i}." in name for i in range(1, n_layers))
-        if not repeated:
-            shown = name.replace(".0.", f".0-{n_layers - 1}.") if ".0." in name and n_layers > 1 else name
-            times = n_layers if ".0." in name else 1
-            shape = " × ".join(map(str, parameter.shape))
-            table.add_row(shown, shape, f"{parameter.numel() * times:,}")
+    add_parts(table, model.named_parameters())
     for part, count in parameters_by_part(model).items():
         table.add_row(part, "", f"{count:,}", style="bold", end_section=True)
-    console.print(table)
+    console.print(table, costs(chosen, model))
+
+
+def add_parts(table: "Table", tensors: "Iterable[tuple[str, Tensor]]") -> None:
+    """One row for what is alike in several layers: blocks.0-5.norm.weight."""
+    alike: dict[tuple[str, str], list[tuple[str, Tensor]]] = {}
+    for name, tensor in tensors:
+        shape = " × ".join(map(str, tensor.shape))
+        alike.setdefault((re.sub(r"\.\d+\.", ".#.", name), shape), []).append((name, tensor))
+    for (pattern, shape), found in alike.items():
+        table.add_row(joined(pattern, [name for name, _ in found]), shape, f"{sum(t.numel() for _, t in found):,}")
+
+
+def joined(pattern: str, names: list[str]) -> str:
+    """The names in one: a number that differs is written from its first to its last."""
+    numbers = [re.findall(r"(?<=\.)\d+(?=\.)", name) for name in names]
+    for each in zip(*numbers, strict=True):
+        pattern = pattern.replace("#", each[0] if each[0] == each[-1] else f"{each[0]}-{each[-1]}", 1)
+    return pattern
+
+
+def costs(chosen: "Recipe", model: "nn.Module") -> "Table":
+    from rich.table import Table
+
+    from regard.models.cost import COSTS, published, reader_cost, training_cost
+    from regard.training.prepare import training_memory
+    from regard.training.screen import duration
 
     table = Table("cost", "figure", "how", title="What it takes")
+    cost = COSTS.get(chosen.architecture, reader_cost)(model, getattr(chosen.task, "window", LENGTH))
+    table.add_row("FLOPs per token", f"{cost.forward:.3g} forward, {3 * cost.forward:.3g} training", cost.how)
     memory = training_memory(chosen, model) / 2**20
     table.add_row("memory to train", f"about {memory:,.0f} MiB", "weights, gradients, Adam's moments, one batch")
-    if chosen.architecture not in COSTS:
-        console.print(table)
-        return
-    cost = COSTS[chosen.architecture](chosen.model, 30, 30)
-    table.add_row("FLOPs per target token", f"{cost.forward:.3g} forward, {3 * cost.forward:.3g} training", cost.how)
     whole = training_cost(cost, chosen.training.steps * chosen.training.accumulate * chosen.data.batch_tokens)
     table.add_row("the whole training", f"{whole:.2g} FLOPs", f"{chosen.training.steps:,} steps of this recipe")
-    for what, tera in (("a 2-core CPU", 0.1), ("an H200", 300.0))[: 1 if cost.is_sequential else 2]:
+    for what, tera in MACHINES[: 1 if cost.is_sequential else 2]:
         table.add_row(f"expected time, {what}", duration(whole / (tera * 1e12)), f"at {tera:g} TFLOP/s")
     for row in published(chosen.name):
         table.add_row(*row)
-    console.print(table)
+    return table

@@ -1,13 +1,17 @@
-"""What a translator costs, from first principles: a product of (a, b) and (b, c) takes 2abc operations."""
+"""What a model costs, from first principles: a product of (a, b) and (b, c) takes 2abc operations."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from torch import nn
+
+from regard.models.heads import attentions_of
 from regard.models.seq2seq import Seq2SeqConfig
 from regard.models.transformer import TransformerConfig
-from regard.nn.recurrent import CELLS
-from regard.nn.scores import SCORES
+from regard.nn.positions import Position
+from regard.nn.recurrent import CELLS, Cell
+from regard.nn.scores import SCORES, Score
 
 # Of a score that is no plain product: how often a token meets a matrix of d_head by d_head in it.
 SCORE_MAPS = {"general": 1, "additive": 2}
@@ -17,7 +21,7 @@ GATES = {"rnn": 1, "relu_rnn": 1, "lstm": 4, "gru": 3}
 
 @dataclass(frozen=True)
 class Cost:
-    forward: float  # FLOPs per target token, its share of the source included
+    forward: float  # FLOPs per token that is read or, of a translator, written, its share of the source included
     how: str
     is_sequential: bool = False  # one token after the other: a GPU waits, and its rate says little
 
@@ -67,11 +71,63 @@ def seq2seq_cost(c: Seq2SeqConfig, source: int, target: int) -> Cost:
     return Cost(forward, how, is_sequential=True)
 
 
-COSTS: dict[str, Callable[[Any, int, int], Cost]] = {"seq2seq": seq2seq_cost, "transformer": transformer_cost}
+def reader_cost(model: Any, length: int) -> Cost:
+    """Per token of a sequence of `length`: 2 FLOPs for every weight of its matrices, and what attention looks at.
+
+    Tables that are looked up cost nothing; the one that is compared with every row does.  A head that reads one summary
+    off each sequence is counted as if it read every row.
+    """
+    is_looked_up = {
+        id(p) for m in model.modules() if isinstance(m, nn.Embedding | Position | Score) for p in m.parameters()
+    }
+    used = [p for p in model.parameters() if p.ndim > 1 and id(p) not in is_looked_up]
+    compared = getattr(model, "output_table", None)
+    if compared is not None and all(compared is not p for p in used):
+        used.append(compared)
+    attentions = [attention for _, _, attention in attentions_of(model)]
+    seen = length / 2 if getattr(model.config, "causal", True) else length  # on average half the past
+    looks = sum(looks_per_key(a.attend.score) * seen * a.to_values.out_features for a in attentions)
+    maps = sum(a.n_heads * map_weights(a.attend.score) for a in attentions)
+    how = (
+        f"2 per weight and token, 2 or 3 products per key looked at; {length} tokens" if attentions else "2 per weight"
+    )
+    is_sequential = any(isinstance(m, Cell) for m in model.modules())
+    return Cost(2 * (sum(p.numel() for p in used) + maps + looks), how, is_sequential)
+
+
+def looks_per_key(score: Score) -> int:
+    """Products with each key: for the score and for its value; a score that is no product counts as two."""
+    return 3 if score.scale is None else 2
+
+
+def map_weights(score: Score) -> int:
+    """Weights that a head's part of a row meets; the rows of a location-based score are looked up."""
+    return sum(p.numel() for p in score.parameters() if p.ndim > 1) if score.reads_keys else 0
+
+
+def bilm_cost(model: Any, length: int) -> Cost:
+    """Both directions compare their rows with the embeddings."""
+    cost = reader_cost(model, length)
+    return replace(cost, forward=cost.forward + 2 * 2 * model.embedding.weight.numel())
+
+
+def bag_cost(model: Any, length: int) -> Cost:
+    """Every n-gram that ends at a token votes once for each label."""
+    c = model.config
+    return Cost(2 * c.ngrams * c.n_labels, f"2 per n-gram and label; {c.ngrams} n-grams end at a token")
+
+
+# All others are readers.
+COSTS: dict[str, Callable[[Any, int], Cost]] = {
+    "bag": bag_cost,
+    "bilm": bilm_cost,
+    "seq2seq": lambda model, length: seq2seq_cost(model.config, length, length),
+    "transformer": lambda model, length: transformer_cost(model.config, length, length),
+}
 
 
 def training_cost(cost: Cost, n_tokens: int) -> float:
-    """Forward once, backward twice that, on every target token."""
+    """Forward once, backward twice that, on every token."""
     return 3 * cost.forward * n_tokens
 
 

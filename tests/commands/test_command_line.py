@@ -6,7 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from calling import Call
+
+from regard.config import shipped_recipes
+from regard.models import ARCHITECTURES
+from regard.training.recipe import Recipe
 
 TIRED = "The animal didn't cross the street because it was too tired."
 PNG = b"\x89PNG\r\n"
@@ -44,8 +49,6 @@ def test_a_fault_of_ours_leaves_its_traceback(regard: Call, tmp_path: Path, monk
 
 
 def test_recipes_are_listed_one_a_line(regard: Call) -> None:
-    from regard.config import shipped_recipes
-
     lines = regard("recipes").out.splitlines()
     assert [line.split()[0] for line in lines] == list(shipped_recipes())
 
@@ -55,6 +58,19 @@ def test_show_counts_the_papers_models(regard: Call) -> None:
     assert base.code == 0 and "63,082,496" in base.out and "3.3e+18" in base.out
     big = regard("show", "transformer-big")
     assert "214,245,376" in big.out and "2.3e+19" in big.out
+
+
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_show_of_every_recipe(regard: Call, name: str) -> None:
+    shown = regard("show", name)
+    assert shown.code == 0, shown.err
+    recipe = Recipe.read(name)
+    if ARCHITECTURES[recipe.architecture].is_counted:
+        assert "by counting" in shown.out
+        return
+    with torch.device("meta"):
+        n = sum(parameter.numel() for parameter in recipe.build_model().parameters())
+    assert f"{n:,}" in shown.out and "FLOPs per token" in shown.out
 
 
 def test_show_of_a_run(lab: Path, regard: Call) -> None:
