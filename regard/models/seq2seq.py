@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from regard.choose import choose
 from regard.errors import ConfigError
 from regard.models.recurrent import RecurrentState
+from regard.models.transformer import initialise
 from regard.models.translator import TranslatorState
 from regard.nn.attention import GlobalAttention, Memory
 from regard.nn.cache import Cache
@@ -93,8 +94,8 @@ class Seq2Seq(nn.Module):
         self.combine = Linear((1 + attends) * c.d_hidden, c.d_model, bias=False)  # W_c
         self.dropout = nn.Dropout(c.dropout)
         self.own_table = None if c.tied else nn.Parameter(torch.empty(c.vocab_size, c.d_model))
-        for table in (self.embedding.weight, self.output_table):
-            nn.init.normal_(table, std=c.d_model**-0.5)
+        self.apply(initialise)
+        nn.init.normal_(self.output_table, std=c.d_model**-0.5)
 
     def forward(self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout) -> Tensor:
         """Token ids (N) of both sides -> the hidden state behind each next target token (N, D)."""

@@ -302,3 +302,23 @@ def test_a_source_longer_than_the_location_scores_rows_is_an_error():
 def test_wrong_settings_say_what_is_right(settings, message):
     with pytest.raises(ConfigError, match=message):
         make(**settings)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_bfloat16_products_are_near(variant):
+    """As training on a GPU and its validation run: under autocast, with float32 weights."""
+    model = make(**variant)
+    source, source_layout, target, target_layout = batch()
+    exact = model(source, source_layout, target, target_layout)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = model(source, source_layout, target, target_layout)
+        with torch.no_grad():
+            state = model.start(prompts_of(source), copies=2, room=4)
+            said = target_layout.pad(target)[:, :2].repeat_interleave(2, 0)
+            steps = torch.cat([model.step(said[:, :1], state), model.step(said[:, 1:], state)], 1)
+    torch.testing.assert_close(rough.float(), exact, atol=3e-2, rtol=3e-2)
+    expected = logits(target_layout.pad(exact.detach())[:, :2], model.output_table).repeat_interleave(2, 0)
+    real = target_layout.pad(torch.ones(sum(TARGETS)))[:, :2].repeat_interleave(2, 0)[..., None]
+    torch.testing.assert_close(steps.float() * real, expected * real, atol=5e-2, rtol=5e-2)
+    rough.float().sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters() if p is not model.own_table)
