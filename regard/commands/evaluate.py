@@ -51,6 +51,8 @@ def evaluate(
     if picture is not None:
         raise ConfigError("--picture draws the confusion matrix of one run of classification")
     if len(runs) == 1 and loaded[0].recipe.kind != "translation":
+        if set_ or outputs is not None:
+            raise ConfigError(f"--set and --outputs are for translations; {runs[0]} writes none when it is evaluated")
         return print_measures(loaded[0], files, root, as_json)
     if len(runs) not in (1, 2) or len(files) not in (0, 2):
         raise ConfigError(f"evaluate takes one or two runs and no or two files, got {len(runs)} and {len(files)}")

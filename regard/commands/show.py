@@ -38,7 +38,7 @@ def show(
     if ARCHITECTURES[chosen.architecture].is_counted:
         table = Table("part", "shape", "numbers", title=f"{chosen.name}: {chosen.architecture}, by counting")
         weights = Path(recipe) / "model.safetensors"
-        add_parts(table, read_tensors(weights).items() if weights.is_file() else ())
+        add_parts(table, sorted(read_tensors(weights).items()) if weights.is_file() else ())
         table.add_row("parameters", "", "0", style="bold", end_section=True)
         console.print(table, "Trained in one pass over the text; what it holds is what was counted.")
         return

@@ -181,11 +181,23 @@ def test_the_scores_of_lines_are_what_evaluate_counts(desk: Path, at: Call, name
         assert sum(whole[2:]) == pytest.approx(best.log_prob, abs=1e-4)
 
 
+@pytest.mark.parametrize("option", [("--set", "beam=2"), ("--outputs", "out.txt")], ids=str)
+def test_evaluate_refuses_what_it_would_ignore(desk: Path, regard: Call, option: tuple[str, str]) -> None:
+    told = regard("evaluate", desk / "trigram", *option)
+    assert told.code == 1 and "--set and --outputs are for translations" in told.err
+
+
 def test_score_asks_a_translator_for_two_files(desk: Path, lab: Path, regard: Call) -> None:
     told = regard("score", lab / "one", desk / "valid.txt")
     assert told.code == 1 and "translates: give the sources and their translations, as two files" in told.err
     told = regard("score", desk / "lstm", desk / "valid.txt", desk / "valid.txt")
     assert told.code == 1 and "learnt the task 'language'; this needs a run of translation" in told.err
+
+
+def test_show_of_a_count_says_what_it_holds(at: Call) -> None:
+    shown = at("show", "trigram")
+    assert "by counting" in shown and "predictor.levels.2.counts" in shown
+    assert "reader.blocks.0-1.attention.to_queries.weight" in at("show", "stack")
 
 
 def test_neighbours_of_a_reader_and_of_a_model_that_counts(desk: Path, at: Call, regard: Call) -> None:
