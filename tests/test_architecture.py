@@ -62,7 +62,7 @@ PARAMETERS = {
     "wikitext2-lstm": 33_524_000,
     "ladder": 986_880,
     "ladder-translation": 1_182_208,
-    "sms-writer": 1_716_096,
+    "sms-writer": 1_038_848,
     "wikitext2-case": 3_402_261,
     "elmo": 16_596_992,
     "sst2-elmo": 17_779_206,

@@ -28,7 +28,7 @@ def most_frequent(tally: Counter[str]) -> str:
 
 
 def figures(
-    predicted: Sequence[str], true: Sequence[str], tag_set: Sequence[str], neutral: str, of: str = ""
+    predicted: Sequence[str], true: Sequence[str], tag_set: Sequence[str], neutral: str, who: str = ""
 ) -> list[Metric]:
     """Accuracy; F1 of all tags but the neutral one, by words (micro) and by tags (macro); F1 of each tag.
 
@@ -43,8 +43,8 @@ def figures(
     values |= {f"F1 of {score.label}": score.f1 for score in scores}
     accuracy = result.accuracy
     return [
-        Metric(name="accuracy" + of, value=accuracy.value, signature=settings, interval=accuracy.interval),
-        *(Metric(name=name + of, value=value, signature=settings) for name, value in values.items()),
+        Metric(name=who + "accuracy", value=accuracy.value, signature=settings, interval=accuracy.interval),
+        *(Metric(name=who + name, value=value, signature=settings) for name, value in values.items()),
     ]
 
 

@@ -176,7 +176,7 @@ class Tagging:
         ours = cls.measured(model, split, config, setup.data.batch_tokens)
         words, true = (list(chain.from_iterable(column)) for column in (found.words, found.tags))
         unigrams = Unigrams(*(list(chain.from_iterable(column)) for column in (train.words, train.tags)))
-        theirs = figures(unigrams.predict(words), true, config.tags, config.neutral, of=", unigram baseline")
+        theirs = figures(unigrams.predict(words), true, config.tags, config.neutral, who="unigram baseline: ")
         named = ", ".join(files) or ("the test sentences" if test else "the validation sentences")
         return named, beside(ours, theirs)
 

@@ -106,7 +106,7 @@ def test_evaluation_stands_beside_the_unigram_baseline(place: Path) -> None:
     assert told.code == 0 and "unigram baseline" in told.out and "the validation" in told.out
     figures = json.loads(call(place, "evaluate", "tagger", "--json", "--device", "cpu").out)["metrics"]
     found = {metric["name"]: metric["value"] for metric in figures}
-    assert found["accuracy, unigram baseline"] == found["micro F1, unigram baseline"] == 100
+    assert found["unigram baseline: accuracy"] == found["unigram baseline: micro F1"] == 100
     assert "without:D" in figures[0]["signature"]
 
 
