@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from regard.errors import RegardError
 from regard.evaluation.classification import wilson
 from regard.run import load
 
@@ -24,7 +25,12 @@ def main(
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N")] = None,
 ) -> None:
     """Write n texts for each label, classify them, and print the share recovered."""
-    author, judge = load(writer, device), load(classifier, device)
+    try:
+        author, judge = load(writer, device), load(classifier, device)
+        author.expect("label-to-text")
+        judge.expect("classification")
+    except RegardError as error:
+        raise typer.BadParameter(str(error)) from None
     decoding = author.recipe.decoding
     decoding = replace(
         decoding, sample=True, beam=1, n_best=n, seed=seed, temperature=temperature or decoding.temperature
@@ -38,7 +44,7 @@ def main(
         n_right, n_all = n_right + found[label], n_all + n
         others = ", ".join(f"{other} {count}" for other, count in found.most_common() if other != label)
         table.add_row(label, f"{n}", f"{len(set(texts))}", *share(found[label], n), others)
-        for text in texts[:shown]:
+        for text in texts[:: -(-n // shown)] if shown else []:  # the most probable come first, and are short
             console.print(f"{label}: {text}", markup=False)
     table.add_row("all", f"{n_all}", "", *share(n_right, n_all), "")
     console.print(table)
