@@ -29,6 +29,7 @@ class AttentiveConfig:
     cell: str = "lstm"
     score: str = "scaled_dot"
     dropout: float = 0.2  # on the embedded tokens, what each layer hands on, and the rows that come out
+    embedding_range: float = 0.1  # embeddings begin between minus this and this; 1 begins quicker
     max_length: int = 1024
 
     def __post_init__(self) -> None:
@@ -60,6 +61,7 @@ class Attentive(nn.Module):
                 n_layers=c.n_layers,
                 cell=c.cell,
                 dropout=c.dropout,
+                embedding_range=c.embedding_range,
             )
         )
         # A state knows its place, so positions need no encoding.

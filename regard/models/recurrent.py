@@ -27,6 +27,7 @@ class RecurrentConfig:
     recurrent_dropout: float = 0.0  # on the weights from state to state
     embedding_dropout: float = 0.0  # of whole words
     locked: bool = False  # `dropout` leaves out the same channels at all steps of a sequence
+    embedding_range: float = 0.1  # embeddings begin between minus this and this; 1 begins quicker
     max_length: int = 1_000_000  # a recurrent net has no limit of its own
 
     def __post_init__(self) -> None:
@@ -38,6 +39,8 @@ class RecurrentConfig:
         for name in ("dropout", "recurrent_dropout", "embedding_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be from 0 up to, not including, 1, got {getattr(self, name)}")
+        if self.embedding_range <= 0:
+            raise ConfigError(f"embedding_range must be above 0, got {self.embedding_range}")
         choose(CELLS, self.cell, "cell")
 
 
@@ -50,7 +53,7 @@ class Recurrent(nn.Module):
         widths = [c.d_model, *[c.d_hidden] * (c.n_layers - 1), c.d_last or c.d_hidden]
         self.embedding = nn.Embedding(c.vocab_size, c.d_model)
         self.stack = RecurrentStack(CELLS[c.cell], widths, c.bidirectional, c.dropout, c.recurrent_dropout, c.locked)
-        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)  # section 5
+        nn.init.uniform_(self.embedding.weight, -c.embedding_range, c.embedding_range)  # section 5: 0.1
 
     @property
     def d_out(self) -> int:

@@ -167,7 +167,7 @@ def test_rungs_are_of_one_size(ladder) -> None:  # type: ignore[no-untyped-def]
 def test_translators_climb_too(place: Path) -> None:
     outcome = call(
         place, "ladder", "--task", "translation", "--data", "text.en", "text.fr", "--out", "pairs", *STEPS,
-        *SETTINGS[:4], *SETTINGS[6:12], "--set", "tokenizer.vocab_size=300", "--set", "decoding.extra_length=5",
+        *SETTINGS[:4], *SETTINGS[6:12], "--set", "tokenizer.vocab_size=300", "--set", "decoding.length_ratio=0.0",
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
     rows = report(place, "pairs")["rungs"]
