@@ -22,7 +22,7 @@ from regard.evaluation.classification import classification
 from regard.evaluation.metric import Metric
 from regard.models.conditioned import Conditioned
 from regard.nn.layout import Ragged
-from regard.tasks.documents import Documents
+from regard.tasks.documents import UNLIMITED, Documents
 from regard.tasks.passages import TextBatch
 from regard.tasks.setup import Setup
 from regard.tasks.write import Written
@@ -176,7 +176,9 @@ class LabelToText:
             for name, part in found.items()
             if part is not None
         }
-        return report(parts, self.tokenizer, data.max_length).rows()
+        rows = report(parts, self.tokenizer, UNLIMITED).rows()  # long texts are cut, not dropped
+        notes = self.train.notes
+        return rows + [Row("train", what, f"{n:,}", notes.first[what]) for what, n in notes.counts.items()]
 
     def rows(self) -> list[tuple[str, str]]:
         parts = [("training data", self.train)] + ([] if self.valid is None else [("validation data", self.valid)])
