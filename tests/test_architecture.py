@@ -50,7 +50,7 @@ PARAMETERS = {
     "imdb-lstm": 4_631_554,
     "imdb-transformer": 4_318_978,
     "sst2-bag": 200_002,
-    "sst2-lstm": 1_544_706,
+    "sst2-lstm": 3_440_834,
     "sst2-transformer": 1_561_858,
     "sms-bag": 100_002,
     "timemachine": 920_064,
