@@ -51,7 +51,9 @@ def ladder(
     from regard.ladder.data import TABLES
     from regard.ladder.rungs import LADDERS
     from regard.run import choose_device
+    from regard.training.recipe import Recipe
     from regard.training.screen import open_screen
+    from regard.training.signals import Stopped
 
     if steps is not None and minutes is not None:
         raise ConfigError("the budget is --steps or --minutes, not both")
@@ -59,18 +61,26 @@ def ladder(
     names = list(chosen.rungs) if rungs is None else [name.strip() for name in rungs.split(",")]
     for name in names:
         choose(chosen.rungs, name, "rung")
-    budget = Budget(steps=steps, seconds=None if minutes is None else 60 * minutes)
+    if any(one.startswith("training.steps=") for one in set_ or []):
+        raise ConfigError("the steps of a ladder are its budget: say --steps N in place of --set training.steps=N")
+    if minutes is not None:
+        budget = Budget(seconds=60 * minutes)
+    else:
+        budget = Budget(steps=steps or Recipe.read(chosen.recipe).training.steps)
     on, folder, console = choose_device(device), out or Path("runs") / chosen.recipe, Console()
+    check_budget(folder, budget.words())
     table = {"cache": str((folder / "cache").resolve())} | TABLES[task](
         [*(data or []), *(files or [])], folder / "data"
     )
     recipes = write_recipes(chosen, names, table, budget, set_ or [], folder / "recipes")
-    check_budget(folder, budget.words())
     rows: list[Row] = []
     try:
         for row in climb(chosen, recipes, folder, budget, on, lambda: open_screen(console)):
             rows.append(row)
-    finally:  # also after Ctrl-C: what is finished is shown, and the same command goes on
+    except Stopped as stop:
+        message = f"{stop}; or, with the whole ladder, by the same command again"
+        raise Stopped(stop.number, message, stop.is_between_steps) from None
+    finally:  # also after Ctrl-C: what is finished is shown
         if rows:
             keep(rows, chosen, folder, budget.words(), str(on))
             console.print(compare(rows, chosen, budget.words()))
@@ -84,6 +94,7 @@ def check_budget(folder: Path, budget: str) -> None:
     from regard.errors import RunError
     from regard.training.durable import write_file
 
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "budget.json"
     before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else budget
     if before != budget:

@@ -19,7 +19,7 @@ WARMUP = 0.1  # of the steps
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """One of the two; neither: the steps of the recipe."""
+    """One of the two."""
 
     steps: int | None = None
     seconds: float | None = None
@@ -27,7 +27,7 @@ class Budget:
     def words(self) -> str:
         if self.seconds is not None:
             return f"{self.seconds:g} seconds of training each"
-        return "the recipe's steps each" if self.steps is None else f"{self.steps:,} steps each"
+        return f"{self.steps:,} steps each"
 
 
 def course(steps: int, n_validations: int = N_VALIDATIONS) -> dict[str, Any]:

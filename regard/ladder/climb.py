@@ -137,8 +137,8 @@ def check_same(run: Path, wanted: Recipe, budget: Budget) -> None:
         for name in sorted(old.keys() | new.keys()):
             if old.get(name) != new.get(name):
                 raise RunError(
-                    f"{run} was trained with {table}.{name} = {old.get(name)!r}, now it is {new.get(name)!r}; nothing "
-                    "was changed. Ask for the same, or choose another folder with --out"
+                    f"{run} was trained with {table}.{name} = {old.get(name)!r}, now it is {new.get(name)!r}; the "
+                    "run is left as it is. Ask for the same, or choose another folder with --out"
                 )
 
 

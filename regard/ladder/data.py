@@ -6,7 +6,7 @@ from regard.config import Settings
 from regard.data.grammar import generate
 from regard.data.reading import read_examples
 from regard.data.splits import places
-from regard.errors import ConfigError
+from regard.errors import ConfigError, RunError
 
 KEPT_BACK = 0.05  # of the user's text for validation, and as much for the test
 PARTS = ("train", "valid", "test")
@@ -39,9 +39,15 @@ def pairs_table(files: list[Path], folder: Path) -> Settings:
         if not chosen:
             raise ConfigError(f"{len(columns[0]):,} pairs are too few to divide: none is left for {part}")
         for side, column in zip(("source", "target"), columns, strict=True):
-            text = "".join(column[i] + "\n" for i in chosen)
-            (folder / f"{part}.{side}").write_text(text, encoding="utf-8", newline="\n")
+            put("".join(column[i] + "\n" for i in chosen), folder / f"{part}.{side}")
     return {"root": str(folder.resolve()), **{part: [f"{part}.source", f"{part}.target"] for part in PARTS}}
+
+
+def put(text: str, path: Path) -> None:
+    """Write a part; what another ladder of this folder learnt from is not overwritten."""
+    if path.is_file() and path.read_bytes() != text.encode():
+        raise RunError(f"{path} holds lines of another ladder, which are left as they are; choose a folder with --out")
+    path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def grammar_table(folder: Path, languages: tuple[str, ...]) -> Settings:

@@ -111,7 +111,7 @@ def test_a_stopped_ladder_goes_on_and_ends_as_if_never_stopped(
     with monkeypatch.context() as patch:
         patch.setattr(Learner, "update", stop_the_gru)
         stopped = climb(place, "stopped", *STEPS, *few)
-    assert stopped.code == 130 and "stopped by Ctrl-C" in stopped.err
+    assert stopped.code == 130 and "stopped by Ctrl-C" in stopped.err and "same command again" in stopped.err
     assert [row["rung"] for row in report(place, "stopped")["rungs"]] == ["masked", "lstm"]  # type: ignore[attr-defined, index]
     assert "LSTM" in stopped.out and "Transformer" not in stopped.out
     before = (place / "stopped" / "lstm" / "model.safetensors").stat().st_mtime_ns
@@ -128,6 +128,8 @@ def test_a_stopped_ladder_goes_on_and_ends_as_if_never_stopped(
     [
         (("--steps", "4"), "is a ladder of 3 steps each, now it is 4 steps each"),
         ((*STEPS, "--minutes", "1"), "not both"),
+        (("--set", "training.steps=7"), "say --steps N"),
+        ((), "now it is 300 steps each"),
         ((*STEPS, "--rungs", "lstm,grue"), "gru"),
         ((*STEPS, "--task", "chess"), "language, translation"),
         ((*STEPS, "--set", "model.n_experts=4"), "no rung has a setting model.n_experts"),
@@ -175,3 +177,5 @@ def test_translators_climb_too(place: Path) -> None:
     assert all(np.isfinite(row["figures"]["BLEU"]) for row in rows)  # type: ignore[attr-defined, index]
     lines = {part: (place / "pairs" / "data" / f"{part}.source").read_text().splitlines() for part in ("train", "test")}
     assert not set(lines["train"]) & set(lines["test"]) and len(lines["train"]) > 100
+    turned = call(place, "ladder", "--task", "translation", "--data", "text.fr", "text.en", "--out", "pairs", *STEPS)
+    assert turned.code == 1 and "lines of another ladder" in turned.err
