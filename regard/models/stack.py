@@ -6,52 +6,28 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from regard.choose import choose
-from regard.errors import ConfigError, RegardError
-from regard.models.transformer import initialise
+from regard.errors import RegardError
+from regard.models.transformer import TransformerConfig, initialise
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.blocks import FEED_FORWARDS, NORMS, EncoderBlock, Residual
 from regard.nn.cache import Cache
 from regard.nn.layout import Layout
 from regard.nn.positions import POSITIONS
-from regard.nn.scores import SCORES
 from regard.nn.sight import causal, everywhere
 
 
 @dataclass(frozen=True, kw_only=True)
-class StackConfig:
-    """The defaults are GPT-2's and BERT's base size."""
+class StackConfig(TransformerConfig):
+    """The settings of a Transformer; the defaults are GPT-2's and BERT's base size."""
 
-    vocab_size: int
     d_model: int = 768
     n_heads: int = 12
     n_layers: int = 12
     d_ff: int = 3072
-    dropout: float = 0.1
-    max_length: int = 1024
-    causal: bool = True  # nobody looks at the future: needed to write text
-    score: str = "scaled_dot"
     position: str = "learned"
-    norm: str = "layer"
     feed_forward: str = "gelu"
     pre_norm: bool = True
-
-    def __post_init__(self) -> None:
-        for name in ("vocab_size", "d_model", "n_heads", "n_layers", "d_ff", "max_length"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be from 0 up to, not including, 1, got {self.dropout}")
-        if self.d_model % self.n_heads:
-            raise ConfigError(f"d_model ({self.d_model}) must be a multiple of n_heads ({self.n_heads})")
-        if self.position == "rotary" and self.d_model // self.n_heads % 2:
-            raise ConfigError(
-                f"rotary positions turn pairs: d_model / n_heads must be even, got {self.d_model} / {self.n_heads}"
-            )
-        choose(SCORES, self.score, "attention score")
-        choose(POSITIONS, self.position, "position encoding")
-        choose(NORMS, self.norm, "norm")
-        choose(FEED_FORWARDS, self.feed_forward, "feed-forward net")
+    causal: bool = True  # nobody looks at the future: needed to write text
 
 
 class Stack(nn.Module):
