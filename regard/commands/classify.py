@@ -1,14 +1,12 @@
 """regard classify: a label for each line; and what regard evaluate says of a classifier."""
 
 import json
-import sys
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.commands.text import AT_A_TIME, Device, InputFile, RunFolder
+from regard.commands.text import Device, InputFile, RunFolder
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,25 +26,18 @@ def classify(
     device: Device = None,
 ) -> None:
     """Tell the label of each line: N lines in, N lines out."""
-    from regard.commands.lines import read_lines, write_line
+    from regard.commands.lines import answered, say_notes, write_line
     from regard.run import load
 
     loaded = load(run, device)
-    lines = read_lines(file)
-    at_a_time = 1 if file is None and sys.stdin.isatty() else AT_A_TIME
-    seen = 0
-    while chunk := list(islice(lines, at_a_time)):
-        for line, answer in zip(chunk, loaded.classify(chunk), strict=True):
-            seen += 1
-            if as_json:
-                record = {"line": seen, "text": line, "label": answer.label, "probabilities": answer.probabilities}
-                write_line(json.dumps({**record, "notes": answer.notes}, ensure_ascii=False))
-                continue
-            shares = [f"{label}={share:.4f}" for label, share in answer.probabilities.items()] if probabilities else []
-            write_line("\t".join([answer.label, *shares]))
-            if answer.notes:
-                print(f"line {seen}: {', '.join(answer.notes)}", file=sys.stderr)
-        sys.stdout.flush()
+    for number, line, answer in answered(file, loaded.classify):
+        if as_json:
+            record = {"line": number, "text": line, "label": answer.label, "probabilities": answer.probabilities}
+            write_line(json.dumps({**record, "notes": answer.notes}, ensure_ascii=False))
+            continue
+        shares = [f"{label}={share:.4f}" for label, share in answer.probabilities.items()] if probabilities else []
+        write_line("\t".join([answer.label, *shares]))
+        say_notes(number, answer.notes)
 
 
 def print_classification(

@@ -1,14 +1,12 @@
 """regard embed: a vector for each line."""
 
 import json
-import sys
-from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from regard.commands.text import AT_A_TIME, Device, InputFile, RunFolder
+from regard.commands.text import Device, InputFile, RunFolder
 
 
 def embed(
@@ -24,21 +22,17 @@ def embed(
     """Make a vector of each line: N lines in, N vectors out, each a JSON list."""
     import numpy as np
 
-    from regard.commands.lines import read_lines
+    from regard.commands.lines import answered, read_lines
     from regard.errors import ConfigError
     from regard.run import load
 
     if out is not None and out.suffix != ".npy":
         raise ConfigError(f"--out writes a NumPy file: its name must end in .npy, got {out}")
     loaded = load(run, device)
-    lines = read_lines(file)
     if out is not None:
-        vectors = loaded.embed(list(lines), pooling, layer)
+        vectors = loaded.embed(list(read_lines(file)), pooling, layer)
         np.save(out, vectors)
         print(f"{len(vectors):,} vectors of {vectors.shape[1]:,} numbers in {out}")
         return
-    at_a_time = 1 if file is None and sys.stdin.isatty() else AT_A_TIME
-    while chunk := list(islice(lines, at_a_time)):
-        for vector in loaded.embed(chunk, pooling, layer):
-            print(json.dumps([float(str(number)) for number in vector]))  # no more digits than float32 has
-        sys.stdout.flush()
+    for _, _, vector in answered(file, lambda lines: list(loaded.embed(lines, pooling, layer))):
+        print(json.dumps([float(str(number)) for number in vector]))  # no more digits than float32 has

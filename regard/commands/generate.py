@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.commands.text import AT_A_TIME, Device, RunFolder
+from regard.commands.lines import AT_A_TIME
+from regard.commands.text import Device, RunFolder
 from regard.errors import RegardError
 
 if TYPE_CHECKING:

@@ -1,8 +1,6 @@
 """regard translate and regard score: text through a trained run."""
 
 import json
-import sys
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,8 +9,7 @@ import typer
 if TYPE_CHECKING:
     from regard.decoding.config import DecodingConfig
     from regard.run import Run
-
-AT_A_TIME = 5_000  # lines decoded together, so that a long file streams
+    from regard.tasks.translate import Translated
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")]
 InputFile = Annotated[
@@ -37,7 +34,7 @@ def translate(
     device: Device = None,
 ) -> None:
     """Translate lines: N lines in, N lines out."""
-    from regard.commands.lines import read_lines, write_line
+    from regard.commands.lines import answered, say_notes, write_line
     from regard.decoding.alignment import pharaoh
     from regard.run import load
 
@@ -45,34 +42,30 @@ def translate(
     if with_:
         loaded = loaded.join([load(other, device) for other in with_])
     config = decoding_settings(loaded, set_ or [])
-    lines = read_lines(file)
-    at_a_time = 1 if file is None and sys.stdin.isatty() else AT_A_TIME
-    seen = 0
-    while chunk := list(islice(lines, at_a_time)):
-        prefixes = [prefix] * len(chunk) if prefix else None
-        for line, answer in zip(chunk, loaded.translate(chunk, config, prefixes), strict=True):
-            seen += 1
-            if as_json:
-                record = {
-                    "line": seen,
-                    "source": line,
-                    "translation": answer.text,
-                    "score": answer.score,
-                    "log_prob": answer.log_prob,
-                    "notes": answer.notes,
-                }
-                if answer.n_best:
-                    record["n_best"] = [{"text": text, "score": score} for text, score in answer.n_best]
-                if alignments:
-                    record["alignment"] = pharaoh(loaded.alignments(answer))
-                write_line(json.dumps(record, ensure_ascii=False))
-            elif alignments:
-                write_line(pharaoh(loaded.alignments(answer)))
-            else:
-                write_line(answer.text)
-                if answer.notes and answer.notes != ["empty"]:
-                    print(f"line {seen}: {', '.join(answer.notes)}", file=sys.stderr)
-        sys.stdout.flush()
+
+    def answer(lines: list[str]) -> list["Translated"]:
+        return loaded.translate(lines, config, [prefix] * len(lines) if prefix else None)
+
+    for number, line, best in answered(file, answer):
+        if as_json:
+            record = {
+                "line": number,
+                "source": line,
+                "translation": best.text,
+                "score": best.score,
+                "log_prob": best.log_prob,
+                "notes": best.notes,
+            }
+            if best.n_best:
+                record["n_best"] = [{"text": text, "score": score} for text, score in best.n_best]
+            if alignments:
+                record["alignment"] = pharaoh(loaded.alignments(best))
+            write_line(json.dumps(record, ensure_ascii=False))
+        elif alignments:
+            write_line(pharaoh(loaded.alignments(best)))
+        else:
+            write_line(best.text)
+            say_notes(number, [note for note in best.notes if note != "empty"])
 
 
 def decoding_settings(run: "Run", overrides: list[str]) -> "DecodingConfig":
@@ -127,16 +120,12 @@ def score_pairs(run: Path, source: Path, target: Path, as_json: bool, device: st
 
 
 def score_lines(loaded: "Run", file: Path | None, as_json: bool) -> None:
-    from regard.commands.lines import read_lines
+    from regard.commands.lines import answered
 
     end = [] if loaded.recipe.task.unit == "text" else ["</s>"]
-    lines = read_lines(file)
-    at_a_time = 1 if file is None and sys.stdin.isatty() else AT_A_TIME
-    while chunk := list(islice(lines, at_a_time)):
-        for line, log_probs in zip(chunk, loaded.score_texts(chunk), strict=True):
-            tokens = [*loaded.tokenizer.tokens(loaded.tokenizer.encode(line)), *end]
-            print_score(tokens, log_probs, as_json)
-        sys.stdout.flush()
+    for _, line, log_probs in answered(file, loaded.score_texts):
+        tokens = [*loaded.tokenizer.tokens(loaded.tokenizer.encode(line)), *end]
+        print_score(tokens, log_probs, as_json)
 
 
 def print_score(tokens: list[str], log_probs: list[float], as_json: bool) -> None:
