@@ -11,7 +11,7 @@ from regard.data.notes import Notes
 from regard.data.restoring import CASES, MARKS, TAGS, restore, strip, stripped
 from regard.data.streams import PlainText
 
-WIKITEXT = Path("/work/shared/data/wikitext2/wiki.test.raw.xz")
+WIKITEXT = Path(__file__).parents[3] / "shared" / "data" / "wikitext2" / "wiki.test.raw.xz"
 
 words = st.from_regex(r"[a-zäéñ]{2,6}(-[a-z]{1,3}|'s|[0-9])?", fullmatch=True)
 written = st.tuples(words, st.sampled_from(list(CASES)), st.sampled_from(MARKS)).map(
