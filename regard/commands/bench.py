@@ -12,7 +12,10 @@ from regard.errors import RegardError
 
 def bench(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="start, training or decoding (default: all)")
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="such as start, training or decoding; a wrong name lists them (default: all)"
+        ),
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda (default: a GPU if there is one)")] = None,
     json: Annotated[Path | None, typer.Option(help="also write the figures to this file")] = None,
@@ -21,7 +24,7 @@ def bench(
         bool, typer.Option("--tiny", help="toy sizes: does everything run?  The figures mean nothing")
     ] = False,
 ) -> None:
-    """Measure regard side by side with its peers: training, decoding, start; ratios as a table."""
+    """Measure regard side by side with its peers, as ratios, and its parts side by side with each other."""
     checkout = Path(__file__).parents[2]
     if not (checkout / "bench" / "__main__.py").exists():
         raise RegardError(

@@ -3,6 +3,7 @@
 Letters of these equations: x_t the input, h_t the hidden state, U and V the weights of either, M the width of h.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
@@ -37,7 +38,7 @@ class Weights(NamedTuple):
         return [part.view_as(weight) for part, weight in zip(parts, self, strict=True)]
 
 
-class Cell(nn.Module):
+class Cell(nn.Module, ABC):
     """One layer, read from left to right.  A state is (S, B, M): h_t, and in an LSTM also C_t."""
 
     n_states = 1
@@ -47,9 +48,9 @@ class Cell(nn.Module):
         self.kernel = kernel  # it holds the weights
         self.recurrent_dropout = recurrent_dropout
 
+    @abstractmethod
     def step(self, x: Tensor, state: Tensor, weights: Weights) -> Tensor:
         """x_t (B, D) and the state before it -> the state after it."""
-        raise NotImplementedError
 
     def weights(self) -> Weights:
         """As the equations read them.  In training, `recurrent_dropout` leaves out entries of V, the same at all steps:

@@ -10,6 +10,7 @@ score.  So a score does not know how many heads there are, and a recurrent net u
 """
 
 import math
+from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +21,7 @@ from regard.nn.additive import additive
 from regard.nn.linear import Linear
 
 
-class Score(nn.Module):
+class Score(nn.Module, ABC):
     """For vectors of `d_head` numbers and keys at the places 0 .. max_length - 1."""
 
     scale: float | None = None  # what a fused kernel multiplies the prepared q . k with; None: no product
@@ -37,9 +38,9 @@ class Score(nn.Module):
         """Keys (..., E) and their places, which broadcast to (...): prepared."""
         return keys
 
+    @abstractmethod
     def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Prepared queries (B, H, Q, E) and keys (B, H, K, E) -> (B, H, Q, K)."""
-        raise NotImplementedError
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
         """The whole equation, for keys that begin at place 0: (B, H, Q, E) and (B, H, K, E) -> (B, H, Q, K)."""
