@@ -101,12 +101,12 @@ class Markov(nn.Module):
         windows = zip(self.windows(tokens, layout).split(ROWS), labels.split(ROWS), strict=True)
         return torch.cat([self.predictor.probabilities(window, words).log() for window, words in windows])
 
-    def nats(self, tokens: Tensor, labels: Tensor, layout: Ragged, smoothing: float = 0.0) -> Tensor:
+    def nats(self, tokens: Tensor, labels: Tensor, layout: Ragged) -> Tensor:
         """-log P of all labels, each after its token and those before it."""
         return -self.log_probs(tokens, labels, layout).sum()
 
     def carried_nats(
-        self, tokens: Tensor, labels: Tensor, layout: Ragged, state: "LastWords | None", smoothing: float = 0.0
+        self, tokens: Tensor, labels: Tensor, layout: Ragged, state: "LastWords | None"
     ) -> tuple[Tensor, "LastWords"]:
         """The same for texts, all of one length, that go on where the state (None: nowhere) was left."""
         self.check(tokens)

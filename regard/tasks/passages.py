@@ -55,7 +55,7 @@ def make_batch(stream: Stream, windows: np.ndarray, begins: bool = True) -> Text
 def total_nats(model: Any, stream: Stream, window: int, batch_tokens: int) -> float:
     """-log P of the whole text, every token once.  Windows do not overlap, and know nothing of those before them."""
     batches = (batch.to(model.device) for batch in all_batches(stream, window, batch_tokens))
-    return sum(float(model.nats(batch.tokens, batch.labels, batch.layout, 0.0)) for batch in batches)
+    return sum(float(model.nats(batch.tokens, batch.labels, batch.layout)) for batch in batches)
 
 
 @torch.no_grad()
@@ -82,11 +82,11 @@ def carried_nats(model: Any, stream: Stream, window: int, n_columns: int) -> flo
     state: Any = None
     for windows in columns:
         batch = make_batch(stream, windows).to(model.device)
-        nats, state = model.carried_nats(batch.tokens, batch.labels, batch.layout, state, 0.0)
+        nats, state = model.carried_nats(batch.tokens, batch.labels, batch.layout, state)
         total += float(nats)
     below = int(columns[-1][-1, 1])  # the few tokens that have no column go on from the last one
     if below < len(stream):
         state.select(torch.tensor([n - 1], device=model.device))
         batch = make_batch(stream, np.array([[below, len(stream)]])).to(model.device)
-        total += float(model.carried_nats(batch.tokens, batch.labels, batch.layout, state, 0.0)[0])
+        total += float(model.carried_nats(batch.tokens, batch.labels, batch.layout, state)[0])
     return total

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 
+from regard.errors import ConfigError
 from regard.training.card import Result, write_card, write_result
 from regard.training.checkpoints import refuse_existing
 from regard.training.durable import disk_errors_said
@@ -18,6 +19,8 @@ from regard.training.weights import save_weights, weights_of
 @torch.no_grad()
 def count(prepared: Prepared, run: Path, device: torch.device, resume: bool, screen: Screen) -> Result:
     """There are no steps to resume: a run that was stopped is counted again from the beginning."""
+    if prepared.recipe.task.smoothing:
+        raise ConfigError("task.smoothing is of labels learnt by gradients; counts have model.smoothing")
     if not resume:
         refuse_existing(run)
     model, task = prepared.model.to(device), prepared.task

@@ -214,3 +214,10 @@ def test_a_stopped_count_is_counted_again(desk: Path, at: Call, regard: Call, tm
     at("train", "trigram", "--resume", "--device", "cpu")
     assert (desk / "trigram" / "model.safetensors").read_bytes() == before
     assert len((desk / "trigram" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()) == 1
+
+
+def test_a_count_refuses_the_smoothing_of_labels(desk: Path, regard: Call, tmp_path: Path) -> None:
+    """Its own smoothing is another setting, which would otherwise be meant and not changed."""
+    where = ("--run", tmp_path / "run", "--device", "cpu")
+    told = regard("train", desk / "trigram.toml", "--set", "task.smoothing=0.1", *where)
+    assert told.code == 1 and "counts have model.smoothing" in told.err
