@@ -1,0 +1,68 @@
+"""Weights carried from their files to our model and back, by the table of their family."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.errors import RunError
+from regard.interop.family import Family, Weight
+from regard.interop.safe import Stored
+from regard.training.recipe import Recipe
+
+
+class Taken(NamedTuple):
+    tensors: dict[str, Tensor]  # by our names
+    left_out: list[str]  # theirs that only other tasks read
+
+
+def take(stored: Stored, family: Family, recipe: Recipe, own: Mapping[str, Tensor], where: str) -> Taken:
+    """Their tensors as ours.  `own` are our model's, of which only the shapes count: they may be on the meta device.
+
+    Names and shapes are compared before any number is read.
+    """
+    table = list(family.weights(recipe))
+    places = {weight.theirs: place(weight, stored, family) for weight in table}
+    missing = [name for name, found in places.items() if found is None]
+    if missing:
+        raise RunError(f"{where} lacks {len(missing)} tensors that its config.json asks for, such as {missing[0]}")
+    unknown = stored.shapes.keys() - places.values()
+    left_out = sorted(name for name in unknown if family.is_head(name))
+    unknown = {name for name in unknown if not (family.is_head(name) or family.is_spare(name))}
+    if unknown:
+        raise RunError(
+            f"{where} holds {len(unknown)} tensors that have no place in regard's model, such as {min(unknown)}; "
+            "without them it would not be the same model, so nothing was imported"
+        )
+    for weight in table:
+        check_shapes(weight, stored.shapes[str(places[weight.theirs])], own, where)
+    tensors = {}
+    for weight in table:
+        parts = weight.form.ours(stored.read(str(places[weight.theirs])))
+        tensors |= {name: part.contiguous() for name, part in zip(weight.ours, parts, strict=True)}
+    return Taken(tensors, left_out)
+
+
+def place(weight: Weight, stored: Stored, family: Family) -> str | None:
+    """The name under which the files have it."""
+    return next((name for name in family.spellings(weight.theirs) if name in stored.shapes), None)
+
+
+def check_shapes(weight: Weight, shape: tuple[int, ...], own: Mapping[str, Tensor], where: str) -> None:
+    wanted = [tuple(own[name].shape) for name in weight.ours]
+    try:
+        got = [tuple(part.shape) for part in weight.form.ours(torch.empty(shape, device="meta"))]
+    except (RuntimeError, IndexError):  # it cannot be cut so
+        got = [shape]
+    if got != wanted:
+        raise RunError(f"{where}: {weight.theirs} is {shape}, which gives {got}; its config.json asks for {wanted}")
+
+
+def give(tensors: Mapping[str, Tensor], family: Family, recipe: Recipe) -> dict[str, Tensor]:
+    """Our tensors as theirs, by their names; a model without a head is named without the family's prefix."""
+    prefix = family.prefix if recipe.kind == "reading" else ""
+    return {
+        weight.theirs.removeprefix(prefix): weight.form.theirs([tensors[name] for name in weight.ours]).contiguous()
+        for weight in family.weights(recipe)
+    }

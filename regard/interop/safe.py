@@ -1,0 +1,132 @@
+"""A stranger's folder, read as safetensors and JSON only.  Everything is checked before memory is taken for it."""
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from regard.errors import RunError
+
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+FLOATS = ("F64", "F32", "F16", "BF16")
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+LONGEST_JSON = 16 << 20  # bytes
+CHUNK = 1 << 22  # numbers that are looked at together
+
+
+class Stored(Protocol):
+    """Tensors in files: their shapes at once, their numbers when they are asked for."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+
+    def read(self, name: str) -> Tensor:
+        """In float32.  RunError where it is not made of finite numbers."""
+        ...
+
+
+class SafeFolder:
+    """`config` is config.json, `shapes` what the headers of the weights say."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        if not path.is_dir():
+            refuse_pickle([path] if path.is_file() else [])
+            raise RunError(f"{path} is no folder; name one with config.json and {WEIGHTS}, as transformers writes it")
+        self.config = read_json(path / "config.json")
+        self.files = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        for file in weight_files(path):
+            for name, shape in read_header(file).items():
+                if name in self.shapes:
+                    raise RunError(f"{file.name} holds {name} a second time; {path} is damaged")
+                self.files[name], self.shapes[name] = file, shape
+        check_memory(4 * sum(map(math.prod, self.shapes.values())), path)
+
+    def read(self, name: str) -> Tensor:
+        file = self.files[name]
+        with opened(file) as tensors:
+            for part in in_chunks(tensors.get_slice(name), self.shapes[name]):
+                if not torch.isfinite(part.float()).all():
+                    raise RunError(f"{file.name}: {name} holds numbers that are not finite; nothing was imported")
+            whole: Tensor = tensors.get_tensor(name).float()
+            return whole
+
+
+def weight_files(folder: Path) -> list[Path]:
+    if (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
+    if (folder / INDEX).is_file():
+        names = read_json(folder / INDEX).get("weight_map")
+        if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+            raise RunError(f"{folder / INDEX} has no weight_map of tensor names to file names; it is damaged")
+        files = sorted(set(names.values()))
+        for name in files:
+            if Path(name).name != name or not name.endswith(".safetensors"):
+                raise RunError(f"{folder / INDEX} names {name!r}, which is no safetensors file of this folder")
+            if not (folder / name).is_file():
+                raise RunError(f"{folder / name} is missing, and {INDEX} names it; copy the folder again")
+        return [folder / name for name in files]
+    refuse_pickle(sorted(folder.iterdir()))
+    raise RunError(f"{folder} has no {WEIGHTS} (and no {INDEX}): there are no weights to read")
+
+
+def refuse_pickle(files: list[Path]) -> None:
+    for file in files:
+        if file.suffix in PICKLES:
+            raise RunError(
+                f"{file} is a pickle: to load it is to run whatever program its maker put into it, so regard does not. "
+                "Ask its maker for safetensors, or turn it into them where nothing can be harmed: "
+                "`AutoModel.from_pretrained(FOLDER).save_pretrained(NEW)` of transformers writes them"
+            )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object.  Deep, long or broken ones are an error like any other."""
+    if not path.is_file():
+        raise RunError(f"{path} is missing; a folder that transformers wrote has it")
+    if path.stat().st_size > LONGEST_JSON:
+        raise RunError(f"{path} has {path.stat().st_size:,} bytes, more than settings need ({LONGEST_JSON:,})")
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:  # ValueError: no UTF-8, no JSON, a number of 5,000 digits
+        raise RunError(f"{path} is not JSON that can be used: {error}") from None
+    if not isinstance(content, dict):
+        raise RunError(f"{path} must hold a JSON object, not {type(content).__name__}")
+    return content
+
+
+def opened(file: Path) -> Any:
+    """The library checks the header: its length, that offsets lie in the file, follow each other and fit the shapes."""
+    try:
+        return safe_open(file, framework="pt")
+    except (SafetensorError, OSError, ValueError) as error:
+        raise RunError(f"{file} is no safetensors file that can be used: {error}") from None
+
+
+def read_header(file: Path) -> dict[str, tuple[int, ...]]:
+    """The shape of every tensor in floating point; others are no weights."""
+    with opened(file) as tensors:
+        slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118 (it is no dict)
+        return {name: tuple(part.get_shape()) for name, part in slices.items() if part.get_dtype() in FLOATS}
+
+
+def in_chunks(tensor: Any, shape: tuple[int, ...]) -> Iterator[Tensor]:
+    """A few rows after the other, without holding all."""
+    if not shape:
+        yield tensor[...]
+        return
+    rows = max(1, CHUNK // max(1, math.prod(shape[1:])))
+    for begin in range(0, shape[0], rows):
+        yield tensor[begin : begin + rows]
+
+
+def check_memory(n_bytes: int, path: Path) -> None:
+    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if n_bytes > here:
+        raise RunError(f"{path} needs {n_bytes / 2**30:,.1f} GiB in float32, and this machine has {here / 2**30:,.1f}")
