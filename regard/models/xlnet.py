@@ -1,0 +1,166 @@
+"""XLNet (Yang et al. 2019): a language model of all orders in which a text can be written, by two-stream attention."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.choose import choose
+from regard.errors import ConfigError
+from regard.models.transformer import initialise_small
+from regard.nn.attention import Memory
+from regard.nn.blocks import FEED_FORWARDS, Residual
+from regard.nn.layout import Layout
+from regard.nn.loss import cross_entropy
+from regard.nn.relative import Places, RelativeAttention
+from regard.nn.sight import Sight, everywhere, order
+
+
+@dataclass(frozen=True, kw_only=True)
+class XLNetConfig:
+    """The defaults are the paper's base size."""
+
+    vocab_size: int
+    d_model: int = 768
+    n_heads: int = 12
+    n_layers: int = 12
+    d_ff: int = 3072
+    dropout: float = 0.1
+    max_length: int = 512
+    feed_forward: str = "gelu"
+    norm_eps: float = 1e-12
+    n_segments: int = 0  # parts of a sequence that attention tells apart; 0: it does not
+    separator: int = 2  # the token that ends a segment
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "d_model", "n_heads", "n_layers", "d_ff", "max_length"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("n_segments", "separator"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")
+        if self.d_model % self.n_heads or self.d_model % 2:
+            raise ConfigError(
+                f"d_model ({self.d_model}) must be even (distances are sines and cosines) and a multiple of n_heads "
+                f"({self.n_heads})"
+            )
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout must be from 0 up to, not including, 1, got {self.dropout}")
+        if self.norm_eps <= 0:
+            raise ConfigError(f"norm_eps must be above 0, got {self.norm_eps}")
+        choose(FEED_FORWARDS, self.feed_forward, "feed-forward net")
+
+    @property
+    def causal(self) -> bool:
+        """Nothing is hidden from a plain reading."""
+        return False
+
+    def make_residual(self) -> Residual:
+        return Residual(nn.LayerNorm(self.d_model, self.norm_eps), self.dropout, pre_norm=False)
+
+
+class XLNetBlock(nn.Module):
+    """Look at the memory, which is made of contents, then think.  Both streams go through the same weights."""
+
+    def __init__(self, c: XLNetConfig):
+        super().__init__()
+        d_head = c.d_model // c.n_heads
+        self.attention = RelativeAttention(c.d_model, c.n_heads, d_head, c.max_length, c.n_segments)
+        self.feed_forward = FEED_FORWARDS[c.feed_forward](c.d_model, c.d_ff, True)
+        self.attention_residual = c.make_residual()
+        self.feed_forward_residual = c.make_residual()
+
+    def forward(self, x: Tensor, layout: Layout, places: Tensor, memory: Memory, sight: Sight) -> Tensor:
+        x = self.attention_residual(x, lambda h: self.attention(h, layout, places, memory, sight))
+        return self.feed_forward_residual(x, self.feed_forward)
+
+
+class XLNet(nn.Module):
+    """Content h_i knows x_i and what comes before it in the order z; query g_i knows its place, but not x_i:
+
+        h_z(t) = block(Q = h_z(t), KV = h_z(<=t))      g_z(t) = block(Q = g_z(t), KV = h_z(<t))
+
+    Yang et al. 2019, section 2.3.  Read plainly, there is one stream and all see all, as in BERT.
+    """
+
+    blocks: Sequence[XLNetBlock]
+
+    def __init__(self, config: XLNetConfig):
+        super().__init__()
+        self.config = c = config
+        self.d_out, self.max_length = c.d_model, c.max_length
+        self.embedding = nn.Embedding(c.vocab_size, c.d_model)
+        self.places = Places(c.max_length, c.d_model, c.n_segments)
+        self.dropout = nn.Dropout(c.dropout)
+        self.blocks = nn.ModuleList(XLNetBlock(c) for _ in range(c.n_layers))  # type: ignore[assignment]
+        self.unknown = nn.Parameter(torch.randn(c.d_model) * 0.02)  # w: what every query begins with
+        self.apply(initialise_small)
+
+    def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """Token ids (N) -> one hidden row each (N, D), which has seen all of its sequence."""
+        h, places = self.dropout(self.embedding(tokens)), self.places_of(tokens, layout)
+        for block in self.blocks:
+            h = block(h, layout, places, block.attention.remember(h, layout, places), everywhere)
+        return h
+
+    def foretell(self, tokens: Tensor, layout: Layout, ranks: Tensor) -> Tensor:
+        """Token ids (N) and the turn of each place (B, T) -> what is known of each token before its own turn (N, D).
+
+        Places of one turn see each other's contents, but no query does.
+        """
+        h, places = self.dropout(self.embedding(tokens)), self.places_of(tokens, layout)
+        g = self.dropout(self.unknown.expand_as(h))
+        up_to, before = order(ranks, itself=True), order(ranks, itself=False)
+        last = self.blocks[-1]
+        for block in self.blocks:
+            memory = block.attention.remember(h, layout, places)
+            g = block(g, layout, places, memory, before)
+            if block is not last:  # nobody looks at the last contents
+                h = block(h, layout, places, memory, up_to)
+        return g
+
+    def places_of(self, tokens: Tensor, layout: Layout) -> Tensor:
+        return self.places(layout.positions, self.segments(tokens, layout))
+
+    def segments(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """How many separators stand before each token of its sequence; the last segment has no end."""
+        ends = layout.pad((tokens == self.config.separator).long())
+        return layout.flatten(ends.cumsum(1) - ends).clamp(max=max(self.config.n_segments - 1, 0))
+
+    def attentions(self) -> Iterator[tuple[str, int, RelativeAttention]]:
+        for i, block in enumerate(self.blocks):
+            yield "self", i, block.attention
+
+
+class PermutationModel(nn.Module):
+    """P(x_z(t) | x_z(<t)) = softmax(E g_z(t) + b)  (Yang et al. 2019, eq. 4)"""
+
+    def __init__(self, reader: XLNet):
+        super().__init__()
+        self.reader, self.config = reader, reader.config
+        self.output_bias = nn.Parameter(torch.zeros(reader.config.vocab_size))
+
+    def forward(self, tokens: Tensor, layout: Layout, ranks: Tensor) -> Tensor:
+        """Token ids (N), the turn of each place (B, T) -> the hidden row behind each token (N, D)."""
+        return self.reader.foretell(tokens, layout, ranks)
+
+    def nats(self, tokens: Tensor, layout: Layout, ranks: Tensor, targets: Tensor) -> Tensor:
+        """-log P of the tokens in these rows (M), each after all that comes before its turn."""
+        hidden = self(tokens, layout, ranks).index_select(0, targets)
+        return cross_entropy(hidden, self.output_table, tokens[targets], 0.0, self.output_bias)
+
+    @property
+    def device(self) -> torch.device:
+        return self.output_bias.device
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        return self.reader.embedding
+
+    @property
+    def output_table(self) -> Tensor:
+        return self.reader.embedding.weight
+
+    def attentions(self) -> Iterator[tuple[str, int, RelativeAttention]]:
+        return self.reader.attentions()

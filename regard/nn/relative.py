@@ -1,0 +1,94 @@
+"""Attention by content, distance and segment: a score of three parts that is one product, so every kernel serves it."""
+
+import torch
+from torch import Tensor, nn
+
+from regard.nn.attention import Attend, Memory
+from regard.nn.layout import Layout
+from regard.nn.linear import Linear
+from regard.nn.positions import Position, Space
+from regard.nn.scores import ScaledDot
+from regard.nn.sight import Sight
+
+
+class Places(nn.Module):
+    """What a key shows of its place: [sin(j f), cos(j f)] for every frequency f, and its segment as one of n bits."""
+
+    sines: Tensor
+    cosines: Tensor
+
+    def __init__(self, max_length: int, d_model: int, n_segments: int):
+        super().__init__()
+        self.n_segments = n_segments
+        exponents = torch.arange(0, d_model, 2, dtype=torch.float64) / d_model
+        angles = (
+            torch.arange(max_length, dtype=torch.float64)[:, None] * 10000.0**-exponents
+        )  # rounded once, at the end
+        self.register_buffer("sines", angles.sin().float(), persistent=False)
+        self.register_buffer("cosines", angles.cos().float(), persistent=False)
+
+    def forward(self, positions: Tensor, segments: Tensor) -> Tensor:
+        """Places and segments (...) -> (..., D + S)."""
+        parts = [self.sines[positions], self.cosines[positions]]
+        if self.n_segments:
+            parts.append(nn.functional.one_hot(segments, self.n_segments).to(self.sines.dtype))
+        return torch.cat(parts, -1)
+
+
+class RelativeAttention(nn.Module):
+    """score(i, j) = [(q_i + u) k_j + (q_i + v) W_r R_(i-j) + (q_i + s) g_(same or other segment)] / sqrt(d_head)
+
+    Dai et al. 2019, section 3.3; the segments of Yang et al. 2019, section 2.5.  R_d = [sin(d f), cos(d f)] says how
+    far.  The sine and cosine of a difference are sums of products, so that with z = W_r' (q_i + v)
+
+        z R_(i-j) = (z_c sin(i f) - z_s cos(i f)) sin(j f) + (z_s sin(i f) + z_c cos(i f)) cos(j f)
+
+    is a product of a longer query with what key j shows of its place.  The papers' code shifts a table of distances.
+    """
+
+    def __init__(self, d_model: int, n_heads: int, d_head: int, max_length: int, n_segments: int):
+        super().__init__()
+        self.n_heads, self.d_head, self.n_segments = n_heads, d_head, n_segments
+        d_heads = n_heads * d_head
+        self.to_queries = Linear(d_model, d_heads, bias=False)
+        self.to_keys = Linear(d_model, d_heads, bias=False)
+        self.to_values = Linear(d_model, d_heads, bias=False)
+        self.to_distances = Linear(d_model, d_heads, bias=False)  # W_r
+        self.to_output = Linear(d_heads, d_model, bias=False)
+        self.content_bias = nn.Parameter(torch.randn(n_heads, d_head) * 0.02)  # u
+        self.distance_bias = nn.Parameter(torch.randn(n_heads, d_head) * 0.02)  # v
+        if n_segments:
+            self.segment_bias = nn.Parameter(torch.randn(n_heads, d_head) * 0.02)  # s
+            self.segment_keys = nn.Parameter(torch.randn(2, n_heads, d_head) * 0.02)  # g: of the same, of another
+        self.attend = Attend(ScaledDot(d_head, max_length), Position(Space(d_model, n_heads, max_length)))
+
+    def remember(self, x: Tensor, layout: Layout, places: Tensor) -> Memory:
+        """The keys and values of every row of x, at these places (rows, D + S)."""
+        keys = self.split_heads(self.to_keys(x))
+        shown = places.to(keys.dtype).unsqueeze(-2).expand(*keys.shape[:-1], -1)  # the same for every head
+        return Memory(torch.cat([keys, shown], -1), self.split_heads(self.to_values(x)), layout)
+
+    def forward(self, x: Tensor, layout: Layout, places: Tensor, memory: Memory, sight: Sight) -> Tensor:
+        heads = self.attend(self.queries(x, places), layout, memory, sight)  # rows H E
+        return self.to_output(heads.flatten(-2))
+
+    def queries(self, x: Tensor, places: Tensor) -> Tensor:
+        """What every head asks of contents, of places and of segments: (rows, H, E + D + S)."""
+        queries = self.split_heads(self.to_queries(x))
+        places = places.to(queries.dtype).unsqueeze(-2)
+        parts = [queries + self.content_bias, self.of_places(queries + self.distance_bias, places)]
+        if self.n_segments:
+            same, other = ((queries + self.segment_bias) * g for g in self.segment_keys)
+            own = places[..., -self.n_segments :]
+            parts.append(other.sum(-1, keepdim=True) * (1 - own) + same.sum(-1, keepdim=True) * own)
+        return torch.cat(parts, -1)
+
+    def of_places(self, queries: Tensor, places: Tensor) -> Tensor:
+        d_model = self.to_distances.in_features
+        by_head = self.to_distances.weight.unflatten(0, (self.n_heads, self.d_head))  # H E D
+        z_s, z_c = torch.einsum("...he,hed->...hd", queries, by_head).chunk(2, -1)
+        sines, cosines = places[..., :d_model].chunk(2, -1)
+        return torch.cat([z_c * sines - z_s * cosines, z_s * sines + z_c * cosines], -1)
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.n_heads, self.d_head))  # rows D -> rows H E
