@@ -1,0 +1,156 @@
+"""Ways to spoil a text so that a model can learn to mend it: BART's five noises and T5's corruption of spans.
+
+Every noise is a function of the tokens and of a `Draws`: the same draws spoil the same text in the same way.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+
+class Draws:
+    """Chance from raw random bits, a function of its key: the same from one NumPy to the next."""
+
+    def __init__(self, *key: int):
+        self.bits = np.random.PCG64(list(key))
+
+    def uniform(self, n: int) -> np.ndarray:
+        """n numbers from 0 up to, not including, 1."""
+        return (np.atleast_1d(self.bits.random_raw(n)) >> np.uint64(11)) * 2.0**-53
+
+    def below(self, n: int) -> int:
+        return int(self.uniform(1)[0] * n)
+
+    def permutation(self, n: int) -> np.ndarray:
+        return np.argsort(self.uniform(n), kind="stable")
+
+    def poisson(self, mean: float, n: int) -> np.ndarray:
+        """Where n draws fall among P(0), P(0) + P(1), ..."""
+        k = np.arange(int(mean + 12 * math.sqrt(mean)) + 12)
+        log_p = k * math.log(mean) - mean - np.cumsum(np.log(np.maximum(k, 1)))
+        return np.searchsorted(np.cumsum(np.exp(log_p))[:-1], self.uniform(n), side="right")
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How much is spoilt, and what tokens stand for what is gone."""
+
+    share: float  # of the tokens
+    mean_span: float
+    mask: int  # the token of what is hidden
+    ends: np.ndarray  # V, whether a token ends a sentence
+    sentinels: np.ndarray  # the tokens that number the gaps, for `corrupt_spans`
+
+
+def mask(tokens: np.ndarray, draws: Draws, noise: Noise) -> np.ndarray:
+    """Token masking: each is hidden by a chance of its own.  A B C D E -> A _ C _ E"""
+    return np.where(draws.uniform(len(tokens)) < noise.share, noise.mask, tokens)
+
+
+def delete(tokens: np.ndarray, draws: Draws, noise: Noise) -> np.ndarray:
+    """Token deletion: what is gone leaves no mark, so the model must also find where.  A B C D E -> A C E"""
+    return tokens[draws.uniform(len(tokens)) >= noise.share]
+
+
+def infill(tokens: np.ndarray, draws: Draws, noise: Noise) -> np.ndarray:
+    """Text infilling: spans of Poisson length, each hidden by one mask, so the model must also find how much is gone.
+    A span of no token puts a mask between two.  A B C D E -> A _ D _ E"""
+    wanted = round(len(tokens) * noise.share)
+    if not wanted:
+        return tokens
+    lengths = draws.poisson(noise.mean_span, 4 * wanted + 16)  # more than are ever needed: a mean is at least 1
+    lengths = lengths[: np.searchsorted(np.cumsum(lengths), wanted) + 1]
+    lengths[-1] -= max(0, int(lengths.sum()) - wanted)  # the last is cut to the share
+    # Spans and kept tokens are so many things in a row; a random order of them is a random choice of places.
+    n_kept = len(tokens) - int(lengths.sum())
+    things = np.concatenate([np.ones(n_kept, np.int64), lengths])
+    is_span = np.concatenate([np.zeros(n_kept, bool), np.ones(len(lengths), bool)])
+    order = draws.permutation(len(things))
+    starts = np.cumsum(things[order]) - things[order]
+    found = np.full(len(order), noise.mask, tokens.dtype)
+    kept = ~is_span[order]
+    found[kept] = tokens[starts[kept]]
+    return found
+
+
+def permute(tokens: np.ndarray, draws: Draws, noise: Noise) -> np.ndarray:
+    """Sentence permutation: the sentences in another order.  A B. C D. E F. -> E F. A B. C D."""
+    ends = np.flatnonzero(noise.ends[tokens]) + 1
+    sentences = [part for part in np.split(tokens, ends) if len(part)]
+    return np.concatenate([sentences[i] for i in draws.permutation(len(sentences))] or [tokens])
+
+
+def rotate(tokens: np.ndarray, draws: Draws, noise: Noise) -> np.ndarray:
+    """Document rotation: it begins with any token, and its beginning follows its end.  A B C D E -> C D E A B"""
+    return np.roll(tokens, -draws.below(len(tokens))) if len(tokens) else tokens
+
+
+# Lewis et al. 2020, section 2.2 and figure 2.
+NOISES: dict[str, Callable[[np.ndarray, Draws, Noise], np.ndarray]] = {
+    "mask": mask,
+    "delete": delete,
+    "infill": infill,
+    "permute": permute,
+    "rotate": rotate,
+}
+
+
+def corrupt_spans(tokens: np.ndarray, draws: Draws, noise: Noise) -> tuple[np.ndarray, np.ndarray]:
+    """T5's source and target: A B C D E F -> A <0> D E <1> and <0> B C <1> F <2>  (Raffel et al. 2020, section 3.1.4)
+
+    A share of the tokens, rounded, is in spans of a mean length, rounded likewise.  As in the authors' code, the first
+    token is always kept and the last always hidden.
+    """
+    is_hidden = hidden_spans(len(tokens), draws, noise)
+    first = is_hidden & ~np.concatenate([[False], is_hidden[:-1]])
+    gap = np.cumsum(first) - 1
+    source = np.where(first, noise.sentinels[gap * first], tokens)[~is_hidden | first]
+    hidden = np.flatnonzero(is_hidden)
+    places = np.arange(len(hidden)) + gap[hidden] + 1
+    n_gaps = int(first.sum())
+    target = np.empty(len(hidden) + n_gaps + 1, tokens.dtype)
+    target[places] = tokens[hidden]
+    at = np.flatnonzero(first[hidden])
+    target[places[at] - 1] = noise.sentinels[:n_gaps]
+    target[-1] = noise.sentinels[n_gaps]
+    return source, target
+
+
+def hidden_spans(n: int, draws: Draws, noise: Noise) -> np.ndarray:
+    """Which of n tokens are hidden."""
+    n_hidden = min(max(round(n * noise.share), 1), n - 1)
+    if n_hidden < 1:  # of one token nothing can be hidden
+        return np.zeros(n, bool)
+    n_spans = min(max(round(n_hidden / noise.mean_span), 1), n_hidden, n - n_hidden, len(noise.sentinels) - 1)
+    lengths = np.stack([parts(n - n_hidden, n_spans, draws), parts(n_hidden, n_spans, draws)], 1)  # kept, then hidden
+    return np.repeat(np.tile([False, True], n_spans), lengths.flatten())
+
+
+def parts(n: int, n_parts: int, draws: Draws) -> np.ndarray:
+    """n things in so many parts, none empty, every way to do it as likely as any other."""
+    cuts = np.sort(draws.permutation(n - 1)[: n_parts - 1]) + 1
+    return np.diff(np.concatenate([[0], cuts, [n]]))
+
+
+def foretold_spans(n: int, draws: Draws, share: float, longest: int) -> np.ndarray:
+    """Which of n tokens XLNet foretells: spans of 1 .. longest tokens, each at a random place of the 1 / share times as
+    many that it has for itself  (Yang et al. 2019, section 2.6 "partial prediction"; their code's spans)."""
+    is_target = np.zeros(n, bool)
+    begin = 0
+    while begin < n:
+        length = 1 + draws.below(longest)
+        room = max(length, round(length / share))
+        start = begin + draws.below(room - length + 1)
+        is_target[start : start + length] = True
+        begin += room
+    return is_target
+
+
+def turns(is_target: np.ndarray, draws: Draws) -> np.ndarray:
+    """The turn of every place: 0 for what is known from the beginning, then the targets in a random order."""
+    ranks = np.zeros(len(is_target), np.int64)
+    places = np.flatnonzero(is_target)
+    ranks[places[draws.permutation(len(places))]] = 1 + np.arange(len(places))
+    return ranks
