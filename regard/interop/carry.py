@@ -23,11 +23,12 @@ def take(stored: Stored, family: Family, recipe: Recipe, own: Mapping[str, Tenso
     Names and shapes are compared before any number is read.
     """
     table = list(family.weights(recipe))
-    places = {weight.theirs: place(weight, stored, family) for weight in table}
+    places = {weight.theirs: place(weight.theirs, stored, family) for weight in table}
     missing = [name for name, found in places.items() if found is None]
     if missing:
         raise RunError(f"{where} lacks {len(missing)} tensors that its config.json asks for, such as {missing[0]}")
-    unknown = stored.shapes.keys() - places.values()
+    unused = stored.shapes.keys() - places.values()
+    unknown = unused - copies_in(unused, stored, family, where)
     left_out = sorted(name for name in unknown if family.is_head(name))
     unknown = {name for name in unknown if not (family.is_head(name) or family.is_spare(name))}
     if unknown:
@@ -44,9 +45,22 @@ def take(stored: Stored, family: Family, recipe: Recipe, own: Mapping[str, Tenso
     return Taken(tensors, left_out)
 
 
-def place(weight: Weight, stored: Stored, family: Family) -> str | None:
+def place(name: str, stored: Stored, family: Family) -> str | None:
     """The name under which the files have it."""
-    return next((name for name in family.spellings(weight.theirs) if name in stored.shapes), None)
+    return next((spelling for spelling in family.spellings(name) if spelling in stored.shapes), None)
+
+
+def copies_in(unused: set[str], stored: Stored, family: Family, where: str) -> set[str]:
+    """Those that are a tensor's second name.  They may differ after all; then they are not what they seem."""
+    found = set()
+    for second, first in family.copies:
+        copy, original = place(second, stored, family), place(first, stored, family)
+        if copy is None or original is None or copy not in unused:
+            continue
+        if not torch.equal(stored.read(copy), stored.read(original)):
+            raise RunError(f"{where}: {copy} is not {original}, and regard's model has only one; nothing was imported")
+        found.add(copy)
+    return found
 
 
 def check_shapes(weight: Weight, shape: tuple[int, ...], own: Mapping[str, Tensor], where: str) -> None:

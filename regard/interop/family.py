@@ -108,6 +108,7 @@ class Family:
     spare: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()
     old_endings: tuple[tuple[str, str], ...] = ()  # how a name ends, and how it did in older files
+    copies: tuple[tuple[str, str], ...] = ()  # a tensor that may be there besides, and the one that it must equal
 
     def spellings(self, name: str) -> list[str]:
         """The names that one of their tensors may have, the usual one first."""

@@ -99,5 +99,59 @@ class Scaled(Form):
         return tensors[0] / self.factor
 
 
+@dataclass(frozen=True)
+class FirstRows(Form):
+    """Of their table only the first rows are ever used (the segments of RoBERTa)."""
+
+    n: int
+
+    def ours(self, tensor: Tensor) -> tuple[Tensor, ...]:
+        return (tensor[: self.n],)
+
+    def theirs(self, tensors: Sequence[Tensor]) -> Tensor:
+        return tensors[0]
+
+
+@dataclass(frozen=True)
+class Zeros(Form):
+    """What they add and we do not: it is written as zeros, and not read."""
+
+    shape: tuple[int, ...]
+
+    def ours(self, tensor: Tensor) -> tuple[Tensor, ...]:
+        return ()
+
+    def theirs(self, tensors: Sequence[Tensor]) -> Tensor:
+        return torch.zeros(self.shape)
+
+
+@dataclass(frozen=True)
+class EvenThenOdd(Form):
+    """Along one dimension, channels 0 2 4 .. and then 1 3 5 .. in theirs, as they count in ours."""
+
+    dim: int
+
+    def ours(self, tensor: Tensor) -> tuple[Tensor, ...]:
+        return (tensor.index_select(self.dim, self.order(tensor).argsort()),)
+
+    def theirs(self, tensors: Sequence[Tensor]) -> Tensor:
+        return tensors[0].index_select(self.dim, self.order(tensors[0]))
+
+    def order(self, tensor: Tensor) -> Tensor:
+        places = torch.arange(tensor.shape[self.dim], device=tensor.device)
+        return torch.cat([places[0::2], places[1::2]])
+
+
+class OneRow(Form):
+    """A vector of ours is a table of one row in theirs."""
+
+    def ours(self, tensor: Tensor) -> tuple[Tensor, ...]:
+        return (tensor.squeeze(0),)
+
+    def theirs(self, tensors: Sequence[Tensor]) -> Tensor:
+        return tensors[0].unsqueeze(0)
+
+
 AS_IS = AsIs()
 TURNED = Turned()
+ONE_ROW = OneRow()
