@@ -16,6 +16,11 @@ def last(padded: Tensor, lengths: Tensor) -> Tensor:
     return Gather.apply(padded.flatten(0, 1), rows + (lengths - 1).clamp(min=0))
 
 
+def first(padded: Tensor, lengths: Tensor) -> Tensor:
+    """h_1: of BERT the row of <s>, which stands for the whole text  (Devlin et al. 2019)"""
+    return padded[:, 0]
+
+
 def mean(padded: Tensor, lengths: Tensor) -> Tensor:
     """1/T Σ_t h_t"""
     return padded.sum(1) / lengths.clamp(min=1)[:, None]
@@ -26,7 +31,12 @@ def maximum(padded: Tensor, lengths: Tensor) -> Tensor:
     return torch.where(present(padded, lengths), padded, -torch.inf).amax(1)
 
 
-POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"last": last, "mean": mean, "max": maximum}
+POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "last": last,
+    "mean": mean,
+    "max": maximum,
+    "first": first,
+}
 
 
 def summary(hidden: Tensor, layout: Layout, how: str, bidirectional: bool = False) -> Tensor:
@@ -38,7 +48,7 @@ def summary(hidden: Tensor, layout: Layout, how: str, bidirectional: bool = Fals
     if layout.longest == 0:
         return hidden.new_zeros(layout.n_sequences, hidden.shape[-1])
     padded = layout.pad(hidden)
-    if bidirectional:
+    if bidirectional and how == "last":
         there, back = padded.chunk(2, dim=-1)
         padded = torch.cat([there, reverse(back, layout)], dim=-1)
     padded = torch.where(present(padded, layout.lengths), padded, 0)  # a rectangle's padding may hold anything

@@ -2,10 +2,15 @@
 
 from typing import Any
 
+from regard.tasks.answers import Answers, AnswersConfig
 from regard.tasks.bidirectional import Bidirectional, BidirectionalConfig
 from regard.tasks.classification import Classification, ClassificationConfig
+from regard.tasks.denoising import Denoising, DenoisingConfig
 from regard.tasks.label_to_text import LabelToText, LabelToTextConfig
 from regard.tasks.language import Language, LanguageConfig
+from regard.tasks.masked import MaskedConfig, MaskedLanguage
+from regard.tasks.permutation import Permutation, PermutationConfig
+from regard.tasks.reading import Reading, ReadingConfig
 from regard.tasks.restoration import Restoration, RestorationConfig
 from regard.tasks.tagging import Tagging, TaggingConfig
 from regard.tasks.translation import Translation, TranslationConfig
@@ -14,8 +19,13 @@ TASKS: dict[str, tuple[type[Any], type[Any]]] = {
     "classification": (ClassificationConfig, Classification),
     "language": (LanguageConfig, Language),
     "bidirectional": (BidirectionalConfig, Bidirectional),
+    "masked": (MaskedConfig, MaskedLanguage),
+    "denoising": (DenoisingConfig, Denoising),
+    "permutation": (PermutationConfig, Permutation),
+    "reading": (ReadingConfig, Reading),
     "label-to-text": (LabelToTextConfig, LabelToText),
     "tagging": (TaggingConfig, Tagging),
     "restoration": (RestorationConfig, Restoration),
+    "answers": (AnswersConfig, Answers),
     "translation": (TranslationConfig, Translation),
 }

@@ -10,6 +10,7 @@ BY_HAND = {
     "last": lambda rows: rows[-1],
     "mean": lambda rows: rows.mean(0),
     "max": lambda rows: rows.amax(0),
+    "first": lambda rows: rows[0],
 }
 
 
@@ -54,5 +55,5 @@ def test_no_tokens_at_all_are_zeros(how):
 
 
 def test_an_unknown_summary_lists_the_known_ones():
-    with pytest.raises(ConfigError, match="unknown summary 'first'; choose one of: last, max, mean"):
-        summary(torch.zeros(1, 4), Ragged([1]), "first")
+    with pytest.raises(ConfigError, match="unknown summary 'median'; choose one of: first, last, max, mean"):
+        summary(torch.zeros(1, 4), Ragged([1]), "median")
