@@ -17,7 +17,7 @@ from regard.errors import RegardError
 from regard.nn import paths
 from regard.nn.attention import Attend, Memory
 from regard.nn.layout import Ragged
-from regard.nn.positions import POSITIONS
+from regard.nn.positions import POSITIONS, Space
 from regard.nn.scores import SCORES
 from regard.nn.sight import Sight, causal, everywhere, global_tokens, window
 
@@ -100,7 +100,7 @@ def calls(layout: Ragged, sight: Sight, position: str, device: torch.device) -> 
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     shape = (layout.n_rows, N_HEADS, D_HEAD)
     queries, keys, values = (torch.randn(shape, device=device, dtype=dtype, requires_grad=True) for _ in range(3))
-    places = POSITIONS[position](N_HEADS * D_HEAD, N_HEADS, layout.longest).to(device)
+    places = POSITIONS[position](Space(N_HEADS * D_HEAD, N_HEADS, layout.longest)).to(device)
     attend = Attend(SCORES["scaled_dot"](D_HEAD, layout.longest), places)
     case = paths.Case(queries, layout, keys, values, layout, sight, attend.score.scale, places)
     can_varlen = sight.band() is not None and not places.has_bias and device.type == "cuda"

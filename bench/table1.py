@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.nn.attention import Attend, Memory, MultiHeadAttention
+from regard.nn.attention import Attend, Heads, Memory, MultiHeadAttention
 from regard.nn.convolution import CONVOLUTIONS
 from regard.nn.layout import Layout, Ragged
-from regard.nn.positions import Position
+from regard.nn.positions import Position, Space
 from regard.nn.recurrent import LSTM
 from regard.nn.scores import Score
 from regard.nn.sight import Sight, everywhere, window
@@ -31,7 +31,7 @@ class SelfAttention(nn.Module):
     def __init__(self, d_model: int, sight: Sight):
         super().__init__()
         n_heads = max(1, d_model // D_HEAD)
-        self.attention = MultiHeadAttention(d_model, n_heads, "scaled_dot", Position(d_model, n_heads, 1))
+        self.attention = MultiHeadAttention(Heads(d_model, n_heads), "scaled_dot", Position(Space(d_model, n_heads, 1)))
         self.sight = sight
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:

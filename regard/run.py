@@ -1,6 +1,5 @@
 """A run: a folder of inert files, and what can be done with it once it is loaded."""
 
-import copy
 import tempfile
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -12,7 +11,6 @@ import numpy as np
 import torch
 
 from regard.data.streams import Stream
-from regard.decoding.alignment import NO_WORD, align
 from regard.decoding.config import DecodingConfig
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.forced import score
@@ -20,7 +18,6 @@ from regard.decoding.graphs import fastest
 from regard.errors import RegardError, RunError
 from regard.evaluation.metric import Metric
 from regard.models import ARCHITECTURES
-from regard.nn.positions import sinusoids
 from regard.tasks import TASKS
 from regard.tasks.classify import Classified, classify
 from regard.tasks.embed import embed, framed
@@ -35,8 +32,10 @@ from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoints import find_weights
 from regard.training.recipe import Recipe
 from regard.training.weights import load_weights
+from regard.viewer.alignments import alignments
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, look_at_pair, look_at_text, look_at_votes, watch_pair
+from regard.viewer.looking import Asked, look_at_pair, look_at_text, look_at_votes
+from regard.viewer.places import position_table
 
 Progress = Callable[[int, int], None]
 
@@ -232,46 +231,11 @@ class Run:
 
     def position_table(self, n_positions: int = 60, n_channels: int = 32) -> np.ndarray:
         """What the model adds to its embeddings at each place: the documents' 60 by 32 table, or what was learnt."""
-        config, name = self.model.config, getattr(self.recipe.model, "position", None)
-        if name is None:
+        if not hasattr(self.recipe.model, "position"):
             raise RegardError(f"a model of architecture {self.recipe.architecture!r} has no position encoding to draw")
-        if name == "sinusoidal":
-            return sinusoids(n_positions, n_channels).numpy()
-        places = torch.arange(min(n_positions, config.max_length))
-        nothing = torch.zeros(len(places), config.d_model)
-        table = copy.deepcopy(self.model.position).cpu().embed(nothing, places)
-        if not table.any():
-            raise RegardError(f"the position encoding {name!r} adds nothing to the embeddings: no table to draw")
-        return table[:, :n_channels].detach().numpy()
+        return position_table(self.model, n_positions, n_channels)
 
     def alignments(self, translated: Translated, layer: int | None = None) -> list[tuple[int, int]]:
         """(source word, target word) by cross-attention: the mean of the heads of one layer (default: the last
         but one, which aligns best in most translators; Garg et al. 2019)."""
-        layers = [there for kind, there, _ in self.model.attentions() if kind == "cross"]
-        layer = max(len(layers) - 2, 0) if layer is None else layer
-        Asked(layers=[layer]).check(self.model)
-        pairs: list[tuple[int, int]] = []
-        source_words = target_words = 0
-        for source, hypothesis in translated.parts:
-            seen = watch_pair(self.model, source[:-1], hypothesis.tokens, Asked(layers=[layer]))
-            of_source = [*self.word_indices(source[:-1]), NO_WORD]
-            of_target = [*self.word_indices(hypothesis.tokens), NO_WORD]
-            weights = seen.of("cross", layer).weights[0].mean(0)
-            pairs += [(s + source_words, t + target_words) for s, t in align(weights, of_target, of_source)]
-            source_words += max(of_source) + 1
-            target_words += max(of_target) + 1
-        return pairs
-
-    def word_indices(self, ids: list[int]) -> list[int]:
-        """The word, counted between white space, to which each token belongs."""
-        words, current, in_word = [], -1, False
-        for token in self.tokenizer.tokens(ids):
-            begins = token[:1].isspace() or not in_word
-            if token.strip():
-                current += int(begins)
-                in_word = not token[-1:].isspace()
-                words.append(current)
-            else:
-                in_word = False
-                words.append(max(current, 0))
-        return words
+        return alignments(self.model, self.tokenizer, translated, layer)

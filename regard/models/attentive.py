@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from regard.choose import choose
 from regard.errors import ConfigError
 from regard.models.recurrent import Recurrent, RecurrentConfig, RecurrentState
-from regard.nn.attention import MultiHeadAttention
+from regard.nn.attention import Heads, MultiHeadAttention
 from regard.nn.blocks import look_at_self
 from regard.nn.cache import Cache
 from regard.nn.layout import Layout
 from regard.nn.linear import Linear
-from regard.nn.positions import POSITIONS
+from regard.nn.positions import Position, Space
 from regard.nn.recurrent import CELLS
 from regard.nn.scores import SCORES
 from regard.nn.sight import causal
@@ -65,7 +65,7 @@ class Attentive(nn.Module):
             )
         )
         # A state knows its place, so positions need no encoding.
-        self.attention = MultiHeadAttention(c.d_hidden, 1, c.score, POSITIONS["none"](c.d_hidden, 1, c.max_length))
+        self.attention = MultiHeadAttention(Heads(c.d_hidden, 1), c.score, Position(Space(c.d_hidden, 1, c.max_length)))
         self.combine = Linear(2 * c.d_hidden, c.d_model)
         self.dropout = nn.Dropout(c.dropout)
 
@@ -88,7 +88,7 @@ class Attentive(nn.Module):
 
     def start(self, n_rows: int, room: int) -> "AttentiveState":
         """Nothing read yet, and room to look back at `room` tokens a row."""
-        looked_at = Cache.empty(1, n_rows, room, 1, like=self.attention.to_queries.weight)
+        looked_at = Cache.empty(1, n_rows, room, (1, self.config.d_hidden), like=self.attention.to_queries.weight)
         return AttentiveState(self.recurrent.start(n_rows, room), looked_at)
 
     def step(self, tokens: Tensor, state: "AttentiveState") -> Tensor:

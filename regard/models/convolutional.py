@@ -11,7 +11,7 @@ from regard.choose import choose
 from regard.errors import ConfigError, RegardError
 from regard.nn.convolution import CONVOLUTIONS, ConvolutionalBlock, check_kernel
 from regard.nn.layout import Layout, Rectangle
-from regard.nn.positions import POSITIONS, Position
+from regard.nn.positions import POSITIONS, Position, Space
 
 # Convolutions have no queries, keys or scores: only what is added to the embeddings can tell them places.
 EMBEDDED = {
@@ -64,7 +64,7 @@ class Convolutional(nn.Module):
         self.max_length = c.max_length
         self.embedding = nn.Embedding(c.vocab_size, c.d_model)
         nn.init.normal_(self.embedding.weight, std=c.d_model**-0.5)
-        self.position = EMBEDDED[c.position](c.d_model, 1, c.max_length)
+        self.position = EMBEDDED[c.position](Space(c.d_model, 1, c.max_length))
         self.dropout = nn.Dropout(c.dropout)
         kind = CONVOLUTIONS[c.kind]
         self.blocks = nn.ModuleList(  # type: ignore[assignment]

@@ -15,6 +15,7 @@ from regard.nn.scores import SCORES, Score
 
 # Of a score that is no plain product: how often a token meets a matrix of d_head by d_head in it.
 SCORE_MAPS = {"general": 1, "additive": 2}
+GATED = ("swiglu", "geglu")  # feed-forward nets of three matrices
 # Of a recurrent cell: how often a token meets matrices from input and state to state.
 GATES = {"rnn": 1, "relu_rnn": 1, "lstm": 4, "gru": 3}
 
@@ -32,14 +33,15 @@ def transformer_cost(c: TransformerConfig, source: int, target: int) -> Cost:
     Every weight of a matrix is used once a token: 2 FLOPs.  Attention adds 2 products with each key that is looked at;
     the additive score's sum and tanh count as a third.
     """
-    feed_forward = (3 if c.feed_forward == "swiglu" else 2) * c.d_model * c.d_ff
-    projections = (4 if SCORES[c.score].reads_keys else 3) * c.d_model**2
-    attention = projections + SCORE_MAPS.get(c.score, 0) * c.d_model * (c.d_model // c.n_heads)
+    feed_forward = (3 if c.feed_forward in GATED else 2) * c.d_model * c.d_ff
+    d_queries, d_keys = c.n_heads * c.heads.width, c.heads.shared * c.heads.width
+    projections = c.d_model * (2 * d_queries + (2 if SCORES[c.score].reads_keys else 1) * d_keys)
+    attention = projections + SCORE_MAPS.get(c.score, 0) * d_queries * c.heads.width
     looks = 3 if c.score == "additive" else 2
     encoder_weights = c.n_layers * (attention + feed_forward)
     decoder_weights = c.n_layers * (2 * attention + feed_forward)
-    encoder_looks = c.n_layers * looks * source * c.d_model
-    decoder_looks = c.n_layers * looks * (target / 2 + source) * c.d_model  # on average half the past
+    encoder_looks = c.n_layers * looks * source * d_queries
+    decoder_looks = c.n_layers * looks * (target / 2 + source) * d_queries  # on average half the past
     output = c.vocab_size * c.d_model
     per_source = 2 * (encoder_weights + encoder_looks)
     per_target = 2 * (decoder_weights + decoder_looks + output)

@@ -29,7 +29,8 @@ class Reader(Protocol):
 
 
 class LanguageModel(nn.Module):
-    """P(x_t | x_<t) = softmax(E h_{t-1}); E are the embeddings where they are as wide as h (Press and Wolf 2017)."""
+    """P(x_t | x_<t) = softmax(E h_{t-1}); E are the embeddings where they are as wide as h (Press and Wolf 2017) and
+    the reader's settings do not say tied = false."""
 
     def __init__(self, reader: Any):
         super().__init__()
@@ -37,7 +38,8 @@ class LanguageModel(nn.Module):
             raise ConfigError("a language model must not see the future: it needs causal = true, bidirectional = false")
         self.reader, self.config = reader, reader.config
         vocab_size, d_model = reader.embedding.weight.shape
-        self.own_table = None if d_model == reader.d_out else nn.Parameter(torch.empty(vocab_size, reader.d_out))
+        is_tied = d_model == reader.d_out and getattr(reader.config, "tied", True)
+        self.own_table = None if is_tied else nn.Parameter(torch.empty(vocab_size, reader.d_out))
         if self.own_table is not None:
             nn.init.normal_(self.own_table, std=reader.d_out**-0.5)
 

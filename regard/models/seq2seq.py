@@ -96,6 +96,7 @@ class Seq2Seq(nn.Module):
         self.own_table = None if c.tied else nn.Parameter(torch.empty(c.vocab_size, c.d_model))
         self.apply(initialise)
         nn.init.normal_(self.output_table, std=c.d_model**-0.5)
+        self.output_bias = None
 
     def forward(self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout) -> Tensor:
         """Token ids (N) of both sides -> the hidden state behind each next target token (N, D)."""

@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
-from regard.errors import RegardError
-from regard.models.transformer import TransformerConfig, initialise
+from regard.errors import ConfigError, RegardError
+from regard.models.transformer import TransformerConfig, initialise, initialise_small
 from regard.nn.attention import MultiHeadAttention
-from regard.nn.blocks import FEED_FORWARDS, NORMS, EncoderBlock, Residual
+from regard.nn.blocks import NORMS, EncoderBlock
 from regard.nn.cache import Cache
 from regard.nn.layout import Layout
+from regard.nn.linear import Linear
 from regard.nn.positions import POSITIONS
 from regard.nn.sight import causal, everywhere
 
@@ -28,6 +29,19 @@ class StackConfig(TransformerConfig):
     feed_forward: str = "gelu"
     pre_norm: bool = True
     causal: bool = True  # nobody looks at the future: needed to write text
+    n_segments: int = 0  # a learnt vector for each of so many parts of a sequence (BERT); 0: none
+    separator: int = 2  # the token that ends a segment
+    d_embedding: int = 0  # of embeddings and positions, which a product then widens (ELECTRA); 0: d_model
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("n_segments", "d_embedding", "separator"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")
+
+    @property
+    def embedding_width(self) -> int:
+        return self.d_embedding or self.d_model
 
 
 class Stack(nn.Module):
@@ -40,22 +54,21 @@ class Stack(nn.Module):
         self.config = c = config
         self.d_out, self.max_length = c.d_model, c.max_length
         self.sight = causal if c.causal else everywhere
-        self.position = POSITIONS[c.position](c.d_model, c.n_heads, c.max_length)
-        norm, feed_forward = NORMS[c.norm], FEED_FORWARDS[c.feed_forward]
-
-        def attention() -> MultiHeadAttention:
-            return MultiHeadAttention(c.d_model, c.n_heads, c.score, self.position)
-
-        def residual() -> Residual:
-            return Residual(norm(c.d_model), c.dropout, c.pre_norm)
-
-        self.embedding = nn.Embedding(c.vocab_size, c.d_model)
+        d = c.embedding_width
+        self.position = POSITIONS[c.position](replace(c.space(one_sided=c.causal), d_model=d))
+        self.embedding = nn.Embedding(c.vocab_size, d)
+        self.segment = nn.Embedding(c.n_segments, d) if c.n_segments else None
+        self.embedding_norm = NORMS[c.norm](d, c.norm_eps) if c.embedding_norm else nn.Identity()
+        self.widen = nn.Identity() if d == c.d_model else Linear(d, c.d_model)
         self.dropout = nn.Dropout(c.dropout)
         self.blocks = nn.ModuleList(  # type: ignore[assignment]
-            EncoderBlock(attention(), feed_forward(c.d_model, c.d_ff), residual) for _ in range(c.n_layers)
+            EncoderBlock(c.make_attention(self.position), c.make_feed_forward(), c.make_residual)
+            for _ in range(c.n_layers)
         )
-        self.norm = norm(c.d_model) if c.pre_norm else nn.Identity()
-        self.apply(initialise)
+        self.norm = c.make_norm() if c.pre_norm else nn.Identity()
+        self.apply(initialise if c.scale_embedding else initialise_small)
+        if not c.scale_embedding:
+            shrink_residuals(self.blocks)
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Token ids (N) -> one hidden row each (N, D)."""
@@ -65,8 +78,16 @@ class Stack(nn.Module):
         return self.norm(x)
 
     def embed(self, tokens: Tensor, layout: Layout) -> Tensor:
-        x = self.embedding(tokens) * math.sqrt(self.config.d_model)
-        return self.dropout(self.position.embed(x, layout.positions))
+        x = self.embedding(tokens) * (math.sqrt(self.config.d_model) if self.config.scale_embedding else 1.0)
+        if self.segment is not None:
+            x = x + self.segment(self.segments(tokens, layout))
+        x = self.position.embed(x, layout.positions)
+        return self.widen(self.dropout(self.embedding_norm(x)))
+
+    def segments(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """How many separators stand before each token of its sequence; the last segment has no end."""
+        ends = layout.pad((tokens == self.config.separator).long())
+        return layout.flatten(ends.cumsum(1) - ends).clamp(max=self.config.n_segments - 1)
 
     def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
         for i, block in enumerate(self.blocks):
@@ -81,7 +102,7 @@ class Stack(nn.Module):
         if room > self.max_length:
             raise RegardError(f"{room} tokens do not fit the model's {self.max_length}; ask for fewer")
         c = self.config
-        return Cache.empty(c.n_layers, n_rows, room, c.n_heads, like=self.embedding.weight)
+        return Cache.empty(c.n_layers, n_rows, room, (c.heads.shared, c.heads.width), like=self.embedding.weight)
 
     def step(self, tokens: Tensor, state: Cache) -> Tensor:
         """The next tokens of each row (rows, n) -> the hidden row of each (rows, n, D).  The state advances."""
@@ -92,3 +113,10 @@ class Stack(nn.Module):
             x = block(x, layout, self.sight, past=state.layer(i))
         state.advance(n)
         return self.norm(x)
+
+
+def shrink_residuals(blocks: Sequence[EncoderBlock]) -> None:
+    """What is added to the residual stream begins smaller, the more is added (Radford et al. 2019, section 2.3)."""
+    for name, parameter in nn.ModuleList(blocks).named_parameters():
+        if name.endswith(("to_output.weight", "contract.weight")):
+            nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * len(blocks)))

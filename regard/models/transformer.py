@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from regard.choose import choose
 from regard.errors import ConfigError
 from regard.models.translator import TranslatorState
-from regard.nn.attention import MultiHeadAttention
+from regard.nn.attention import Heads, MultiHeadAttention
 from regard.nn.blocks import FEED_FORWARDS, NORMS, DecoderBlock, EncoderBlock, Residual
 from regard.nn.cache import Cache
 from regard.nn.layout import Layout, Ragged
 from regard.nn.linear import logits
-from regard.nn.positions import POSITIONS, Position
+from regard.nn.positions import POSITIONS, Position, Space
 from regard.nn.scores import SCORES
 from regard.nn.sight import causal, everywhere
 
@@ -36,6 +36,19 @@ class TransformerConfig:
     norm: str = "layer"
     feed_forward: str = "relu"
     pre_norm: bool = False
+    # What later models changed, by name of the one that did; the defaults are the paper's.
+    n_key_heads: int = 0  # heads of keys and values, shared by those of queries (Llama); 0: as many
+    d_head: int = 0  # of one head (T5, Qwen3); 0: d_model / n_heads
+    bias: str = "all"  # in which products: all, inputs (to queries, keys and values; Qwen2), none (T5, Llama)
+    norm_heads: bool = False  # an RMS norm on every query and key (Qwen3)
+    norm_eps: float = 1e-5
+    rotary_base: float = 10000.0
+    n_buckets: int = 32  # of distances, for position = "buckets" (T5)
+    furthest: int = 128  # the distance from which on all share one bucket
+    scale_embedding: bool = True  # by sqrt(d_model)
+    embedding_norm: bool = False  # a norm on embeddings with their positions (BERT, BART)
+    tied: bool = True  # the output table is the embeddings
+    output_bias: bool = False  # one number more for each word of the output (BART, Marian)
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "d_model", "n_heads", "n_layers", "d_ff", "max_length"):
@@ -43,9 +56,18 @@ class TransformerConfig:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout must be from 0 up to, not including, 1, got {self.dropout}")
-        if self.d_model % self.n_heads:
-            raise ConfigError(f"d_model ({self.d_model}) must be a multiple of n_heads ({self.n_heads})")
-        if self.position == "rotary" and self.d_model // self.n_heads % 2:
+        for name in ("n_key_heads", "d_head"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must be at least 1, or 0 for the usual; got {getattr(self, name)}")
+        if self.norm_eps <= 0 or self.rotary_base <= 1:
+            raise ConfigError(
+                f"norm_eps must be above 0 and rotary_base above 1; got {self.norm_eps} and {self.rotary_base}"
+            )
+        if self.n_buckets < 4 or self.furthest < self.n_buckets:
+            raise ConfigError(
+                f"n_buckets must be at least 4 and furthest no less; got {self.n_buckets} and {self.furthest}"
+            )
+        if self.position == "rotary" and self.heads.width % 2:
             raise ConfigError(
                 f"rotary positions turn pairs: d_model / n_heads must be even, got {self.d_model} / {self.n_heads}"
             )
@@ -54,9 +76,41 @@ class TransformerConfig:
         choose(NORMS, self.norm, "norm")
         choose(FEED_FORWARDS, self.feed_forward, "feed-forward net")
 
+    @property
+    def heads(self) -> Heads:
+        norm_eps = self.norm_eps if self.norm_heads else None
+        return Heads(self.d_model, self.n_heads, self.n_key_heads, self.d_head, self.bias, norm_eps)
+
+    def space(self, one_sided: bool) -> Space:
+        return Space(
+            self.d_model,
+            self.n_heads,
+            self.max_length,
+            self.heads.width,
+            self.rotary_base,
+            self.n_buckets,
+            self.furthest,
+            one_sided,
+        )
+
+    def make_norm(self) -> nn.Module:
+        return NORMS[self.norm](self.d_model, self.norm_eps)
+
+    def make_attention(self, position: Position) -> MultiHeadAttention:
+        return MultiHeadAttention(self.heads, self.score, position)
+
+    def make_feed_forward(self) -> nn.Module:
+        return FEED_FORWARDS[self.feed_forward](self.d_model, self.d_ff, self.bias == "all")
+
+    def make_residual(self) -> Residual:
+        return Residual(self.make_norm(), self.dropout, self.pre_norm)
+
 
 class Transformer(nn.Module):
-    """One vocabulary for source and target, tied with the output layer (section 3.4)."""
+    """One vocabulary for source and target, tied with the output layer (section 3.4).
+
+    With other settings it is BART (Lewis et al. 2020), T5 (Raffel et al. 2020) or Marian.
+    """
 
     is_capturable = True  # by CUDA graphs: the tensors of a state stay in place
     encoder: Sequence[EncoderBlock]
@@ -65,35 +119,37 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.config = c = config
-        self.position = POSITIONS[c.position](c.d_model, c.n_heads, c.max_length)
-        nowhere = Position(c.d_model, c.n_heads, c.max_length)  # across two sequences places do not compare
-        norm = NORMS[c.norm]
-        feed_forward = FEED_FORWARDS[c.feed_forward]
-
-        def attention(position: Position) -> MultiHeadAttention:
-            return MultiHeadAttention(c.d_model, c.n_heads, c.score, position)
-
-        def residual() -> Residual:
-            return Residual(norm(c.d_model), c.dropout, c.pre_norm)
-
+        self.source_position = POSITIONS[c.position](c.space(one_sided=False))
+        self.target_position = POSITIONS[c.position](c.space(one_sided=True))
+        nowhere = Position(c.space(one_sided=False))  # across two sequences places do not compare
         self.embedding = nn.Embedding(c.vocab_size, c.d_model)
+        self.source_norm = c.make_norm() if c.embedding_norm else nn.Identity()
+        self.target_norm = c.make_norm() if c.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(c.dropout)
         self.encoder = nn.ModuleList(  # type: ignore[assignment]
-            EncoderBlock(attention(self.position), feed_forward(c.d_model, c.d_ff), residual) for _ in range(c.n_layers)
+            EncoderBlock(c.make_attention(self.source_position), c.make_feed_forward(), c.make_residual)
+            for _ in range(c.n_layers)
         )
         self.decoder = nn.ModuleList(  # type: ignore[assignment]
-            DecoderBlock(attention(self.position), attention(nowhere), feed_forward(c.d_model, c.d_ff), residual)
+            DecoderBlock(
+                c.make_attention(self.target_position),
+                c.make_attention(nowhere),
+                c.make_feed_forward(),
+                c.make_residual,
+            )
             for _ in range(c.n_layers)
         )
         # A pre-norm stack ends without a norm, so it needs one more.
-        self.encoder_norm = norm(c.d_model) if c.pre_norm else nn.Identity()
-        self.decoder_norm = norm(c.d_model) if c.pre_norm else nn.Identity()
-        self.apply(initialise)
+        self.encoder_norm = c.make_norm() if c.pre_norm else nn.Identity()
+        self.decoder_norm = c.make_norm() if c.pre_norm else nn.Identity()
+        self.own_table = None if c.tied else nn.Parameter(torch.randn(c.vocab_size, c.d_model) * c.d_model**-0.5)
+        self.output_bias = nn.Parameter(torch.zeros(c.vocab_size)) if c.output_bias else None
+        self.apply(initialise if c.scale_embedding else initialise_small)
 
     def forward(self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout) -> Tensor:
         """Token ids (N) of both sides -> the hidden state behind each next target token (N, D)."""
         memory = self.encode(source, source_layout)
-        x = self.embed(target, target_layout)
+        x = self.embed_target(target, target_layout)
         for block in self.decoder:
             x = block(
                 x,
@@ -105,22 +161,26 @@ class Transformer(nn.Module):
         return self.decoder_norm(x)
 
     def encode(self, source: Tensor, layout: Layout) -> Tensor:
-        x = self.embed(source, layout)
+        x = self.source_position.embed(self.look_up(source), layout.positions)
+        x = self.dropout(self.source_norm(x))
         for block in self.encoder:
             x = block(x, layout, everywhere)
         return self.encoder_norm(x)
 
-    def embed(self, tokens: Tensor, layout: Layout) -> Tensor:
-        x = self.embedding(tokens) * math.sqrt(self.config.d_model)
-        return self.dropout(self.position.embed(x, layout.positions))
+    def embed_target(self, target: Tensor, layout: Layout) -> Tensor:
+        x = self.target_position.embed(self.look_up(target), layout.positions)
+        return self.dropout(self.target_norm(x))
+
+    def look_up(self, tokens: Tensor) -> Tensor:
+        return self.embedding(tokens) * (math.sqrt(self.config.d_model) if self.config.scale_embedding else 1.0)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        return logits(hidden, self.output_table)
+        return logits(hidden, self.output_table, self.output_bias)
 
     @property
     def output_table(self) -> Tensor:
-        """(V, D): the embeddings again."""
-        return self.embedding.weight
+        """(V, D): the embeddings again, where they are tied."""
+        return self.embedding.weight if self.own_table is None else self.own_table
 
     def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
         for i, encoder_block in enumerate(self.encoder):
@@ -152,7 +212,7 @@ class Transformer(nn.Module):
             self.config.n_layers,
             len(prompts),
             self.config.max_length if room is None else room,
-            self.config.n_heads,
+            (self.config.heads.shared, self.config.heads.width),
             like=memory,
             fixed=fixed_room is not None,
         )
@@ -174,7 +234,7 @@ class Transformer(nn.Module):
     def step_rows(self, tokens: Tensor, state: "TransformerState") -> Tensor:
         n = tokens.shape[1]
         layout, across = state.own.queries(n), state.across(n)
-        x = self.embed(tokens, layout)
+        x = self.embed_target(tokens, layout)
         for i, block in enumerate(self.decoder):
             x = block(x, layout, causal, state.source.memory(i), across, past=state.own.layer(i))
         state.own.advance(n)
@@ -201,3 +261,11 @@ def initialise(module: nn.Module) -> None:
             nn.init.zeros_(module.bias)
     elif isinstance(module, nn.Embedding):
         nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+
+
+def initialise_small(module: nn.Module) -> None:
+    """Everything from a normal distribution of 0.02, as GPT and BERT begin."""
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)

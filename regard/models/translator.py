@@ -20,8 +20,11 @@ class Translator(Protocol):
 
     @property
     def output_table(self) -> Tensor:
-        """(V, D): P(next token) = softmax(table h)."""
+        """(V, D): P(next token) = softmax(table h + bias)."""
         ...
+
+    @property
+    def output_bias(self) -> Tensor | None: ...
 
     def start(self, prompts: Sequence[Sequence[int]], copies: int = 1, room: int | None = None) -> Any: ...
 

@@ -14,7 +14,7 @@ from regard.errors import ConfigError
 from regard.nn import paths
 from regard.nn.layout import Layout
 from regard.nn.linear import Linear
-from regard.nn.positions import Position
+from regard.nn.positions import Position, Space
 from regard.nn.scores import SCORES, Score
 from regard.nn.sight import Sight, visible
 
@@ -26,6 +26,13 @@ class Memory:
     keys: Tensor
     values: Tensor
     layout: Layout
+
+    def for_heads(self, n_heads: int) -> "Memory":
+        """A head of keys for each head of queries: where several of them share one, it is repeated."""
+        n_each = n_heads // self.keys.shape[-2]
+        if n_each == 1:
+            return self
+        return Memory(self.keys.repeat_interleave(n_each, -2), self.values.repeat_interleave(n_each, -2), self.layout)
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
@@ -60,6 +67,7 @@ class Attend(nn.Module):
 
     def forward(self, queries: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
         """Prepared queries (rows, H, E) -> the mixed values (rows, H, E), by the first path that fits."""
+        memory = memory.for_heads(queries.shape[-2])
         case = paths.Case(
             queries, layout, memory.keys, memory.values, memory.layout, sight, self.score.scale, self.position
         )
@@ -70,11 +78,13 @@ class Attend(nn.Module):
 
     def readable(self, queries: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
         weights = self.weights(queries, layout, memory, sight)
+        memory = memory.for_heads(queries.shape[-2])
         values = memory.layout.pad(memory.values).transpose(1, 2)  # B H K E
         return layout.flatten((weights @ values).transpose(1, 2))
 
     def weights(self, queries: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
         """How much each query looks at each key: (B, H, Q, K), every row summing to one (or zero, when blind)."""
+        memory = memory.for_heads(queries.shape[-2])
         padded_queries = layout.pad(queries).transpose(1, 2)  # B H Q E
         padded_keys = memory.layout.pad(memory.keys).transpose(1, 2)  # B H K E
         scores = self.score.compare(padded_queries, padded_keys)
@@ -85,35 +95,79 @@ class Attend(nn.Module):
         return masked_softmax(scores, None if mask is None else mask[:, None])
 
 
+BIASES = ("all", "inputs", "none")  # which products of attention have one; "inputs": those to queries, keys and values
+
+
+@dataclass(frozen=True)
+class Heads:
+    """How rows of d_model numbers become heads of d_head numbers, and what is learnt besides the products.
+
+    Several heads of queries may share one of keys and values (grouped heads; Ainslie et al. 2023).
+    """
+
+    d_model: int
+    n_heads: int
+    n_key_heads: int = 0  # 0: as many
+    d_head: int = 0  # 0: d_model / n_heads
+    bias: str = "all"
+    norm_eps: float | None = None  # of the RMS norm of every head's queries and keys; None: no such norm
+
+    def __post_init__(self) -> None:
+        if not self.d_head and self.d_model % self.n_heads:
+            raise ConfigError(f"d_model ({self.d_model}) must be a multiple of n_heads ({self.n_heads})")
+        if self.n_key_heads and self.n_heads % self.n_key_heads:
+            raise ConfigError(f"n_heads ({self.n_heads}) must be a multiple of n_key_heads ({self.n_key_heads})")
+        if self.bias not in BIASES:
+            raise ConfigError(f"bias must be one of {', '.join(BIASES)}; got {self.bias!r}")
+
+    @property
+    def width(self) -> int:
+        """Of one head."""
+        return self.d_head or self.d_model // self.n_heads
+
+    @property
+    def shared(self) -> int:
+        """How many heads of keys and values there are."""
+        return self.n_key_heads or self.n_heads
+
+
 class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1 .. head_h) W_O  (Vaswani et al. 2017, section 3.2.2)
 
     Self-attention when the memory is made of x itself, cross-attention when it is made of another sequence.
     """
 
-    def __init__(self, d_model: int, n_heads: int, score: str, position: Position):
+    def __init__(self, heads: Heads, score: str, position: Position):
         super().__init__()
-        if d_model % n_heads:
-            raise ConfigError(f"d_model ({d_model}) must be a multiple of n_heads ({n_heads})")
-        self.n_heads = n_heads
-        chosen = choose(SCORES, score, "attention score")(d_model // n_heads, position.max_length)
-        self.to_queries = Linear(d_model, d_model)
-        self.to_keys = Linear(d_model, d_model) if chosen.reads_keys else nn.Identity()  # no weights that do nothing
-        self.to_values = Linear(d_model, d_model)
-        self.to_output = Linear(d_model, d_model)
+        self.n_heads, self.d_head = heads.n_heads, heads.width
+        chosen = choose(SCORES, score, "attention score")(self.d_head, position.max_length)
+        d_model, d_queries, d_keys = heads.d_model, heads.n_heads * self.d_head, heads.shared * self.d_head
+        bias = heads.bias != "none"
+        self.to_queries = Linear(d_model, d_queries, bias)
+        self.to_keys = (
+            Linear(d_model, d_keys, bias) if chosen.reads_keys else nn.Identity()
+        )  # no weights that do nothing
+        self.to_values = Linear(d_model, d_keys, bias)
+        self.to_output = Linear(d_queries, d_model, heads.bias == "all")
+        self.norm_queries, self.norm_keys = head_norm(heads), head_norm(heads)
         self.attend = Attend(chosen, position)
 
     def remember(self, x: Tensor, layout: Layout) -> Memory:
         """The keys and values of every row of x."""
-        return self.attend.remember(self.split_heads(self.to_keys(x)), self.split_heads(self.to_values(x)), layout)
+        keys = self.norm_keys(self.split_heads(self.to_keys(x)))
+        return self.attend.remember(keys, self.split_heads(self.to_values(x)), layout)
 
     def forward(self, x: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
-        queries = self.attend.prepare(self.split_heads(self.to_queries(x)), layout)
+        queries = self.attend.prepare(self.norm_queries(self.split_heads(self.to_queries(x))), layout)
         heads = self.attend(queries, layout, memory, sight)  # rows H E
         return self.to_output(heads.flatten(-2))
 
     def split_heads(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.n_heads, -1))  # rows D -> rows H E
+        return x.unflatten(-1, (-1, self.d_head))  # rows D -> rows H E
+
+
+def head_norm(heads: Heads) -> nn.Module:
+    return nn.Identity() if heads.norm_eps is None else nn.RMSNorm(heads.width, heads.norm_eps)
 
 
 class GlobalAttention(nn.Module):
@@ -126,7 +180,7 @@ class GlobalAttention(nn.Module):
         super().__init__()
         self.n_heads = 1
         chosen = choose(SCORES, score, "attention score")(d_memory, max_length)
-        self.attend = Attend(chosen, Position(d_memory, self.n_heads, max_length))
+        self.attend = Attend(chosen, Position(Space(d_memory, self.n_heads, max_length)))
 
     def remember(self, x: Tensor, layout: Layout) -> Memory:
         head = x.unsqueeze(-2)

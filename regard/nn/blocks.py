@@ -11,7 +11,7 @@ from regard.nn.layout import Layout
 from regard.nn.linear import Linear
 from regard.nn.sight import Sight, everywhere
 
-NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
+NORMS: dict[str, Callable[[int, float], nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}  # of width and epsilon
 
 
 class Residual(nn.Module):
@@ -32,39 +32,63 @@ class Residual(nn.Module):
 class ReLUFeedForward(nn.Module):
     """FFN(x) = max(0, x W1 + b1) W2 + b2  (Vaswani et al. 2017, eq. 2)"""
 
-    def __init__(self, d_model: int, d_ff: int):
+    def __init__(self, d_model: int, d_ff: int, bias: bool):
         super().__init__()
-        self.expand = Linear(d_model, d_ff)
-        self.contract = Linear(d_ff, d_model)
+        self.expand = Linear(d_model, d_ff, bias)
+        self.contract = Linear(d_ff, d_model, bias)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.contract(F.relu(self.expand(x)))
 
 
 class GELUFeedForward(ReLUFeedForward):
-    """The same with GELU(x) = x Phi(x)  (Hendrycks and Gimpel 2016; GPT, BERT)"""
+    """The same with GELU(x) = x Phi(x)  (Hendrycks and Gimpel 2016; BERT)"""
 
     def forward(self, x: Tensor) -> Tensor:
         return self.contract(F.gelu(self.expand(x)))
 
 
-class SwiGLUFeedForward(nn.Module):
-    """(Swish(x W) * x V) W2, without biases  (Shazeer 2020; Llama)"""
+class TanhGELUFeedForward(ReLUFeedForward):
+    """The same with Phi approximated by tanh (GPT)"""
 
-    def __init__(self, d_model: int, d_ff: int):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.contract(F.gelu(self.expand(x), approximate="tanh"))
+
+
+class SwishFeedForward(ReLUFeedForward):
+    """The same with Swish(x) = x sigmoid(x)  (Ramachandran et al. 2017; Marian)"""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.contract(F.silu(self.expand(x)))
+
+
+class SwiGLUFeedForward(nn.Module):
+    """(Swish(x W) * x V) W2  (Shazeer 2020; Llama)"""
+
+    def __init__(self, d_model: int, d_ff: int, bias: bool):
         super().__init__()
-        self.gate = Linear(d_model, d_ff, bias=False)
-        self.expand = Linear(d_model, d_ff, bias=False)
-        self.contract = Linear(d_ff, d_model, bias=False)
+        self.gate = Linear(d_model, d_ff, bias)
+        self.expand = Linear(d_model, d_ff, bias)
+        self.contract = Linear(d_ff, d_model, bias)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.contract(F.silu(self.gate(x)) * self.expand(x))
 
 
-FEED_FORWARDS: dict[str, type[nn.Module]] = {
+class GEGLUFeedForward(SwiGLUFeedForward):
+    """(GELU(x W) * x V) W2, with the GELU of GPT  (Shazeer 2020; T5 v1.1)"""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.contract(F.gelu(self.gate(x), approximate="tanh") * self.expand(x))
+
+
+FEED_FORWARDS: dict[str, Callable[[int, int, bool], nn.Module]] = {  # of d_model, d_ff and whether there are biases
     "relu": ReLUFeedForward,
     "gelu": GELUFeedForward,
+    "gelu_tanh": TanhGELUFeedForward,
+    "swish": SwishFeedForward,
     "swiglu": SwiGLUFeedForward,
+    "geglu": GEGLUFeedForward,
 }
 
 

@@ -27,9 +27,11 @@ class Cache:
         self.fixed = fixed
 
     @classmethod
-    def empty(cls, n_layers: int, n_rows: int, room: int, n_heads: int, like: Tensor, fixed: bool = False) -> "Cache":
-        """`like` is a tensor (..., D) whose width, type and device the heads share."""
-        content = like.new_zeros(2, n_layers, n_rows, room, n_heads, like.shape[-1] // n_heads)
+    def empty(
+        cls, n_layers: int, n_rows: int, room: int, heads: tuple[int, int], like: Tensor, fixed: bool = False
+    ) -> "Cache":
+        """`heads` says how many heads of keys there are and how wide one is; `like` is a tensor of their type."""
+        content = like.new_zeros(2, n_layers, n_rows, room, *heads)
         lengths = torch.zeros(n_rows, dtype=torch.long, device=like.device)
         return cls(content, lengths, 0, lockstep=not fixed, fixed=fixed)
 

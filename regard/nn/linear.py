@@ -19,17 +19,19 @@ class Linear(nn.Linear):
         return F.linear(x, self.weight, self.bias)
 
 
-def logits(hidden: Tensor, table: Tensor) -> Tensor:
-    """Hidden states (..., D) and the output table (V, D) -> (..., V)."""
+def logits(hidden: Tensor, table: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Hidden states (..., D), the output table (V, D) and what is added (V) -> (..., V)."""
     if not is_decoding(hidden):
-        return F.linear(hidden, table)
+        return F.linear(hidden, table, bias)
     if hidden.numel() <= FEW * hidden.shape[-1]:
-        return turned(hidden, table, None)
+        return turned(hidden, table, bias)
     rows = hidden.reshape(-1, hidden.shape[-1])
     out = hidden.new_empty(len(rows), len(table))
     for begin in range(0, len(table), BLOCK):
         block = slice(begin, begin + BLOCK)
         torch.mm(rows, table[block].T, out=out[:, block])
+    if bias is not None:
+        out += bias
     return out.view(*hidden.shape[:-1], len(table))
 
 

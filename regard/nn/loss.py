@@ -13,55 +13,65 @@ from regard.nn.compiler import can_compile
 CHUNK = {"cpu": 2**22, "cuda": 2**28}  # logits at a time: what fits a CPU's cache, or keeps a GPU busy
 
 
-def plain_cross_entropy(hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """The equation: sum over rows of -(1 - e) log p(label) - e/V sum_v log p(v), p = softmax(h W^T)."""
-    logits = F.linear(hidden, weight).float()
+def plain_cross_entropy(
+    hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float, bias: Tensor | None = None
+) -> Tensor:
+    """The equation: sum over rows of -(1 - e) log p(label) - e/V sum_v log p(v), p = softmax(h W^T + b)."""
+    logits = F.linear(hidden, weight, bias).float()
     return F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="sum")
 
 
-def cross_entropy(hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
+def cross_entropy(
+    hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float = 0.0, bias: Tensor | None = None
+) -> Tensor:
     """The same, in nats, summed over the rows (N, D) against the output table (V, D)."""
     kind = hidden.device.type
     if torch.is_autocast_enabled(kind):
         dtype = torch.get_autocast_dtype(kind)
         hidden, weight = hidden.to(dtype), weight.to(dtype)
-    return ChunkedCrossEntropy.apply(hidden, weight, labels, smoothing)
+        bias = None if bias is None else bias.to(dtype)
+    return ChunkedCrossEntropy.apply(hidden, weight, bias, labels, smoothing)
 
 
 class ChunkedCrossEntropy(torch.autograd.Function):
-    """The gradient of a chunk's logits is known as soon as they are: softmax(h W^T) - target.  So forward makes the
-    gradients of h and W too and keeps those, not the logits."""
+    """The gradient of a chunk's logits is known as soon as they are: softmax(h W^T + b) - target.  So forward makes
+    the gradients of h, W and b too and keeps those, not the logits."""
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
+    ) -> Tensor:
         n_rows, vocab_size = hidden.shape[0], weight.shape[0]
         rows = max(1, CHUNK[hidden.device.type] // vocab_size)
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
-        if not any(ctx.needs_input_grad[:2]):
+        if not any(ctx.needs_input_grad[:3]):
             for begin in range(0, n_rows, rows):
                 chunk = slice(begin, begin + rows)
-                total += loss_of(F.linear(hidden[chunk], weight).float(), labels[chunk, None], smoothing)[0]
+                total += loss_of(F.linear(hidden[chunk], weight, bias).float(), labels[chunk, None], smoothing)[0]
             return total
         of_hidden = torch.empty_like(hidden)
         of_weight = torch.zeros(weight.shape, dtype=torch.float32, device=weight.device)
+        of_bias = None if bias is None else torch.zeros(bias.shape, dtype=torch.float32, device=bias.device)
         for begin in range(0, n_rows, rows):
             chunk = slice(begin, begin + rows)
             step = kernel(hidden.device.type)
-            loss, of_logits = step(F.linear(hidden[chunk], weight), labels[chunk, None], smoothing)
+            loss, of_logits = step(F.linear(hidden[chunk], weight, bias), labels[chunk, None], smoothing)
             total += loss
             torch.mm(of_logits, weight, out=of_hidden[chunk])
+            if of_bias is not None:
+                of_bias += of_logits.sum(0, dtype=torch.float32)
             if of_weight.dtype == hidden.dtype:
                 of_weight.addmm_(of_logits.T, hidden[chunk])
             else:
                 of_weight += of_logits.T @ hidden[chunk]
-        ctx.save_for_backward(of_hidden, of_weight.to(weight.dtype))
+        ctx.save_for_backward(of_hidden, of_weight.to(weight.dtype), of_bias)
         return total
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        of_hidden, of_weight = ctx.saved_tensors
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None, None]:
+        of_hidden, of_weight, of_bias = ctx.saved_tensors
         scale = gradient.to(of_hidden.dtype)
-        return of_hidden * scale, of_weight * scale, None, None
+        return of_hidden * scale, of_weight * scale, None if of_bias is None else of_bias * gradient, None, None
 
 
 def loss_of(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:

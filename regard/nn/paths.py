@@ -92,6 +92,7 @@ def fits_flex(case: Case) -> bool:
         case.queries.is_cuda
         and half_precision(case)  # in float32 its products are rounded to tf32
         and case.scale is not None
+        and not case.position.learns_bias  # its gradient would be lost
         and isinstance(case.layout, Ragged)  # a decoding step has another shape every time, each to be compiled
         and case.key_layout.longest >= FLEX_FROM
         and d_head in (16, 32, 64, 128, 256)

@@ -3,20 +3,36 @@ embed (added to the embeddings), rotate (turns queries and keys), bias (added to
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 
+@dataclass(frozen=True)
+class Space:
+    """What an encoding may know of the stack of blocks that it serves."""
+
+    d_model: int
+    n_heads: int
+    max_length: int
+    d_head: int = 0  # 0: d_model / n_heads
+    rotary_base: float = 10000.0
+    n_buckets: int = 32
+    furthest: int = 128  # the distance from which on all share one bucket
+    one_sided: bool = False  # nobody looks ahead: no bucket need be kept for it
+
+
 class Position(nn.Module):
     """No position at all; the base of every encoding."""
 
     has_bias = False
+    learns_bias = False
 
-    def __init__(self, d_model: int, n_heads: int, max_length: int):
+    def __init__(self, space: Space):
         super().__init__()
-        self.max_length = max_length
+        self.max_length = space.max_length
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         """Embeddings (..., D) and their places (...)."""
@@ -36,20 +52,28 @@ class Sinusoidal(Position):
 
     table: Tensor
 
-    def __init__(self, d_model: int, n_heads: int, max_length: int):
-        super().__init__(d_model, n_heads, max_length)
-        self.register_buffer("table", sinusoids(max_length, d_model), persistent=False)
+    def __init__(self, space: Space):
+        super().__init__(space)
+        self.register_buffer("table", sinusoids(space.max_length, space.d_model), persistent=False)
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         return x + self.table[positions].to(x.dtype)
 
 
+class SinusoidalHalves(Sinusoidal):
+    """The same numbers, all sines before all cosines: how the authors' code and Marian lay them out."""
+
+    def __init__(self, space: Space):
+        super().__init__(space)
+        self.table = torch.cat([self.table[:, 0::2], self.table[:, 1::2]], 1)
+
+
 class Learned(Position):
     """One trained vector per position (Gehring et al. 2017; BERT, GPT-2, ViT)."""
 
-    def __init__(self, d_model: int, n_heads: int, max_length: int):
-        super().__init__(d_model, n_heads, max_length)
-        self.table = nn.Parameter(torch.randn(max_length, d_model) * 0.02)
+    def __init__(self, space: Space):
+        super().__init__(space)
+        self.table = nn.Parameter(torch.randn(space.max_length, space.d_model) * 0.02)
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         return x + F.embedding(positions, self.table)
@@ -60,9 +84,10 @@ class Rotary(Position):
 
     table: Tensor
 
-    def __init__(self, d_model: int, n_heads: int, max_length: int):
-        super().__init__(d_model, n_heads, max_length)
-        self.register_buffer("table", sinusoids(max_length, d_model // n_heads), persistent=False)
+    def __init__(self, space: Space):
+        super().__init__(space)
+        d_head = space.d_head or space.d_model // space.n_heads
+        self.register_buffer("table", sinusoids(space.max_length, d_head, space.rotary_base), persistent=False)
 
     def rotate(self, heads: Tensor, positions: Tensor) -> Tensor:
         turn = self.table[positions].to(heads.dtype).unsqueeze(-2)  # ... 1 E
@@ -77,14 +102,44 @@ class Alibi(Position):
     has_bias = True
     slopes: Tensor
 
-    def __init__(self, d_model: int, n_heads: int, max_length: int):
-        super().__init__(d_model, n_heads, max_length)
-        slopes = 2.0 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    def __init__(self, space: Space):
+        super().__init__(space)
+        slopes = 2.0 ** (-8 * torch.arange(1, space.n_heads + 1) / space.n_heads)
         self.register_buffer("slopes", slopes[:, None, None], persistent=False)  # H 1 1
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
         distance = (queries[:, None, :, None] - keys).abs()  # B 1 Q K
         return -self.slopes * distance
+
+
+class Buckets(Position):
+    """One learnt number per head and bucket of distance, added to the scores (Raffel et al. 2020, section 2.1)
+
+    Half of the buckets are single distances; the others grow with the logarithm of the distance.
+    """
+
+    has_bias = learns_bias = True
+
+    def __init__(self, space: Space):
+        super().__init__(space)
+        self.space = space
+        self.table = nn.Parameter(torch.randn(space.n_buckets, space.n_heads) * space.d_model**-0.5)
+
+    def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
+        ahead = keys - queries[..., None]  # B Q K
+        return F.embedding(self.bucket(ahead), self.table).permute(0, 3, 1, 2)  # B H Q K
+
+    def bucket(self, ahead: Tensor) -> Tensor:
+        """How far a key lies ahead of its query (behind: below 0) -> 0 .. n_buckets - 1."""
+        n, sided = self.space.n_buckets, torch.zeros_like(ahead)
+        if not self.space.one_sided:
+            n //= 2
+            sided = (ahead > 0) * n
+        distance = (-ahead).clamp(min=0) if self.space.one_sided else ahead.abs()
+        single = n // 2
+        growth = (distance.clamp(min=1) / single).log() / math.log(self.space.furthest / single)
+        shared = (single + (growth * (n - single)).long()).clamp(max=n - 1)
+        return sided + torch.where(distance < single, distance, shared)
 
 
 class Index(Position):
@@ -100,11 +155,11 @@ class Binary(Position):
 
     table: Tensor
 
-    def __init__(self, d_model: int, n_heads: int, max_length: int):
-        super().__init__(d_model, n_heads, max_length)
-        n_bits = max(1, math.ceil(math.log2(max_length)))
-        channels = torch.arange(d_model) % n_bits  # a wide model repeats the bits
-        bits = (torch.arange(max_length)[:, None] >> channels) & 1  # T D
+    def __init__(self, space: Space):
+        super().__init__(space)
+        n_bits = max(1, math.ceil(math.log2(space.max_length)))
+        channels = torch.arange(space.d_model) % n_bits  # a wide model repeats the bits
+        bits = (torch.arange(space.max_length)[:, None] >> channels) & 1  # T D
         self.register_buffer("table", bits.float(), persistent=False)
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
@@ -114,16 +169,18 @@ class Binary(Position):
 POSITIONS: dict[str, type[Position]] = {
     "none": Position,
     "sinusoidal": Sinusoidal,
+    "sinusoidal_halves": SinusoidalHalves,
     "learned": Learned,
     "rotary": Rotary,
     "alibi": Alibi,
+    "buckets": Buckets,
     "index": Index,
     "binary": Binary,
 }
 
 
-def sinusoids(n_positions: int, n_channels: int) -> Tensor:
+def sinusoids(n_positions: int, n_channels: int, base: float = 10000.0) -> Tensor:
     """The table of sines and cosines, T by channels; an odd last channel is a sine."""
-    wavelengths = 10000 ** (torch.arange(0, n_channels, 2) / n_channels)
+    wavelengths = base ** (torch.arange(0, n_channels, 2) / n_channels)
     angles = torch.arange(n_positions)[:, None] / wavelengths
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[:, :n_channels]

@@ -107,6 +107,7 @@ def record(
 ) -> None:
     assert isinstance(attend, Attend)
     queries, layout, memory, sight = inputs
+    memory = memory.for_heads(n_heads)
     asked = tuple(h for h in range(n_heads) if heads is None or h in heads)
     with torch.no_grad():
         weights = attend.weights(queries, layout, memory, sight)  # B H Q K

@@ -149,7 +149,7 @@ class Translation:
 def pair_loss(model: Translator, batch: PairBatch, smoothing: float) -> Tensor:
     """The summed cross-entropy of the labels, in nats."""
     hidden = model(batch.source, batch.source_layout, batch.target, batch.target_layout)
-    return cross_entropy(hidden, model.output_table, batch.labels, smoothing)
+    return cross_entropy(hidden, model.output_table, batch.labels, smoothing, model.output_bias)
 
 
 @torch.no_grad()

@@ -7,12 +7,20 @@ from torch import nn
 from regard.errors import ConfigError, RegardError
 from regard.models.heads import LanguageModel
 from regard.models.stack import Stack, StackConfig
+from regard.nn.attention import BIASES
+from regard.nn.blocks import FEED_FORWARDS
 from regard.nn.layout import Ragged, Rectangle
 from regard.nn.positions import POSITIONS
 from regard.nn.scores import SCORES
 
 LENGTHS = [4, 1, 6]
 KINDS = [{"score": score} for score in SCORES] + [{"position": position} for position in POSITIONS]
+KINDS += [{"feed_forward": name} for name in FEED_FORWARDS] + [{"bias": bias} for bias in BIASES]
+KINDS += [
+    {"n_heads": 4, "n_key_heads": 2, "position": "rotary"},  # grouped
+    {"n_heads": 3, "n_key_heads": 1, "d_head": 6, "norm_heads": True, "position": "rotary"},
+    {"scale_embedding": False, "embedding_norm": True, "pre_norm": False, "d_embedding": 6},
+]
 
 
 def make(**settings):
@@ -136,3 +144,48 @@ def copied(model, oracle):
                 nn.init.normal_(ours.bias, std=0.5)
                 weight[part], bias[part] = ours.weight, ours.bias
             yield from ((ours.weight, weight, part), (ours.bias, bias, part))
+
+
+def test_heads_that_share_keys_are_heads_with_equal_keys():
+    grouped, whole = make(n_heads=4, n_key_heads=2), make(n_heads=4)
+    state = grouped.state_dict()
+    for name in state:
+        if "to_keys" in name or "to_values" in name:  # of 2 heads of 2 channels, each twice
+            state[name] = state[name].unflatten(0, (2, 2)).repeat_interleave(2, 0).flatten(0, 1)
+    whole.load_state_dict(state)
+    close(grouped(*tokens_of(LENGTHS)), whole(*tokens_of(LENGTHS)))
+    assert grouped.start(1, 5).content.shape == (2, 2, 1, 5, 2, 2)
+
+
+def test_a_segment_ends_with_its_separator():
+    model = make(causal=False, n_segments=2, separator=3)
+    tokens = torch.tensor([5, 3, 6, 3, 7, 3, 3, 5, 5])
+    assert model.segments(tokens, Ragged([6, 3])).tolist() == [0, 0, 1, 1, 1, 1, 0, 1, 1]
+    plain = model(tokens, Ragged([6, 3]))
+    with torch.no_grad():
+        model.segment.weight[1] += torch.arange(8)
+    assert not torch.allclose(model(tokens, Ragged([6, 3]))[:2], plain[:2])  # which look at the second segment
+
+
+def test_what_begins_small_adds_less_the_deeper_the_stack():
+    blocks = make(scale_embedding=False, d_model=64, d_ff=256, n_layers=8).blocks
+    inner, outer = blocks[0].feed_forward.expand.weight, blocks[0].feed_forward.contract.weight
+    assert inner.std().item() == pytest.approx(0.02, rel=0.1)
+    assert outer.std().item() == pytest.approx(0.02 / 4, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_heads": 4, "n_key_heads": 3}, "n_heads .4. must be a multiple of n_key_heads .3."),
+        ({"bias": "some"}, "bias must be one of all, inputs, none; got 'some'"),
+        ({"d_head": -1}, "d_head must be at least 1, or 0 for the usual; got -1"),
+        ({"d_head": 3, "position": "rotary"}, "rotary positions turn pairs"),
+        ({"norm_eps": 0.0}, "norm_eps must be above 0"),
+        ({"n_buckets": 2}, "n_buckets must be at least 4"),
+        ({"n_segments": -1}, "n_segments must be at least 0"),
+    ],
+)
+def test_settings_that_cannot_be_say_so(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        make(**settings)

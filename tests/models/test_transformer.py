@@ -176,7 +176,7 @@ def test_outputs_and_gradients_equal_pytorchs_transformer():
 
     def embed(tokens, layout):
         x = nn.functional.embedding(layout.pad(tokens), table) * 8  # sqrt(64)
-        return x + model.position.table[: layout.longest]
+        return x + model.source_position.table[: layout.longest]
 
     hidden_by_pytorch = target_layout.flatten(
         twin(
@@ -214,5 +214,7 @@ def padding(layout):
 def test_unknown_parts_list_the_known_ones():
     with pytest.raises(ConfigError, match="unknown position encoding 'sinus'; choose one of: alibi, binary"):
         make({"position": "sinus"})
-    with pytest.raises(ConfigError, match="unknown feed-forward net 'tanh'; choose one of: gelu, relu, swiglu"):
+    with pytest.raises(
+        ConfigError, match="unknown feed-forward net 'tanh'; choose one of: geglu, gelu, gelu_tanh, relu, swiglu, swish"
+    ):
         make({"feed_forward": "tanh"})

@@ -10,9 +10,9 @@ from torch.nn import functional as F
 from regard.choose import choose
 from regard.errors import ConfigError
 from regard.nn import paths
-from regard.nn.attention import Attend, Memory, MultiHeadAttention, masked_softmax
+from regard.nn.attention import Attend, Heads, Memory, MultiHeadAttention, masked_softmax
 from regard.nn.layout import Ragged, Rectangle
-from regard.nn.positions import POSITIONS, Position
+from regard.nn.positions import POSITIONS, Position, Space
 from regard.nn.scores import SCORES
 from regard.nn.sight import causal, everywhere, global_tokens, order, prefix, visible, window
 
@@ -48,7 +48,7 @@ def same(one, other, tolerance, what=""):
 @pytest.mark.parametrize(("score", "position"), list(itertools.product(SCORES, IN_ATTENTION)))
 def test_fast_paths_equal_the_equation_in_values_and_gradients(score, position, dtype, device):
     torch.manual_seed(0)
-    where = POSITIONS[position](H * E, H, T).to(device)
+    where = POSITIONS[position](Space(H * E, H, T)).to(device)
     attend = Attend(SCORES[score](E, T).to(device, dtype), where)
     for (rule_name, rule), (shape, lengths) in itertools.product(rules(device).items(), LENGTHS.items()):
         layout = Ragged(lengths, device)
@@ -82,7 +82,7 @@ def test_fast_paths_equal_the_equation_in_values_and_gradients(score, position, 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_cross_attention_of_two_ragged_sides(dtype, device):
     torch.manual_seed(0)
-    attend = Attend(SCORES["scaled_dot"](E, T), POSITIONS["none"](H * E, H, T)).to(device)
+    attend = Attend(SCORES["scaled_dot"](E, T), POSITIONS["none"](Space(H * E, H, T))).to(device)
     sides = Ragged([2, 1, 5], device), Ragged([4, 3, 1], device)
     queries = torch.randn(8, H, E, device=device, dtype=dtype)
     memory = Memory(*torch.randn(2, 8, H, E, device=device, dtype=dtype), sides[1])
@@ -96,7 +96,7 @@ def test_flex_equals_the_equation_on_long_sequences(position):
     torch.manual_seed(0)
     lengths = [4500, 40, 1100]
     layout = Ragged(lengths, "cuda")
-    where = POSITIONS[position](H * E, H, 5000).cuda()
+    where = POSITIONS[position](Space(H * E, H, 5000)).cuda()
     attend = Attend(SCORES["scaled_dot"](E, 5000), where).cuda()
     size = (sum(lengths), H, E)
     inputs = [torch.randn(size, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
@@ -116,7 +116,7 @@ def test_the_equation_matches_pytorch():
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 5, 3, 8) for _ in range(3))
     layout = Rectangle(torch.tensor([5, 5]), 5, is_full=True)
-    attend = Attend(SCORES["scaled_dot"](8, 5), POSITIONS["none"](24, 3, 5))
+    attend = Attend(SCORES["scaled_dot"](8, 5), POSITIONS["none"](Space(24, 3, 5)))
     ours = attend.readable(q, layout, Memory(k, v, layout), causal)
     theirs = F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q, k, v)), is_causal=True)
     same(ours, theirs.transpose(1, 2), 1e-6)
@@ -130,7 +130,7 @@ def test_the_worked_example_of_the_documents():
     query = to_queries @ torch.tensor([1.0, -1, 0])
     assert query.tolist() == [-1, 1, 0, 1]
     assert SCORES["dot"](4, 3)(query[None], inputs).tolist() == [[-1, 1, -1]]
-    attend = Attend(SCORES["scaled_dot"](4, 3), POSITIONS["none"](4, 1, 3))
+    attend = Attend(SCORES["scaled_dot"](4, 3), POSITIONS["none"](Space(4, 1, 3)))
     one, three = Ragged([1]), Ragged([3])
     values = inputs @ to_values.T
     weights = attend.weights(query[None, None], one, Memory(inputs[:, None], values[:, None], three), everywhere)
@@ -152,4 +152,4 @@ def test_wrong_settings_say_what_is_right():
     ):
         choose(SCORES, "dott", "attention score")
     with pytest.raises(ConfigError, match=r"d_model \(10\) must be a multiple of n_heads \(3\)"):
-        MultiHeadAttention(10, 3, "dot", POSITIONS["none"](10, 3, 5))
+        MultiHeadAttention(Heads(10, 3), "dot", POSITIONS["none"](Space(10, 3, 5)))

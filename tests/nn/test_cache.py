@@ -8,7 +8,7 @@ from regard.nn.layout import Ragged
 
 def filled(n_rows=3, n=4, fixed=False, seed=0):
     torch.manual_seed(seed)
-    cache = Cache.empty(2, n_rows, 8, 2, like=torch.zeros(1, 8), fixed=fixed)
+    cache = Cache.empty(2, n_rows, 8, (2, 4), like=torch.zeros(1), fixed=fixed)
     new = torch.randn(2, 2, n_rows, n, 2, 4)  # kind layer row token head channel
     for layer in range(2):
         cache.layer(layer).extend(Memory(new[0, layer], new[1, layer], cache.queries(n)))
@@ -63,6 +63,6 @@ def test_holding_pads_once():
 def test_what_is_not_used_yet_is_finite_after_a_selection(monkeypatch):
     """A mask gives it the weight 0, and 0 times NaN is NaN."""
     monkeypatch.setattr(torch, "empty_like", lambda like: torch.full_like(like, torch.nan))
-    cache = Cache.empty(1, 2, 4, 1, like=torch.zeros(3))
+    cache = Cache.empty(1, 2, 4, (1, 3), like=torch.zeros(1))
     cache.select(torch.tensor([1, 0]))
     assert cache.content.isfinite().all()

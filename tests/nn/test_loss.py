@@ -6,15 +6,18 @@ from regard.nn import loss
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("chunk", [7, 64, 10**6])  # 1 row, 5 rows, all rows at a time
-def test_chunks_give_the_loss_and_gradients_of_the_whole(smoothing, chunk, monkeypatch):
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_chunks_give_the_loss_and_gradients_of_the_whole(smoothing, chunk, has_bias, monkeypatch):
     torch.manual_seed(0)
     monkeypatch.setitem(loss.CHUNK, "cpu", chunk)
     hidden, weight = torch.randn(31, 8, requires_grad=True), torch.randn(12, 8, requires_grad=True)
+    bias = torch.randn(12, requires_grad=True) if has_bias else None
+    learnt = (hidden, weight, bias) if has_bias else (hidden, weight)
     labels = torch.randint(0, 12, (31,))
     results = []
     for function in (loss.cross_entropy, loss.plain_cross_entropy):
-        value = function(hidden, weight, labels, smoothing)
-        results.append([value, *torch.autograd.grad(value * 0.5, (hidden, weight))])
+        value = function(hidden, weight, labels, smoothing, bias)
+        results.append([value, *torch.autograd.grad(value * 0.5, learnt)])
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-5)
 

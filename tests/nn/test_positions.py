@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from regard.nn.positions import POSITIONS, sinusoids
+from regard.nn.positions import POSITIONS, Space, sinusoids
 
 
 def test_the_table_of_the_documents():
@@ -28,7 +28,7 @@ def test_a_shift_is_the_same_turn_everywhere():
 
 def test_rotary_scores_depend_on_the_distance_only():
     torch.manual_seed(0)
-    rotary = POSITIONS["rotary"](32, 2, 100)
+    rotary = POSITIONS["rotary"](Space(32, 2, 100))
     q, k = torch.randn(2, 1, 2, 16)
 
     def score(at_query, at_key):
@@ -40,20 +40,51 @@ def test_rotary_scores_depend_on_the_distance_only():
 
 
 def test_alibi_falls_with_distance_at_one_slope_per_head():
-    bias = POSITIONS["alibi"](32, 4, 10).bias(torch.arange(3)[None], torch.arange(3))
+    bias = POSITIONS["alibi"](Space(32, 4, 10)).bias(torch.arange(3)[None], torch.arange(3))
     assert bias.shape == (1, 4, 3, 3)
     assert bias[0, :, 2, 0].tolist() == pytest.approx([-2 * 2.0**-e for e in (2, 4, 6, 8)])
 
 
 def test_binary_codes_of_the_documents():
-    table = POSITIONS["binary"](3, 1, 8).table
+    table = POSITIONS["binary"](Space(3, 1, 8)).table
     assert [row.int().tolist()[::-1] for row in table] == [[int(bit) for bit in f"{n:03b}"] for n in range(8)]
 
 
 @pytest.mark.parametrize("name", POSITIONS)
 def test_every_position_keeps_the_shape_and_only_none_and_scores_leave_embeddings_alone(name):
-    position = POSITIONS[name](8, 2, 16)
+    position = POSITIONS[name](Space(8, 2, 16))
     x = torch.randn(5, 8)
     embedded = position.embed(x, torch.arange(5))
     assert embedded.shape == x.shape
-    assert torch.equal(embedded, x) == (name in ("none", "rotary", "alibi"))
+    assert torch.equal(embedded, x) == (name in ("none", "rotary", "alibi", "buckets"))
+
+
+@pytest.mark.parametrize("one_sided", [False, True])
+def test_buckets_are_those_of_t5(one_sided):
+    t5 = pytest.importorskip("transformers.models.t5.modeling_t5")
+    ahead = torch.arange(-300, 300)[None]
+    for n_buckets, furthest in ((32, 128), (20, 50)):
+        buckets = POSITIONS["buckets"](Space(8, 2, 16, n_buckets=n_buckets, furthest=furthest, one_sided=one_sided))
+        theirs = t5.T5Attention._relative_position_bucket(ahead, not one_sided, n_buckets, furthest)
+        assert torch.equal(buckets.bucket(ahead), theirs)
+
+
+def test_a_bucket_adds_its_own_number_to_every_head():
+    position = POSITIONS["buckets"](Space(8, 2, 16))
+    bias = position.bias(torch.tensor([[0, 5], [3, 4]]), torch.arange(6))  # B H Q K
+    assert bias.shape == (2, 2, 2, 6)
+    assert torch.equal(bias[0, 1, 1, 5], position.table[0, 1])  # no distance
+    assert torch.equal(bias[1, 0, 0, 1], position.table[2, 0])  # two behind
+    assert torch.equal(bias[1, 0, 0, 4], position.table[17, 0])  # one ahead
+
+
+def test_halves_are_marians():
+    marian = pytest.importorskip("transformers.models.marian.modeling_marian")
+    theirs = marian.MarianSinusoidalPositionalEmbedding(20, 8)
+    ours = POSITIONS["sinusoidal_halves"](Space(8, 2, 20)).embed(torch.zeros(20, 8), torch.arange(20))
+    torch.testing.assert_close(ours, theirs.create_weight(), atol=1e-6, rtol=0)
+
+
+def test_a_larger_base_turns_slower():
+    slow, usual = (POSITIONS["rotary"](Space(8, 2, 20, rotary_base=base)).table for base in (1e6, 1e4))
+    assert torch.equal(slow[:, :2], usual[:, :2]) and (slow[1, 2] < usual[1, 2]).item()

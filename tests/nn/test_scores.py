@@ -9,9 +9,9 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.search import generate
 from regard.errors import RegardError
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.attention import Attend, Memory, MultiHeadAttention
+from regard.nn.attention import Attend, Heads, Memory, MultiHeadAttention
 from regard.nn.layout import Ragged, Rectangle
-from regard.nn.positions import Position
+from regard.nn.positions import Position, Space
 from regard.nn.scores import SCORES
 from regard.nn.sight import causal, everywhere, global_tokens, order, prefix, visible, window
 from regard.nn.watch import watch
@@ -123,7 +123,7 @@ def rules():
 @pytest.mark.parametrize("name", SCORES)
 def test_weights_sum_to_one_over_what_the_rule_shows(name):
     torch.manual_seed(0)
-    attend = Attend(SCORES[name](E, max(SOURCES)), Position(H * E, H, max(SOURCES)))
+    attend = Attend(SCORES[name](E, max(SOURCES)), Position(Space(H * E, H, max(SOURCES))))
     layout = Ragged(SOURCES)
     queries, keys, values = torch.randn(3, sum(SOURCES), H, E)
     keys = attend.score.of_keys(keys, layout.positions[:, None])
@@ -137,7 +137,7 @@ def test_weights_sum_to_one_over_what_the_rule_shows(name):
 @pytest.mark.parametrize("name", SCORES)
 def test_ragged_rows_give_what_a_padded_rectangle_gives(name):
     torch.manual_seed(0)
-    attention = MultiHeadAttention(H * E, H, name, Position(H * E, H, max(SOURCES)))
+    attention = MultiHeadAttention(Heads(H * E, H), name, Position(Space(H * E, H, max(SOURCES))))
     ragged, rectangle = Ragged(SOURCES), Rectangle(torch.tensor(SOURCES), max(SOURCES))
     x = torch.randn(sum(SOURCES), H * E)
     out = attention(x, ragged, attention.remember(x, ragged), causal)
@@ -199,7 +199,7 @@ def test_half_precision_by_autocast_learns_about_the_same(name):
 @pytest.mark.parametrize("name", ["additive", "location"])  # the two that say something to the compiler
 def test_compiled_attention_gives_the_same(name):
     torch.manual_seed(0)
-    attention = MultiHeadAttention(H * E, H, name, Position(H * E, H, max(SOURCES)))
+    attention = MultiHeadAttention(Heads(H * E, H), name, Position(Space(H * E, H, max(SOURCES))))
     layout = Ragged(SOURCES)
 
     def look(x):
