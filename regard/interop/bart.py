@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.interop.family import Family, Imported, Theirs, Weight, require, word_for
-from regard.interop.forms import AS_IS, ONE_ROW, AfterRows, EvenThenOdd, Form
+from regard.interop.forms import AS_IS, AfterRows, EvenThenOdd, Form, Shaped
 from regard.text.special import START
 from regard.training.recipe import Recipe
 
@@ -103,7 +103,7 @@ class Kind:
         writes: Form = EvenThenOdd(0) if self.reorders(recipe) else AS_IS
         yield Weight("model.shared.weight", ("embedding.weight",), reads)
         if c.output_bias:
-            yield Weight("final_logits_bias", ("output_bias",), ONE_ROW)
+            yield Weight("final_logits_bias", ("output_bias",), Shaped((1, c.vocab_size), (c.vocab_size,)))
         for side, name in (("encoder", "source"), ("decoder", "target")):
             if c.position == "learned":
                 yield Weight(f"model.{side}.embed_positions.weight", (f"{name}_position.table",), AfterRows(2))

@@ -142,16 +142,45 @@ class EvenThenOdd(Form):
         return torch.cat([places[0::2], places[1::2]])
 
 
-class OneRow(Form):
-    """A vector of ours is a table of one row in theirs."""
+@dataclass(frozen=True)
+class Shaped(Form):
+    """The same numbers in another shape."""
+
+    as_theirs: tuple[int, ...]
+    as_ours: tuple[int, ...]
 
     def ours(self, tensor: Tensor) -> tuple[Tensor, ...]:
-        return (tensor.squeeze(0),)
+        return (tensor.reshape(self.as_ours),)
 
     def theirs(self, tensors: Sequence[Tensor]) -> Tensor:
-        return tensors[0].unsqueeze(0)
+        return tensors[0].reshape(self.as_theirs)
+
+
+@dataclass(frozen=True)
+class ToHeads(Form):
+    """Inputs by heads by channels of a head (XLNet), where ours are outputs by inputs."""
+
+    heads: tuple[int, int]
+
+    def ours(self, tensor: Tensor) -> tuple[Tensor, ...]:
+        return (tensor.flatten(1).T,)
+
+    def theirs(self, tensors: Sequence[Tensor]) -> Tensor:
+        return tensors[0].T.unflatten(1, self.heads)
+
+
+@dataclass(frozen=True)
+class FromHeads(Form):
+    """Outputs by heads by channels of a head: the way back."""
+
+    heads: tuple[int, int]
+
+    def ours(self, tensor: Tensor) -> tuple[Tensor, ...]:
+        return (tensor.flatten(1),)
+
+    def theirs(self, tensors: Sequence[Tensor]) -> Tensor:
+        return tensors[0].unflatten(1, self.heads)
 
 
 AS_IS = AsIs()
 TURNED = Turned()
-ONE_ROW = OneRow()
