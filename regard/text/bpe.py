@@ -11,7 +11,7 @@ The `tokenizers` library does the same in Rust; the tests hold the two equal, me
 import heapq
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -39,12 +39,13 @@ class BytePairs:
 
     tokens: list[bytes]
     merges: list[Pair]
+    n_special: int = len(SPECIAL)  # the first so many tokens are no text
     ranks: dict[Pair, int] = field(init=False, repr=False)
     made: list[int] = field(init=False, repr=False)  # merge → the id of the token it makes
     byte_ids: list[int] = field(init=False, repr=False)  # byte → the id of its token
 
     def __post_init__(self) -> None:
-        ids = {token: n for n, token in enumerate(self.tokens) if n >= len(SPECIAL)}
+        ids = {token: n for n, token in enumerate(self.tokens) if n >= self.n_special}
         made = [ids[self.tokens[left] + self.tokens[right]] for left, right in self.merges]
         object.__setattr__(self, "ranks", {pair: rank for rank, pair in enumerate(self.merges)})
         object.__setattr__(self, "made", made)
@@ -68,7 +69,7 @@ class BytePairs:
     def derivation(self, token: int) -> list[Pair]:
         """The merges that made a token, in order.  They are the same in every word that the token is part of:
         a merge across its ends would have made another token."""
-        if token < len(SPECIAL):
+        if token < self.n_special:
             return []
         _, merges = self.merge(self.tokens[token])
         return merges
@@ -87,14 +88,14 @@ class BytePairs:
         return pieces, merges
 
 
-def learn(lines: Iterable[str], vocab_size: int, min_count: int = 1) -> BytePairs:
+def learn(lines: Iterable[str], vocab_size: int, min_count: int = 1, special: Sequence[str] = SPECIAL) -> BytePairs:
     """Join the most frequent pair until there are `vocab_size` tokens or no pair occurs `min_count` times.
 
     Of two equally frequent pairs the one with the smaller ids is joined first.  Only the words that hold the pair
     are counted anew, and the heap keeps outdated counts, which are skipped: the result is that of counting afresh.
     """
-    tokens = [*(name.encode() for name in SPECIAL), *(bytes([byte]) for byte in BYTES)]
-    byte_ids = {byte: len(SPECIAL) + n for n, byte in enumerate(BYTES)}
+    tokens = [*(name.encode() for name in special), *(bytes([byte]) for byte in BYTES)]
+    byte_ids = {byte: len(special) + n for n, byte in enumerate(BYTES)}
     repeats = Counter(word for line in lines for word in split(line))
     words = [[byte_ids[byte] for byte in word.encode()] for word in repeats]
     times = list(repeats.values())
@@ -128,7 +129,7 @@ def learn(lines: Iterable[str], vocab_size: int, min_count: int = 1) -> BytePair
             touched.update(pairwise(before), pairwise(after))
         for changed in touched:
             heapq.heappush(heap, (-counts[changed], changed))
-    return BytePairs(tokens, merges)
+    return BytePairs(tokens, merges, len(special))
 
 
 def join(word: list[int], pair: Pair, joined: int) -> list[int]:

@@ -15,7 +15,7 @@ from regard.errors import ConfigError, DataError, RunError
 from regard.text.bpe import LETTERS, BytePairs, to_bytes
 from regard.text.dropout import Dropout
 from regard.text.kinds import KINDS
-from regard.text.special import END, PAD, SPECIAL, START, UNKNOWN
+from regard.text.special import END, PAD, SPECIAL, START, UNKNOWN, check_names
 from regard.text.unicode import lone_surrogates, well_formed
 
 FILE = "tokenizer.json"
@@ -24,17 +24,25 @@ FILE = "tokenizer.json"
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig:
     """`vocab_size` counts the special tokens too.  `dropout` is the chance to leave out a merge (BPE-dropout, in
-    training only).  A pair (bpe), a word or a character that occurs fewer than `min_count` times gets no token."""
+    training only).  A pair (bpe), a word or a character that occurs fewer than `min_count` times gets no token.
+    `extra` names further special tokens, such as "<mask>"; they follow the four that are always there."""
 
     kind: str = "bpe"
     vocab_size: int = 8000
     dropout: float = 0.0
     min_count: int = 1
+    extra: tuple[str, ...] = ()
+
+    @property
+    def special(self) -> list[str]:
+        return [*SPECIAL, *self.extra]
 
     def __post_init__(self) -> None:
-        smallest = choose(KINDS, self.kind, "kind of tokenizer").smallest
+        check_names(self.extra)
+        smallest = len(self.special) + choose(KINDS, self.kind, "kind of tokenizer").n_needed
         if self.vocab_size < smallest:
-            parts = f"{len(SPECIAL)} special tokens and {'256 bytes' if self.kind == 'bpe' else 'at least one more'}"
+            others = "256 bytes" if self.kind == "bpe" else "at least one more"
+            parts = f"{len(self.special)} special tokens and {others}"
             raise ConfigError(f"vocab_size must be at least {smallest} ({parts}), got {self.vocab_size}")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout must be at least 0 and below 1, got {self.dropout}")
@@ -56,17 +64,19 @@ class Tokenizer:
 
     def __init__(self, kind: str, tokenizer: tokenizers.Tokenizer) -> None:
         self.kind = kind
+        self.special = special_tokens(tokenizer)
+        self.renamed = KINDS[kind].renamed(self.special)
         self.inner = tokenizer
         self.inner.encode_special_tokens = True  # "</s>" in a text is text; tokenizer.json does not keep this
         self.vocab_size: int = tokenizer.get_vocab_size()
         in_bytes = to_bytes if kind == "bpe" else str.encode
         vocabulary = tokenizer.get_vocab()
         names = sorted(vocabulary, key=vocabulary.__getitem__)
-        self.spelling = {n: in_bytes(name) for n, name in enumerate(names) if n >= len(SPECIAL)}
-        for name, other in KINDS[kind].renamed.items():
+        self.spelling = {n: in_bytes(name) for n, name in enumerate(names) if n >= len(self.special)}
+        for name, other in self.renamed.items():
             if other in vocabulary:
                 self.spelling[vocabulary[other]] = name.encode()
-        self.spelling |= {PAD: b"", START: b"", END: b"", UNKNOWN: KINDS[kind].unknown.encode()}
+        self.spelling |= dict.fromkeys(range(len(self.special)), b"") | {UNKNOWN: KINDS[kind].unknown.encode()}
         self.dropouts: dict[float, Dropout] = {}
 
     @classmethod
@@ -75,9 +85,9 @@ class Tokenizer:
         if not any(lines):
             raise DataError(f"a tokenizer is learnt from text, and these {len(lines)} lines are empty")
         kind = KINDS[config.kind]
-        tokenizer = kind.blank()
-        tokenizer.train_from_iterator(lines, kind.trainer(config.vocab_size, config.min_count))
-        if tokenizer.get_vocab_size() == len(SPECIAL):
+        tokenizer = kind.blank(config.special)
+        tokenizer.train_from_iterator(lines, kind.trainer(config.vocab_size, config.min_count, config.special))
+        if tokenizer.get_vocab_size() == len(config.special):
             raise ConfigError(f"no piece of the text occurs min_count = {config.min_count} times; lower min_count")
         return cls(config.kind, tokenizer)
 
@@ -105,14 +115,15 @@ class Tokenizer:
         vocabulary = tokenizer.get_vocab()
         if sorted(vocabulary.values()) != list(range(len(vocabulary))):
             raise DataError("its ids are not 0, 1, 2, … without a gap; copy or train it again")
-        if [tokenizer.id_to_token(n) for n in range(len(SPECIAL))] != list(SPECIAL):
+        special, parts = special_tokens(tokenizer), without_vocabulary(tokenizer)
+        first = [tokenizer.id_to_token(n) for n in range(len(special))]
+        if first != special or special[: len(SPECIAL)] != list(SPECIAL):
             raise DataError(f"its first tokens are not {', '.join(SPECIAL)}; it was made by another tool")
-        parts = without_vocabulary(tokenizer)
-        kind = next((name for name in KINDS if without_vocabulary(with_special_tokens(name)) == parts), None)
+        kind = next((name for name in KINDS if without_vocabulary(untrained(name, special)) == parts), None)
         if kind is None:
             raise DataError(f"it cuts text in none of our ways ({', '.join(KINDS)}); it was made by another tool")
         if kind == "bpe" and not (
-            vocabulary.keys() >= LETTERS.keys() == set("".join(vocabulary.keys() - set(SPECIAL)))
+            vocabulary.keys() >= LETTERS.keys() == set("".join(vocabulary.keys() - set(special)))
         ):
             raise DataError("its tokens are not made of the 256 bytes; copy or train it again")
         return cls(kind, tokenizer)
@@ -133,15 +144,20 @@ class Tokenizer:
         return list(self.inner.encode(self.as_text(text)).ids)
 
     def as_text(self, text: str) -> str:
-        """Unicode text in which nothing reads as a special token.  The new names are as long as the old ones, so that
-        places stay (those of the library's own replacement, in tokenizer.json for other tools, do not)."""
+        """Unicode text in which nothing reads as a special token, as long as before, so that places stay (those of the
+        library's own replacement, in tokenizer.json for other tools, do not)."""
         text = well_formed(text)
-        for name, other in KINDS[self.kind].renamed.items():
+        for name, other in self.renamed.items():
             text = text.replace(name, other)
         return text
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         return [encoding.ids for encoding in self.inner.encode_batch_fast([self.as_text(text) for text in texts])]
+
+    def encode_places(self, texts: Iterable[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
+        """For each text its ids, and from which character to behind which one of `well_formed(text)` each stands."""
+        encodings = self.inner.encode_batch([self.as_text(text) for text in texts], add_special_tokens=False)
+        return [(encoding.ids, encoding.offsets) for encoding in encodings]
 
     def sample(self, text: str, key: int, rate: float) -> list[int]:
         """`encode` with BPE-dropout: the same text, key and rate give the same ids, another key other ids."""
@@ -164,7 +180,9 @@ class Tokenizer:
     def losses(self, text: str) -> list[str]:
         """The pieces of the text that `decode(encode(text))` does not give back; [] when it gives back all."""
         offsets = self.inner.encode(self.as_text(text)).offsets
-        return self.unknown(text) + self.lost_space(well_formed(text), offsets) + lone_surrogates(text)
+        read_back_otherwise = [other for other in self.renamed.values() if other in text]
+        spaces = self.lost_space(well_formed(text), offsets)
+        return self.unknown(text) + spaces + read_back_otherwise + lone_surrogates(text)
 
     def unknown(self, text: str) -> list[str]:
         """The pieces of the text that the vocabulary does not hold."""
@@ -183,12 +201,21 @@ class Tokenizer:
 
     def token(self, n: int) -> str:
         r"""A token as a reader sees it: " tired", "</s>"; bytes that are no character as "\xe2"."""
-        if 0 <= n < len(SPECIAL):
-            return SPECIAL[n]
+        if 0 <= n < len(self.special):
+            return self.special[n]
         return self.spelling[n].decode("utf-8", "backslashreplace")
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         return [self.token(n) for n in ids]
+
+    def special_id(self, name: str) -> int:
+        """The id of a special token: of one of the four, or of one of `TokenizerConfig.extra`."""
+        if name not in self.special:
+            known = ", ".join(self.special)
+            raise ConfigError(
+                f'this tokenizer has no special token {name!r}, only {known}; train one with extra = ["{name}"]'
+            )
+        return self.special.index(name)
 
     def lookup(self, text: str) -> list[int]:
         """The ids of the tokens that read so, or so with a space before."""
@@ -208,14 +235,20 @@ class Tokenizer:
             raise ConfigError(f"a tokenizer of kind {self.kind!r} has no merges; kind 'bpe' has")
         model = json.loads(self.to_json())["model"]
         merges = [(model["vocab"][left], model["vocab"][right]) for left, right in model["merges"]]
-        names = [name.encode() for name in SPECIAL]
-        return BytePairs(names + [self.spelling[n] for n in range(len(SPECIAL), self.vocab_size)], merges)
+        names, n_special = [name.encode() for name in self.special], len(self.special)
+        spelt = [self.spelling[n] for n in range(n_special, self.vocab_size)]
+        return BytePairs(names + spelt, merges, n_special)
 
 
-def with_special_tokens(kind: str) -> tokenizers.Tokenizer:
-    tokenizer = KINDS[kind].blank()
-    tokenizer.add_special_tokens(list(SPECIAL))
+def untrained(kind: str, special: list[str]) -> tokenizers.Tokenizer:
+    tokenizer = KINDS[kind].blank(special)
+    tokenizer.add_special_tokens(special)
     return tokenizer
+
+
+def special_tokens(tokenizer: tokenizers.Tokenizer) -> list[str]:
+    added = tokenizer.get_added_tokens_decoder()
+    return [added[n].content for n in sorted(added)]
 
 
 def without_vocabulary(tokenizer: tokenizers.Tokenizer) -> dict[str, Any]:

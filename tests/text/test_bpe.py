@@ -45,16 +45,27 @@ small_alphabets = st.sampled_from(["a", "ab", "aab", "abc", "ab ", "abcd  '", "a
 )
 
 
-def same_as_library(lines: list[str], vocab_size: int, min_count: int = 1) -> bpe.BytePairs:
-    library = Tokenizer.train(lines, TokenizerConfig(vocab_size=vocab_size, min_count=min_count))
-    learnt = bpe.learn(lines, vocab_size, min_count)
+def same_as_library(
+    lines: list[str], vocab_size: int, min_count: int = 1, extra: tuple[str, ...] = ()
+) -> bpe.BytePairs:
+    config = TokenizerConfig(vocab_size=vocab_size, min_count=min_count, extra=extra)
+    library = Tokenizer.train(lines, config)
+    learnt = bpe.learn(lines, vocab_size, min_count, config.special)
+    n_special = len(config.special)
     model = json.loads(library.to_json())["model"]
-    vocabulary = {bpe.to_bytes(token): n for token, n in model["vocab"].items() if n >= 4}
-    assert {token: n for n, token in enumerate(learnt.tokens) if n >= 4} == vocabulary
+    vocabulary = {bpe.to_bytes(token): n for token, n in model["vocab"].items() if n >= n_special}
+    assert {token: n for n, token in enumerate(learnt.tokens) if n >= n_special} == vocabulary
     merges = [[bpe.to_bytes(left), bpe.to_bytes(right)] for left, right in model["merges"]]
     assert [[learnt.tokens[left], learnt.tokens[right]] for left, right in learnt.merges] == merges
     assert [learnt.encode(line) for line in lines] == library.encode_batch(lines)
+    assert (library.pairs.tokens, library.pairs.merges) == (learnt.tokens, learnt.merges)
     return learnt
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_equals_the_library_with_further_special_tokens(name: str) -> None:
+    learnt = same_as_library([*CORPORA[name], "<mask> mask"], SMALLEST + 20, extra=("<mask>", "<to-fr>"))
+    assert learnt.derivation(5) == [] and learnt.tokens[5] == b"<to-fr>"
 
 
 @pytest.mark.parametrize("vocab_size", [SMALLEST, SMALLEST + 1, SMALLEST + 17, 500])

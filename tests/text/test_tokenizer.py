@@ -21,13 +21,21 @@ LINES = [
     "L'animal n'a pas traversé la rue parce qu'il était trop fatigué.",
     "</s> <pad> <s> <unk> </s> <pad> <s> <unk>",
     "1234  §§ \t \n — 日本語 👩‍👩‍👧",
+    "<mask> <to-fr> <extra_0> <mask> <to-fr> <extra_0>",
 ]
-TYPED = [*SPECIAL, "a</s>b", " <pad> ", "</s></s>", "<s>The</s>", "<unk><unk>"]
+EXTRA = ("<mask>", "<to-fr>", "<extra_0>")
+TYPED = [*SPECIAL, *EXTRA, "a</s>b", " <pad> ", "</s></s>", "<s>The</s>", "<unk><unk>", "a <mask><mask>b", "‹mask›"]
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
-    return Tokenizer.train(LINES * 3, TokenizerConfig(kind=request.param, vocab_size=400))
+@pytest.fixture(scope="module", params=[(kind, extra) for kind in KINDS for extra in ((), EXTRA)], ids=str)
+def config(request: pytest.FixtureRequest) -> TokenizerConfig:
+    kind, extra = request.param
+    return TokenizerConfig(kind=kind, vocab_size=400, extra=extra)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(config: TokenizerConfig) -> Tokenizer:
+    return Tokenizer.train(LINES * 3, config)
 
 
 @pytest.fixture(scope="module")
@@ -79,27 +87,36 @@ def test_typed_special_tokens_stay_text(tokenizer: Tokenizer, tmp_path: Path) ->
     for each in [tokenizer, *again]:
         for text in TYPED:
             ids = each.encode(text)
-            assert not {each.pad_id, each.start_id, each.end_id} & set(ids)
+            assert not {each.special_id(name) for name in each.special if name != "<unk>"} & set(ids)
             assert (each.losses(text) != []) == (each.decode(ids) != text)
             assert (each.unknown_id in ids) == (each.losses(text) != []) or each.kind == "spaces"  # which loses space
             assert each.encode_batch([text]) == [ids]
             if each.kind == "bpe":
-                assert not {0, 1, 2, 3} & set(each.sample(text, 5, 0.5))
+                assert min(each.sample(text, 5, 0.5)) >= len(each.special)
 
 
-def test_special_tokens_have_the_first_ids_and_no_text(tokenizer: Tokenizer) -> None:
-    assert tokenizer.tokens([tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, tokenizer.unknown_id]) == list(
-        SPECIAL
-    )
+def test_special_tokens_have_the_first_ids_and_no_text(tokenizer: Tokenizer, config: TokenizerConfig) -> None:
+    roles = [tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, tokenizer.unknown_id]
+    assert roles == [0, 1, 2, 3] and tokenizer.tokens(roles) == list(SPECIAL)
+    assert [tokenizer.special_id(name) for name in (*SPECIAL, *config.extra)] == list(range(4 + len(config.extra)))
+    assert tokenizer.tokens(range(4, 4 + len(config.extra))) == list(config.extra)
     ids = tokenizer.encode("animal")
-    assert tokenizer.decode([tokenizer.start_id, *ids, tokenizer.end_id, tokenizer.pad_id]) == tokenizer.decode(ids)
+    silent = [tokenizer.special_id(name) for name in tokenizer.special if name != "<unk>"]
+    assert tokenizer.decode([*silent, *ids, *silent]) == tokenizer.decode(ids)
+
+
+def test_a_special_token_that_is_not_there(tokenizer: Tokenizer) -> None:
+    for name in ("<sep>", "animal"):
+        with pytest.raises(ConfigError, match=f"no special token '{name}', only <pad>, <s>, </s>, <unk>"):
+            tokenizer.special_id(name)
 
 
 def test_saving_keeps_everything(tokenizer: Tokenizer, tmp_path: Path) -> None:
     tokenizer.save(tmp_path / "tokenizer.json")
     loaded = Tokenizer.load(str(tmp_path / "tokenizer.json"))
-    assert (loaded.kind, loaded.vocab_size, loaded.to_json()) == (
+    assert (loaded.kind, loaded.special, loaded.vocab_size, loaded.to_json()) == (
         tokenizer.kind,
+        tokenizer.special,
         tokenizer.vocab_size,
         tokenizer.to_json(),
     )
@@ -115,8 +132,7 @@ def test_the_file_decodes_the_same_in_the_library(tokenizer: Tokenizer) -> None:
         assert library.decode(ids) == tokenizer.decode(ids)
 
 
-def test_training_is_reproducible(tokenizer: Tokenizer) -> None:
-    config = TokenizerConfig(kind=tokenizer.kind, vocab_size=400)
+def test_training_is_reproducible(tokenizer: Tokenizer, config: TokenizerConfig) -> None:
     assert Tokenizer.train(reversed(LINES * 3), config).to_json() == tokenizer.to_json()
 
 
@@ -173,6 +189,12 @@ def test_any_words_joined_are_the_text(text: str) -> None:
         ({"dropout": 1.0}, "below 1, got 1.0"),
         ({"kind": "words", "dropout": 0.1}, "only kind 'bpe'"),
         ({"min_count": 0}, "at least 1"),
+        ({"extra": ("mask",)}, 'written like "<mask>" or "<to-fr>", got \'mask\''),
+        ({"extra": ("<a b>",)}, "written like"),
+        ({"extra": ("<!>",)}, "written like"),
+        ({"extra": ("<a>", "<a>")}, "'<a>' is named twice"),
+        ({"extra": ("<pad>",)}, "'<pad>' is named twice"),
+        ({"vocab_size": 260, "extra": ("<a>",)}, r"at least 261 \(5 special tokens and 256 bytes\)"),
     ],
 )
 def test_wrong_settings(settings: dict[str, object], message: str) -> None:
