@@ -118,6 +118,11 @@ def corrupt_spans(tokens: np.ndarray, draws: Draws, noise: Noise) -> tuple[np.nd
     return source, target
 
 
+def n_sentinels(n: int, share: float, mean_span: float) -> int:
+    """How many a text of n tokens takes: one for each gap, and one behind the last."""
+    return max(round(max(round(n * share), 1) / mean_span), 1) + 1
+
+
 def hidden_spans(n: int, draws: Draws, noise: Noise) -> np.ndarray:
     """Which of n tokens are hidden."""
     n_hidden = min(max(round(n * noise.share), 1), n - 1)
