@@ -9,12 +9,14 @@ import typer
 
 import regard
 from regard.commands import (
+    answer,
     bench,
     classify,
     demo,
     doctor,
     embed,
     evaluate,
+    fill,
     generate,
     ladder,
     look,
@@ -48,6 +50,8 @@ for command in (
     generate.generate,
     tag.tag,
     classify.classify,
+    fill.fill,
+    answer.answer,
     embed.embed,
     text.score,
     ladder.ladder,

@@ -1,7 +1,7 @@
 """A run: a folder of inert files, and what can be done with it once it is loaded."""
 
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -19,19 +19,22 @@ from regard.errors import RegardError, RunError
 from regard.evaluation.metric import Metric
 from regard.models import ARCHITECTURES
 from regard.tasks import TASKS
+from regard.tasks.answer import Answered, answer, asked
 from regard.tasks.classify import Classified, classify
 from regard.tasks.embed import embed, framed
+from regard.tasks.fill import Filled, fill
 from regard.tasks.label_to_text import write_as
 from regard.tasks.language import evaluated_text
 from regard.tasks.reach import Reach, measure_reach
 from regard.tasks.setup import Setup
 from regard.tasks.tag import TaggedLine, tag
 from regard.tasks.translate import Translated, translate
-from regard.tasks.write import Written, begin, score_texts, write
+from regard.tasks.write import Written, begin, score_texts, write, write_stream
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoints import find_weights
 from regard.training.recipe import Recipe
-from regard.training.weights import load_weights
+from regard.training.transfer import run_weights
+from regard.training.weights import set_weights
 from regard.viewer.alignments import alignments
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_pair, look_at_text, look_at_votes
@@ -49,7 +52,7 @@ def load(folder: str | Path, device: str | None = None) -> "Run":
     tokenizer = Tokenizer.load(folder)
     path, what = find_weights(folder)
     model = recipe.build_model()
-    load_weights(model, path)
+    set_weights(model, run_weights(folder), str(path))
     return Run(folder, recipe, tokenizer, model.to(choose_device(device)).eval(), what)
 
 
@@ -137,14 +140,27 @@ class Run:
         )  # fmt: skip
 
     def generate(
-        self, prompts: Sequence[str], length: int = 100, decoding: DecodingConfig | None = None
+        self,
+        prompts: Sequence[str],
+        length: int = 100,
+        decoding: DecodingConfig | None = None,
+        stop: Sequence[str] = (),
+        n_likeliest: int = 0,
     ) -> list[list[Written]]:
-        """For each prompt the `n_best` texts that go on from it, by at most `length` tokens."""
+        """For each prompt the `n_best` texts that go on from it, by at most `length` tokens, up to a stop string."""
         self.expect("language")
         return write(
             self.generator, self.tokenizer, list(prompts), self.recipe.task.unit, length,
-            decoding or self.recipe.decoding,
+            decoding or self.recipe.decoding, stop, n_likeliest,
         )  # fmt: skip
+
+    def stream(
+        self, prompt: str, length: int = 100, decoding: DecodingConfig | None = None, stop: Sequence[str] = ()
+    ) -> Iterator[str]:
+        """The text that `generate` gives, in pieces as it is written."""
+        self.expect("language")
+        config = decoding or self.recipe.decoding
+        return write_stream(self.generator, self.tokenizer, prompt, self.recipe.task.unit, length, config, stop)
 
     def generate_as(
         self, label: str, prompts: Sequence[str] = ("",), length: int = 100, decoding: DecodingConfig | None = None
@@ -172,6 +188,20 @@ class Run:
         return classify(
             self.model, self.tokenizer, list(lines), task.shown_labels, task.keep, data.max_length, data.batch_tokens
         )
+
+    def answer(
+        self, questions: Sequence[str], contexts: Sequence[str], always: bool = False
+    ) -> list[Answered]:  # fmt: skip
+        """For each question the span of its context that answers it, or that none does; with `always`, one does."""
+        self.expect("answers")
+        pairs = [asked(question, context) for question, context in zip(questions, contexts, strict=True)]
+        manner = self.recipe.task.manner(self.recipe.data.max_length)
+        return answer(self.model, self.tokenizer, pairs, manner, self.recipe.data.batch_tokens, always)
+
+    def fill(self, texts: Sequence[str], top: int = 5) -> list[Filled]:
+        """For every [MASK] of each text its `top` likeliest words, and the text with the likeliest."""
+        self.expect("masked")
+        return fill(self.model, self.tokenizer, list(texts), top, self.recipe.data.batch_tokens)
 
     def embed(self, lines: Sequence[str], pooling: str = "mean", layer: int | None = None) -> np.ndarray:
         """One vector for each line, (lines, D): of the rows that the model reads from it, whatever its task."""

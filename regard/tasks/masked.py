@@ -135,8 +135,8 @@ class MaskedLanguage:
             guesses = model.guesses(rows_at(model(batch.tokens, batch.layout), batch.places))
             is_shown = batch.places < SHOWN_TOKENS
             shown = batch.tokens[:SHOWN_TOKENS].tolist()
-            words = (self.tokenizer.tokens(ids[is_shown].tolist()) for ids in (batch.labels, guesses))
-            found.append(("".join(self.tokenizer.tokens(shown)), *(" |".join(side) for side in words)))
+            truth, guess = ("|".join(self.tokenizer.tokens(ids[is_shown].tolist())) for ids in (batch.labels, guesses))
+            found.append(("".join(self.tokenizer.tokens(shown)), truth, guess))
         return found
 
     @classmethod

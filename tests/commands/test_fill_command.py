@@ -1,0 +1,93 @@
+"""regard fill, as a user calls it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from calling import call
+
+RECIPE = """
+[task]
+kind = "masked"
+window = 24
+
+[data]
+train = ["train.txt"]
+valid = ["train.txt"]
+batch_tokens = 200
+max_length = 24
+
+[tokenizer]
+kind = "spaces"
+vocab_size = 40
+extra = ["<mask>"]
+
+[model]
+architecture = "stack"
+causal = false
+n_segments = 2
+scale_embedding = false
+d_model = 16
+n_heads = 2
+n_layers = 1
+d_ff = 16
+max_length = 32
+
+[training]
+steps = 4
+warmup = 1
+validate_every = 2
+save_every = 4
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fill")
+    (folder / "data").mkdir()
+    text = "".join(f"the {animal} sees a tree . it sits there .\n" for animal in ("cat", "dog", "owl") * 4)
+    (folder / "data" / "train.txt").write_text(text, encoding="utf-8")
+    (folder / "tiny.toml").write_text(RECIPE, encoding="utf-8")
+    made = call(folder, "train", "tiny.toml", "--run", "run")
+    assert made.code == 0, made.err
+    return folder
+
+
+def test_texts_given_get_words_with_probabilities(place: Path) -> None:
+    found = call(place, "fill", "run", "the [MASK] sees [SEP] it [MASK] there .", "--top", "3")
+    assert found.code == 0, found.err
+    text, first, second = found.out.splitlines()
+    assert "[MASK]" not in text and "[SEP]" in text
+    for number, line in enumerate((first, second), start=1):
+        place_, words = line.strip().split(": ")
+        assert place_ == str(number) and len(words.split(", ")) == 3
+
+
+def test_lines_in_lines_out(place: Path) -> None:
+    lines = ["the [MASK] sees", "", "[MASK]", "nothing here"]
+    found = call(place, "fill", "run", stdin="".join(f"{line}\n" for line in lines).encode())
+    assert found.code == 0 and len(found.out.splitlines()) == len(lines)
+    assert found.err.splitlines() == ["line 2: nothing is hidden", "line 4: nothing is hidden"]
+    as_json = call(place, "fill", "run", "--json", "--top", "2", stdin=b"the [MASK] sees a [MASK]\n")
+    record = json.loads(as_json.out)
+    assert [len(words) for words in record["words"]] == [2, 2] and record["notes"] == []
+
+
+def test_the_doctor_looks_at_documents_and_learns_a_batch(place: Path) -> None:
+    found = call(place, "doctor", "tiny.toml", "--seconds", "2")
+    assert found.code == 0, found.err
+    assert "lines, bytes" in found.out and "one batch by heart" in found.out
+
+
+def test_what_is_evaluated(place: Path) -> None:
+    found = call(place, "evaluate", "run", "--json")
+    assert found.code == 0, found.err
+    assert "next_accuracy" in found.out and "documents:lines|window:24" in found.out
+
+
+def test_a_run_of_another_task_fills_nothing(place: Path) -> None:
+    recipe = RECIPE.replace('kind = "masked"\nwindow = 24', 'kind = "language"\nunit = "lines"\nwindow = 24')
+    (place / "gpt.toml").write_text(recipe.replace("causal = false", "causal = true"), encoding="utf-8")
+    assert call(place, "train", "gpt.toml", "--run", "gpt").code == 0
+    refused = call(place, "fill", "gpt", "a [MASK]")
+    assert refused.code == 1 and "this needs a run of masked" in refused.err
