@@ -2,9 +2,10 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +15,7 @@ from regard.errors import RegardError
 
 if TYPE_CHECKING:
     from regard.tasks.write import Written
+    from regard.text.tokenizer import Tokenizer
 
 
 def generate(
@@ -23,6 +25,14 @@ def generate(
         str | None, typer.Option(help="write a text of this label; prompts are then optional, and how it begins")
     ] = None,
     length: Annotated[int, typer.Option(min=1, help="the most tokens to write")] = 100,
+    samples: Annotated[int, typer.Option(min=0, help="draw so many texts for each prompt")] = 0,
+    stop: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="end before this text (\\n: a line end); may be repeated")
+    ] = None,
+    as_stream: Annotated[bool, typer.Option("--stream", help="show the text while it is written")] = False,
+    logprobs: Annotated[
+        int, typer.Option(min=0, help="with --json: log P of each token, and of so many of the likeliest")
+    ] = 0,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="a decoding setting, such as temperature=0.8, n_best=3"),
@@ -42,35 +52,72 @@ def generate(
 
     if prompts and file is not None:
         raise RegardError(f"give prompts or --file {file}, not both")
+    if logprobs and not as_json:
+        raise RegardError("--logprobs is part of what --json says: add --json")
+    if as_stream and (as_json or samples > 1 or not prompts):
+        raise RegardError("--stream shows the text of prompts given as arguments: no --json, no --file, one sample")
+    if label is not None and (stop or logprobs or as_stream):
+        raise RegardError("--stop, --logprobs and --stream are for language models, not for texts from a label")
     loaded = load(run, device)
-    config = decoding_settings(loaded, set_ or [])
+    drawn = [] if not samples else ["sample=true", "beam=1", f"n_best={samples}"]
+    config = decoding_settings(loaded, [*drawn, *(set_ or [])])
     if label is None and loaded.recipe.kind == "label-to-text":
         raise RegardError(f"{run} writes from a label: add --label with one of {', '.join(loaded.recipe.task.labels)}")
     if label is not None and not prompts and file is None:
         prompts = [""]
+    stops = [text.replace("\\n", "\n") for text in stop or []]
+    if as_stream:
+        return print_streams(prompts or [], (loaded.stream(prompt, length, config, stops) for prompt in prompts or []))
     lines = iter(prompts) if prompts else read_lines(file)
     at_a_time = 1 if not prompts and file is None and sys.stdin.isatty() else AT_A_TIME
     number = 0
     while chunk := list(islice(lines, at_a_time)):
         if label is None:
-            found = loaded.generate(chunk, length, config)
+            found = loaded.generate(chunk, length, config, stops, logprobs)
         else:
             found = loaded.generate_as(label, chunk, length, config)
         for prompt, texts in zip(chunk, found, strict=True):
             number += 1
             for note in texts[0].notes:
                 print(f"prompt {number}: {note}", file=sys.stderr)
-            print_texts(prompt, texts, as_json, as_line=not prompts)
+            print_texts(prompt, texts, loaded.tokenizer, as_json, as_line=not prompts)
         sys.stdout.flush()
 
 
-def print_texts(prompt: str, texts: list["Written"], as_json: bool, as_line: bool) -> None:
+def print_streams(prompts: list[str], texts: Iterable[Iterable[str]]) -> None:
+    for number, (prompt, pieces) in enumerate(zip(prompts, texts, strict=True)):
+        sys.stdout.write(("\n---\n" if number else "") + prompt)
+        for piece in pieces:
+            sys.stdout.write(piece)
+            sys.stdout.flush()
+    sys.stdout.write("\n")
+
+
+def print_texts(prompt: str, texts: list["Written"], tokenizer: "Tokenizer", as_json: bool, as_line: bool) -> None:
     from regard.commands.lines import write_line
 
     if as_json:
-        written = [{"text": t.text, "log_prob": t.log_prob, "finished": t.finished} for t in texts]
+        written = [as_record(text, tokenizer) for text in texts]
         write_line(json.dumps({"prompt": prompt, "texts": written, "notes": texts[0].notes}, ensure_ascii=False))
     elif as_line:
         write_line(texts[0].whole)
     else:
         print("\n---\n".join(t.whole for t in texts))
+
+
+def as_record(written: "Written", tokenizer: "Tokenizer") -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "text": written.text,
+        "log_prob": written.log_prob,
+        "finished": written.finished,
+    }
+    if written.places:
+        record["tokens"] = [
+            {
+                "token": tokenizer.token(place.token),
+                "log_prob": place.log_prob,
+                "likeliest": [{"token": tokenizer.token(n), "log_prob": log_prob} for n, log_prob in place.best],
+            }
+            for place in written.places
+        ]
+    return record

@@ -12,13 +12,16 @@ from regard.decoding.interface import Hypothesis
 from regard.decoding.penalty import NEAR, length_penalty
 from regard.decoding.record import Record
 from regard.decoding.samplers import draw, reshape
+from regard.decoding.stopping import Stops
 
 
 class Greedy:
     """y_t = argmax P(y | y_<t).  The rows of a prompt never change places."""
 
-    def __init__(self, n_prompts: int, config: DecodingConfig, end_id: int) -> None:
+    def __init__(self, n_prompts: int, config: DecodingConfig, end_id: int, stops: Stops | None = None) -> None:
         self.config, self.copies, self.end_id = config, config.n_best, end_id
+        self.stops = stops
+        self.said: list[list[int]] = [[] for _ in range(n_prompts * self.copies)]  # of the active rows, for the stops
         self.record = Record(n_prompts)
         self.ended: Tensor | None = None  # (active prompts, copies)
 
@@ -30,30 +33,39 @@ class Greedy:
     def advance(self, distribution: Distribution, t: int) -> tuple[Tensor, None, Tensor]:
         """See `search.Strategy`."""
         tokens, log_probs, gaps = (x.view(-1, self.copies) for x in self.choose(distribution, t))
-        self.record.add(tokens, log_probs, gaps)
         ends = tokens == self.end_id
+        if self.stops is not None:
+            ends = ends | self.stopped(tokens, self.stops)
+        self.record.add(tokens, log_probs, gaps, ends)
         self.ended = ends if self.ended is None else self.ended | ends
         return tokens, None, self.ended.all(1)
+
+    def stopped(self, tokens: Tensor, stops: Stops) -> Tensor:
+        """Which rows a stop string ends here.  This waits for the device at every step."""
+        for row, token in zip(self.said, tokens.flatten().tolist(), strict=True):
+            row.append(token)
+        return torch.tensor([stops.reached(row) for row in self.said], device=tokens.device).view(tokens.shape)
 
     def keep(self, active: np.ndarray, groups: Tensor) -> None:
         self.record.move(active)
         if self.ended is not None:
             self.ended = self.ended[groups]
+        self.said = [self.said[group * self.copies + copy] for group in groups.tolist() for copy in range(self.copies)]
 
     def hypotheses(self, active: np.ndarray, steps: np.ndarray) -> list[list[Hypothesis]]:
         self.record.move(active)
-        tokens, log_probs, gaps = self.record.columns()  # (steps, prompts, copies)
+        tokens, log_probs, gaps, ended = self.record.columns()  # (steps, prompts, copies)
         found = []
         for prompt, n_steps in enumerate(steps.tolist()):
             best = []
             for copy in range(self.copies):
-                said = tokens[:n_steps, prompt, copy]
-                ends = np.flatnonzero(said == self.end_id)
-                length = int(ends[0]) + 1 if len(ends) else len(said)  # the end counts
+                ends = np.flatnonzero(ended[:n_steps, prompt, copy])
+                length = int(ends[0]) + 1 if len(ends) else n_steps  # the end counts
+                said = tokens[:length, prompt, copy].tolist()
                 log_prob = float(log_probs[:length, prompt, copy].sum(dtype=np.float64))
                 best.append(
                     Hypothesis(
-                        tokens=said[: length - 1 if len(ends) else length].tolist(),
+                        tokens=said[:-1] if said[-1] == self.end_id else said,
                         log_prob=log_prob,
                         score=log_prob / length_penalty(length, self.config.length_penalty),
                         finished=len(ends) > 0,
@@ -71,8 +83,15 @@ class Sampling(Greedy):
     in any batch, at any place, on any device.
     """
 
-    def __init__(self, prompts: list[list[int]], limits: list[int], config: DecodingConfig, end_id: int) -> None:
-        super().__init__(len(prompts), config, end_id)
+    def __init__(
+        self,
+        prompts: list[list[int]],
+        limits: list[int],
+        config: DecodingConfig,
+        end_id: int,
+        stops: Stops | None = None,
+    ) -> None:
+        super().__init__(len(prompts), config, end_id, stops)
         uniforms = torch.zeros(len(prompts), self.copies, max(limits), dtype=torch.float64)
         for row, (prompt, limit) in enumerate(zip(prompts, limits, strict=True)):
             for copy in range(self.copies):

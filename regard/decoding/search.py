@@ -1,6 +1,7 @@
 """The loop that every search shares: step the model, let the strategy choose, drop the prompts that are done."""
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from regard.decoding.constraints import Constraints
 from regard.decoding.distribution import Distribution
 from regard.decoding.greedy import Greedy, Sampling
 from regard.decoding.interface import Generator, Hypothesis, S
+from regard.decoding.stopping import Stops
 from regard.errors import RegardError
 
 AHEAD = {"cpu": 1, "cuda": 8}  # steps that a device may run before it is asked who is done: asking makes a GPU wait
@@ -46,11 +48,15 @@ def generate(
     end_id: int,
     prefixes: list[list[int]] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
+    stops: Stops | None = None,
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of each prompt, best first; `on_progress(n_done, n_prompts)` is told after every batch.
 
     Hypotheses begin with the prompt's prefix, if any.  Finished ones come before those that hit the length limit.
+    One is also finished by the token that completes a stop string; greedy search and sampling know of these.
     """
+    if stops is not None and config.beam > 1:
+        raise RegardError(f"stop strings need beam = 1 or sample = true, got beam = {config.beam}")
     prefixes = [[] for _ in prompts] if prefixes is None else prefixes
     if len(prefixes) != len(prompts):
         raise RegardError(f"{len(prompts)} prompts need as many prefixes, got {len(prefixes)}")
@@ -65,19 +71,38 @@ def generate(
     for group in grouped(limits, config.batch_tokens):
         batch, ends = [prompts[i] for i in group], [limits[i] for i in group]
         constraints = Constraints(config, [prefixes[i] for i in group], end_id)
-        strategy: Strategy
-        if config.sample:
-            strategy = Sampling(batch, ends, config, end_id)
-        elif config.beam == 1:
-            strategy = Greedy(len(batch), config, end_id)
-        else:
-            strategy = Beam(ends, config, end_id)
+        strategy = Beam(ends, config, end_id) if config.beam > 1 else one_by_one(batch, ends, config, end_id, stops)
         for index, hypotheses in zip(group, search(model, batch, ends, strategy, constraints, start_id), strict=True):
             found[index] = hypotheses
         n_done += len(group)
         if on_progress is not None:
             on_progress(n_done, len(prompts))
     return found
+
+
+def one_by_one(
+    prompts: list[list[int]], limits: list[int], config: DecodingConfig, end_id: int, stops: Stops | None
+) -> Greedy:
+    if config.sample:
+        return Sampling(prompts, limits, config, end_id, stops)
+    return Greedy(len(prompts), config, end_id, stops)
+
+
+@torch.no_grad()
+def stream(
+    model: Generator[S], prompt: list[int], config: DecodingConfig, start_id: int, end_id: int, stops: Stops
+) -> Iterator[int]:
+    """The tokens that `generate` finds, one by one; the last may complete a stop string."""
+    if config.beam > 1 or config.n_best > 1:
+        raise RegardError(f"one text at a time can be streamed: set beam = 1 and n_best = 1, got {config.n_best}")
+    limits = [config.limit(prompt)]
+    strategy = one_by_one([prompt], limits, config, end_id, stops)
+    for tokens, _, _ in walk(model, [prompt], limits, strategy, Constraints(config, [[]], end_id), start_id):
+        token = int(tokens)
+        if token != end_id:
+            yield token
+        if strategy.ended is not None and bool(strategy.ended.all()):
+            return
 
 
 def search(
@@ -88,7 +113,23 @@ def search(
     constraints: Constraints,
     start_id: int,
 ) -> list[list[Hypothesis]]:
-    """Decode one batch.  A GPU runs some steps ahead before it is asked which prompts are done."""
+    """Decode one batch."""
+    _, active, steps = deque(walk(model, prompts, limits, strategy, constraints, start_id), maxlen=1).pop()
+    return strategy.hypotheses(active, steps)
+
+
+def walk(
+    model: Generator[S],
+    prompts: list[list[int]],
+    limits: list[int],
+    strategy: Strategy,
+    constraints: Constraints,
+    start_id: int,
+) -> Iterator[tuple[Tensor, np.ndarray, np.ndarray]]:
+    """Step by step: the tokens (active prompts, copies), the active prompts, and how many steps of each prompt count.
+
+    A GPU runs some steps ahead before it is asked which prompts are done.
+    """
     copies = strategy.copies
     state = model.start(prompts, copies, max(limits))
     device = state.lengths.device
@@ -111,8 +152,9 @@ def search(
                 steps[active[newly]] = step
                 done[active[newly]] = True
             waiting.clear()
-            if done.all():
-                break
+        yield tokens, active, steps
+        if done.all():
+            return
 
         rows = places if parents is None else places[:, :1] + parents
         shrinks = not waiting and pays(int((~done[active]).sum()), len(active), device, parents is not None)
@@ -127,7 +169,6 @@ def search(
             state.reorder(rows.flatten())
         if constraints.need_history:
             history = torch.cat([history[rows.flatten()], tokens.view(-1, 1)], 1)
-    return strategy.hypotheses(active, steps)
 
 
 def pays(n_running: int, n_active: int, device: torch.device, selects_anyway: bool) -> bool:

@@ -1,15 +1,15 @@
 """A language model at work: texts that go on from a prompt, and the probability of given texts."""
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.data.streams import UNITS
 from regard.decoding.config import DecodingConfig
-from regard.decoding.forced import score
-from regard.decoding.search import generate
+from regard.decoding.forced import Place, likeliest, score
+from regard.decoding.search import generate, stream
+from regard.decoding.stopping import Stops, pieces
 from regard.errors import RegardError
-from regard.text.special import END, START
 from regard.text.tokenizer import Tokenizer
 
 
@@ -17,9 +17,10 @@ from regard.text.tokenizer import Tokenizer
 class Written:
     text: str  # what follows the prompt
     whole: str  # with the prompt
-    log_prob: float
+    log_prob: float  # of all that was written, with what ended it
     finished: bool  # False: the length limit came first
     notes: tuple[str, ...] = ()  # what happened to the prompt
+    places: tuple[Place, ...] = ()  # of each token, if asked for
 
 
 def write(
@@ -29,34 +30,70 @@ def write(
     unit: str,
     length: int,
     config: DecodingConfig,
-    on_progress: Callable[[int, int], None] | None = None,
+    stop: Sequence[str] = (),
+    n_likeliest: int = 0,
 ) -> list[list[Written]]:
     """For each prompt the n best texts that go on from it, by at most `length` tokens.
 
     Of a prompt that is too long for the model the end is read.  A line ends by itself; a text has no end of its own.
+    Either ends before the first stop string.  With `n_likeliest` each token says what else might have stood there.
     """
+    most, config = limited(model, unit, length, config)
+    begun = [begin(prompt, tokenizer, unit) for prompt in prompts]
+    read = [ids[-most:] for ids in begun]
+    stops = Stops(stop, tokenizer.decode)
+    start_id, end_id = tokenizer.start_id, tokenizer.end_id
+    found = generate(model, read, config, start_id, end_id, stops=stops if stop else None)
+    places: list[list[Place]] = [[] for group in found for _ in group]
+    if n_likeliest:
+        owners = [ids for ids, group in zip(read, found, strict=True) for _ in group]
+        said = [best.tokens for group in found for best in group]
+        places = likeliest(model, owners, said, n_likeliest, start_id, end_id)
+    of_each = iter(places)
+    written = []
+    for prompt, ids, group in zip(prompts, begun, found, strict=True):
+        notes = notes_on(prompt, ids, most, tokenizer)
+        texts = []
+        for best in group:
+            text, whole = tokenizer.decode(best.tokens), tokenizer.decode(ids[1:] + best.tokens)
+            kept = stops.cut(text)
+            whole = whole[: len(whole) - (len(text) - len(kept))]  # a stop string of the prompt's own ends nothing
+            texts.append(Written(kept, whole, best.log_prob, best.finished, notes, tuple(next(of_each))))
+        written.append(texts)
+    return written
+
+
+def write_stream(
+    model: Any,
+    tokenizer: Tokenizer,
+    prompt: str,
+    unit: str,
+    length: int,
+    config: DecodingConfig,
+    stop: Sequence[str] = (),
+) -> Iterator[str]:
+    """What `write` gives behind the prompt, in pieces as it is written; none ends within a character."""
+    most, config = limited(model, unit, length, config)
+    ids = begin(prompt, tokenizer, unit)
+    n_before = len(tokenizer.decode(ids[1:]))
+
+    def decode(tokens: Iterable[int]) -> str:
+        return tokenizer.decode([*ids[1:], *tokens])[n_before:]  # with the space between prompt and text
+
+    stops = Stops(stop, tokenizer.decode)
+    tokens = stream(model, ids[-most:], config, tokenizer.start_id, tokenizer.end_id, stops)
+    return pieces(tokens, Stops(stop, decode))
+
+
+def limited(model: Any, unit: str, length: int, config: DecodingConfig) -> tuple[int, DecodingConfig]:
+    """How many tokens of a prompt can be read, and the settings for `length` tokens more."""
     if length < 1:
         raise RegardError(f"a text grows by at least 1 token, got {length}")
     most = model.config.max_length - length + 1  # tokens of a prompt: the last one written is not read
     if most < 1:
         raise RegardError(f"{length} tokens do not fit the model's {model.config.max_length}; ask for fewer")
     least = length if unit == "text" else config.min_length
-    config = replace(config, length_ratio=0.0, extra_length=length, min_length=least)
-    begun = [begin(prompt, tokenizer, unit) for prompt in prompts]
-    found = generate(model, [ids[-most:] for ids in begun], config, START, END, None, on_progress)
-    return [
-        [
-            Written(
-                tokenizer.decode(best.tokens),
-                tokenizer.decode(ids[1:] + best.tokens),
-                best.log_prob,
-                best.finished,
-                notes_on(prompt, ids, most, tokenizer),
-            )
-            for best in group
-        ]
-        for prompt, ids, group in zip(prompts, begun, found, strict=True)
-    ]
+    return most, replace(config, length_ratio=0.0, extra_length=length, min_length=least)
 
 
 def begin(prompt: str, tokenizer: Tokenizer, unit: str) -> list[int]:
@@ -80,7 +117,8 @@ def score_texts(model: Any, tokenizer: Tokenizer, texts: list[str], unit: str) -
     A text that is too long for the model is read in pieces, each knowing only the last token of the one before.
     """
     most = max(model.config.max_length - 1, 1)
-    end = [] if unit == "text" else [END]
+    start_id, end_id = tokenizer.start_id, tokenizer.end_id
+    end = [] if unit == "text" else [end_id]
     owners, prompts, targets, n_wanted = [], [], [], []
     for i, text in enumerate(texts):
         tokens = [*begin(text, tokenizer, unit), *end]
@@ -88,9 +126,9 @@ def score_texts(model: Any, tokenizer: Tokenizer, texts: list[str], unit: str) -
             piece = tokens[start + 1 : start + most + 1]
             owners.append(i)
             prompts.append([tokens[start]])
-            targets.append(piece[:-1] if piece[-1] == END else piece)  # the search adds an end to each
+            targets.append(piece[:-1] if piece[-1] == end_id else piece)  # the search adds an end to each
             n_wanted.append(len(piece))
     found: list[list[float]] = [[] for _ in texts]
-    for i, row, n in zip(owners, score(model, prompts, targets, START, END), n_wanted, strict=True):
+    for i, row, n in zip(owners, score(model, prompts, targets, start_id, end_id), n_wanted, strict=True):
         found[i] += row[:n]
     return found

@@ -130,6 +130,35 @@ def test_generate_gives_the_n_best(at: Call, name: str) -> None:
     assert at("generate", name, *settings, stdin=b"the\n").count("\n") == 1
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_a_stream_is_the_text_and_ends_before_a_stop(at: Call, name: str) -> None:
+    asked = ("--length", "12", "--set", "sample=true", "--device", "cpu")
+    [whole] = at("generate", name, "the animal", *asked).splitlines() or [""]
+    assert at("generate", name, "the animal", *asked, "--stream").splitlines() == [whole]
+    written = whole.removeprefix("the animal")
+    stop = written[len(written) // 2 :][:2]
+    short = "the animal" + written[: written.index(stop)]
+    assert stop
+    for more in ((), ("--stream",)):
+        assert at("generate", name, "the animal", *asked, "--stop", stop, *more).removesuffix("\n") == short
+
+
+def test_log_probabilities_of_tokens_are_those_of_the_text(at: Call) -> None:
+    asked = ("--length", "9", "--samples", "3", "--logprobs", "2", "--json", "--device", "cpu")
+    record = json.loads(at("generate", "stack", "the animal", *asked))
+    assert len(record["texts"]) == 3
+    for text in record["texts"]:
+        total = sum(token["log_prob"] for token in text["tokens"])
+        assert total == pytest.approx(text["log_prob"], abs=1e-3) or (text["finished"] and total > text["log_prob"])
+        assert all(len(token["likeliest"]) == 2 for token in text["tokens"])
+
+
+@pytest.mark.parametrize("options", [("--logprobs", "2"), ("--stream", "--json"), ("--stream", "--samples", "2")])
+def test_generate_refuses_what_it_would_ignore(desk: Path, options: tuple[str, ...]) -> None:
+    outcome = call(desk, "generate", "stack", "the animal", *options)
+    assert outcome.code == 1 and "--json" in outcome.err
+
+
 def test_prompts_that_a_model_cannot_read_whole(desk: Path, regard: Call) -> None:
     told = regard("generate", desk / "stack", LONG, "the zebra", "--length", "8", "--json", "--device", "cpu")
     long, unknown = (json.loads(line) for line in told.out.splitlines())
