@@ -12,6 +12,7 @@ from regard.config import to_toml
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.models import ARCHITECTURES
+from regard.nn.lora import LoraConfig
 from regard.nn.paths import FAST_PATHS
 from regard.nn.positions import POSITIONS
 from regard.nn.scores import SCORES
@@ -29,6 +30,7 @@ TABLES = {
     "[data]": DataConfig,
     "[tokenizer]": TokenizerConfig,
     **{f"[model] {name}": row.config for name, row in ARCHITECTURES.items()},
+    "[lora]": LoraConfig,
     "[training]": TrainingConfig,
     "[decoding]": DecodingConfig,
 }

@@ -35,6 +35,11 @@ def train(
             f"{chosen.name} keeps a part of its model as another run has learnt it: give that run, --from RUN, "
             "or let all of it learn: --set model.frozen=false"
         )
+    if chosen.lora.rank and not (from_ or resume):
+        raise ConfigError(
+            f"{chosen.name} adapts what another run has learnt: give that run, --from RUN, "
+            "or let all of a new model learn: --set lora.rank=0"
+        )
     screen = open_screen()
     screen.say(f"{'resuming' if resume else 'training'} {chosen.name} in {folder}: reading the data")
     prepared = prepare(chosen, folder, resume, from_)

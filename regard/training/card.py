@@ -27,7 +27,7 @@ class Result:
 
     steps: int
     reason: str  # "all steps done" or why not
-    weights: str  # which weights model.safetensors holds, in words
+    weights: str  # which weights the run holds, in words
     values: dict[str, float]  # their validation, empty when there was none
     best_step: int | None
     tokens: int
@@ -39,7 +39,10 @@ def write_result(run: Path, result: Result) -> None:
     write_file(run / "result.json", json.dumps(dataclasses.asdict(result), indent=2).encode())
 
 
-def write_card(run: Path, about: About, result: Result, config: TrainingConfig, environment: Environment) -> None:
+def write_card(
+    run: Path, about: About, result: Result, weights: str, config: TrainingConfig, environment: Environment
+) -> None:
+    """`weights` is the name of the file that holds them."""
     figures = [(name, f"{value:.4g}") for name, value in result.values.items()]
     trained = [
         ("steps", f"{result.steps:,} ({result.reason})"),
@@ -54,7 +57,7 @@ def write_card(run: Path, about: About, result: Result, config: TrainingConfig, 
         f"# {about.title}",
         about.summary,
         "## Use\n\n```\n" + "\n".join(about.usage) + "\n```",
-        f"## Weights\n\n`model.safetensors`, which `regard.load` takes, holds: {result.weights}.",
+        f"## Weights\n\n`{weights}`, which `regard.load` takes, holds: {result.weights}.",
         "## Validation\n\n" + (table(("metric", "value"), figures) if figures else "None was asked for."),
         "## Model and data\n\n" + table(("what", "how much"), list(about.rows)),
         "## Training\n\n" + table(("what", "how much"), trained) + curves,

@@ -20,6 +20,7 @@ from regard.training.durable import resume_command, sync_folder, write_through
 from regard.training.progress import Progress
 from regard.training.weights import checksum, pack_tensors, read_tensors
 
+MODEL, ADAPTER = "model.safetensors", "adapter.safetensors"  # a finished run: all weights, or what adapts another's
 Tensors = dict[str, dict[str, Tensor]]  # by file: "model", "optimizer", "random" and, with ema, "ema"
 
 
@@ -158,7 +159,7 @@ def state_of(path: Path) -> dict[str, Any] | None:
 def refuse_existing(run: Path) -> None:
     """Training never writes over a run."""
     steps = [step for step, _ in named_steps(run / "checkpoints")]
-    if steps or (run / "model.safetensors").exists() or (run / "metrics.jsonl").exists():
+    if steps or any((run / name).exists() for name in (MODEL, ADAPTER, "metrics.jsonl")):
         reached = f" (step {max(steps)})" if steps else ""
         raise RunError(
             f"{run} already holds a run{reached}, which is left as it is. "
@@ -169,10 +170,11 @@ def refuse_existing(run: Path) -> None:
 def find_weights(run: Path) -> tuple[Path, str]:
     """The file of weights to use, and what they are in words: the result of a finished training, otherwise the best
     checkpoint, otherwise the newest."""
-    if (run / "model.safetensors").is_file():
-        result = run / "result.json"
-        what = json.loads(result.read_text(encoding="utf-8"))["weights"] if result.is_file() else "as found"
-        return run / "model.safetensors", what
+    for path in (run / MODEL, run / ADAPTER):
+        if path.is_file():
+            result = run / "result.json"
+            what = json.loads(result.read_text(encoding="utf-8"))["weights"] if result.is_file() else "as found"
+            return path, what
     checkpoints = Checkpoints(run, keep=1, every=1, say=lambda text: None)
     steps = checkpoints.steps()
     if not steps:

@@ -49,6 +49,6 @@ def count(prepared: Prepared, run: Path, device: torch.device, resume: bool, scr
         )
         save_weights(weights_of(model), run / "model.safetensors")
         write_result(run, result)
-        write_card(run, prepared.about, result, prepared.recipe.training, environment)
+        write_card(run, prepared.about, result, "model.safetensors", prepared.recipe.training, environment)
         screen.say(f"done: {run / 'model.safetensors'} holds {result.weights}")
     return result

@@ -1,16 +1,19 @@
-"""Which weights a finished training keeps: the best by validation, an average counted among them."""
+"""Which weights a finished training keeps: the best by validation, an average counted among them; and their file."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
+from torch import nn
+
+from regard.nn.lora import LoraConfig, merged
 from regard.training.averaging import average_checkpoints
-from regard.training.checkpoints import Checkpoints, step_folder
+from regard.training.checkpoints import ADAPTER, MODEL, Checkpoints, step_folder
 from regard.training.config import TrainingConfig
 from regard.training.learner import Learner
 from regard.training.metrics import read_metrics
 from regard.training.progress import Progress, is_better
 from regard.training.signals import Signals
-from regard.training.weights import set_weights
+from regard.training.weights import save_weights, set_weights, weights_of
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,18 @@ def choose_weights(
     set_weights(learner.model, weights, str(step_folder(checkpoints.folder, step)))
     what = f"step {step}, " + ("the last" if progress.best_step is None else f"the best by {task.metric}")
     return Chosen(what + (" (running average)" if config.ema else ""), values_at(run, step))
+
+
+def save_finished(model: nn.Module, lora: LoraConfig, run: Path) -> Path:
+    """Write the weights: all of them, adapters merged into what they adapt, or only those that learnt."""
+    tensors = weights_of(model)
+    if lora.rank and not lora.merge:
+        learnt = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+        path, tensors = run / ADAPTER, {name: tensors[name] for name in sorted(learnt)}
+    else:
+        path, tensors = run / MODEL, merged(tensors, lora.scale)
+    save_weights(tensors, path)
+    return path
 
 
 def values_at(run: Path, step: int) -> dict[str, float]:

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from regard.errors import RunError
+from regard.nn.lora import NO_ADAPTERS, LoraConfig
 from regard.training.card import About, Result, write_card, write_result
 from regard.training.checkpoints import Checkpoints, refuse_existing, step_folder
 from regard.training.config import TrainingConfig
@@ -23,7 +24,7 @@ from regard.training.environment import (
     reproducible,
 )
 from regard.training.feed import Feed
-from regard.training.finish import choose_weights
+from regard.training.finish import choose_weights, save_finished
 from regard.training.finite import NonFinite
 from regard.training.learner import Learner
 from regard.training.metrics import Metrics, draw_curves
@@ -32,7 +33,6 @@ from regard.training.progress import Progress
 from regard.training.screen import Now, Screen, duration
 from regard.training.signals import Signals, Stopped
 from regard.training.task import B, Task
-from regard.training.weights import save_weights, weights_of
 
 
 def train(
@@ -46,6 +46,7 @@ def train(
     device: torch.device,
     resume: bool,
     screen: Screen,
+    lora: LoraConfig = NO_ADAPTERS,
 ) -> Result:
     """Train the model in place and leave a finished run in the folder; its last weights are the chosen ones.
 
@@ -73,7 +74,7 @@ def train(
             Metrics(run, progress.step, config.tensorboard) as metrics,
             Feed(task, progress.position, device) as feed,
         ):
-            training = Training(learner, config, run, progress, checkpoints, metrics, screen, signals)
+            training = Training(learner, config, lora, run, progress, checkpoints, metrics, screen, signals)
             try:
                 while True:
                     signals.check()
@@ -131,6 +132,7 @@ class Training:
 
     learner: Learner
     config: TrainingConfig
+    lora: LoraConfig
     run: Path
     progress: Progress
     checkpoints: Checkpoints
@@ -230,11 +232,11 @@ class Training:
             seconds=self.progress.seconds,
             peak_memory=peak_memory(self.learner.device),
         )
-        save_weights(weights_of(self.learner.model), self.run / "model.safetensors")
+        path = save_finished(self.learner.model, self.lora, self.run)
         write_result(self.run, result)
         draw_curves(self.run, self.learner.task.metric)
-        write_card(self.run, about, result, self.config, environment)
-        self.screen.say(f"done: {result.reason}; {self.run / 'model.safetensors'} holds {result.weights}")
+        write_card(self.run, about, result, path.name, self.config, environment)
+        self.screen.say(f"done: {result.reason}; {path} holds {result.weights}")
         return result
 
     def stopped(self, stop: Stopped) -> Stopped:

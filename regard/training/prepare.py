@@ -10,11 +10,13 @@ import torch
 
 from regard.errors import ConfigError
 from regard.models import ARCHITECTURES
+from regard.nn.lora import adapt
 from regard.tasks import TASKS
 from regard.tasks.setup import Setup
 from regard.text.tokenizer import Tokenizer
 from regard.training.card import About
-from regard.training.checkpoints import refuse_existing
+from regard.training.checkpoints import named_steps, refuse_existing
+from regard.training.origin import Origin
 from regard.training.recipe import Recipe
 from regard.training.transfer import take_weights
 
@@ -65,16 +67,24 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
     )
     task = kind.make(recipe.task, setup)
     recipe = recipe.with_task(task.config)  # with what the data told, such as the labels
-    recipe.write(folder / "recipe.toml.part")
-    os.replace(folder / "recipe.toml.part", folder / "recipe.toml")
     torch.manual_seed(recipe.training.seed)
     model = recipe.build_model()
     if ARCHITECTURES[recipe.architecture].role == "classifier":
         model.fit(tokenizer.tokens(range(tokenizer.vocab_size)), task.documents())
     about = describe(recipe, tokenizer, task, model, folder)
+    origin = Origin.read(folder) if resume else None
+    if origin is not None and not named_steps(folder / "checkpoints"):
+        weights_from, resume = origin.find(folder), False  # stopped before its first step: begin once more
     if weights_from is not None and not resume:
-        row = (f"weights from {weights_from}", take_weights(model, weights_from))
-        about = dataclasses.replace(about, rows=(*about.rows, row))
+        taken = take_weights(model, weights_from)
+        origin = Origin.of(weights_from, taken.new, folder)
+        origin.write(folder)
+        about = dataclasses.replace(about, rows=(*about.rows, (f"weights from {weights_from}", str(taken))))
+    if recipe.lora.rank and origin is not None:
+        adapt(model, recipe.lora, also=origin.new)
+        about = dataclasses.replace(about, rows=(*about.rows, ("learning", describe_learning(recipe, model))))
+    recipe.write(folder / "recipe.toml.part")
+    os.replace(folder / "recipe.toml.part", folder / "recipe.toml")
     return Prepared(recipe, tokenizer, task, model, about)
 
 
@@ -93,6 +103,13 @@ def describe(recipe: Recipe, tokenizer: Tokenizer, task: Any, model: Any, folder
         rows=tuple(rows),
         usage=task.usage(folder),
     )
+
+
+def describe_learning(recipe: Recipe, model: torch.nn.Module) -> str:
+    n_learnt = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    n_all = sum(p.numel() for p in model.parameters())
+    products = ", ".join(recipe.lora.targets)
+    return f"LoRA of rank {recipe.lora.rank} on {products}: {n_learnt:,} of {n_all:,} weights learn"
 
 
 def parameters_by_part(model: torch.nn.Module) -> dict[str, int]:

@@ -12,11 +12,12 @@ from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError
 from regard.models import ARCHITECTURES
+from regard.nn.lora import NO_ADAPTERS, LoraConfig
 from regard.tasks import TASKS
 from regard.text.tokenizer import TokenizerConfig
 from regard.training.config import TrainingConfig
 
-TABLES = ("task", "data", "tokenizer", "model", "training", "decoding")
+TABLES = ("task", "data", "tokenizer", "model", "lora", "training", "decoding")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,7 @@ class Recipe:
     model: Any
     training: TrainingConfig
     decoding: DecodingConfig
+    lora: LoraConfig = NO_ADAPTERS
 
     @classmethod
     def read(cls, name: str, overrides: Iterable[str] = ()) -> "Recipe":
@@ -64,6 +66,7 @@ class Recipe:
             model=config.build(ARCHITECTURES[architecture].config, tables["model"], "model"),
             training=config.build(TrainingConfig, tables["training"], "training"),
             decoding=config.build(DecodingConfig, tables["decoding"], "decoding"),
+            lora=config.build(LoraConfig, tables["lora"], "lora"),
         )
 
     def write(self, path: Path) -> None:

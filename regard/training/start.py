@@ -26,4 +26,5 @@ def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, scr
         device=device,
         resume=resume,
         screen=screen,
+        lora=prepared.recipe.lora,
     )

@@ -1,0 +1,85 @@
+"""LoRA: what a model learnt stays as it is, and each adapted product gets a small one beside it, which learns."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.errors import ConfigError
+from regard.nn.linear import Linear
+
+DOWN, UP = "lora_down", "lora_up"  # how A and B are named beside the weight that they adapt
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoraConfig:
+    rank: int = 0  # r, the width between A and B; 0: no adapters, everything learns
+    alpha: float = 16.0  # the adapter's part is scaled by alpha / r, so that the rate need not follow the rank
+    targets: tuple[str, ...] = ("to_queries", "to_values")  # the products that are adapted (the paper's)
+    merge: bool = True  # a finished run holds W + BA; false: the adapters alone, beside a reference to the run adapted
+
+    def __post_init__(self) -> None:
+        if self.rank < 0:
+            raise ConfigError(f"rank must be at least 1, or 0 for no adapters; got {self.rank}")
+        if not self.alpha > 0:
+            raise ConfigError(f"alpha must be above 0, got {self.alpha}")
+        if self.rank and not self.targets:
+            raise ConfigError("targets must name at least one product, such as to_queries")
+
+    @property
+    def scale(self) -> float:
+        return self.alpha / max(self.rank, 1)
+
+
+NO_ADAPTERS = LoraConfig()
+
+
+class AdaptedLinear(Linear):
+    """h = W x + b + (alpha / r) B A x, with W and b frozen  (Hu et al. 2022, eq. 3)
+
+    B begins as zero, so that learning begins where the other run ended.
+    """
+
+    def __init__(self, frozen: nn.Linear, rank: int, scale: float):
+        super().__init__(frozen.in_features, frozen.out_features, frozen.bias is not None, device="meta")
+        self.weight, self.bias, self.scale = frozen.weight, frozen.bias, scale
+        place = {"device": frozen.weight.device, "dtype": frozen.weight.dtype}
+        self.lora_down = nn.Parameter(torch.randn(rank, frozen.in_features, **place) * frozen.in_features**-0.5)
+        self.lora_up = nn.Parameter(torch.zeros(frozen.out_features, rank, **place))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + self.scale * F.linear(F.linear(x, self.lora_down), self.lora_up)
+
+
+def adapt(model: nn.Module, config: LoraConfig, also: Collection[str] = ()) -> None:
+    """Give a model adapters, in place.  They learn, and so do the weights named in `also`; all others are frozen."""
+    products = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+    for target in config.targets:
+        if not any(last_part(name) == target for name in products):
+            names = ", ".join(sorted({last_part(name) for name in products})) or "none"
+            raise ConfigError(f"[lora] targets: the model has no product {target!r}; its products are: {names}")
+    for name, parameter in model.named_parameters():
+        if name not in also:
+            parameter.requires_grad = False
+    for name, product in products.items():
+        if last_part(name) in config.targets and f"{name}.weight" not in also:
+            parent = model.get_submodule(name.rpartition(".")[0])
+            setattr(parent, last_part(name), AdaptedLinear(product, config.rank, config.scale))
+
+
+def last_part(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def merged(tensors: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:
+    """W + (alpha / r) B A in place of W, A and B, under the names that the model has without adapters."""
+    whole = {name: tensor for name, tensor in tensors.items() if last_part(name) not in (DOWN, UP)}
+    for name, down in tensors.items():
+        if last_part(name) == DOWN:
+            product = name.rpartition(".")[0]
+            added = scale * (tensors[f"{product}.{UP}"].double() @ down.double())
+            weight = whole[f"{product}.weight"]
+            whole[f"{product}.weight"] = (weight.double() + added).to(weight.dtype)
+    return whole
