@@ -26,16 +26,17 @@ from regard.nn.pooling import POOLINGS
 from regard.tasks.classify import classify, test_set
 from regard.tasks.documents import KEEPS, UNLIMITED, DocumentBatch, Documents, log_probabilities
 from regard.tasks.setup import Setup
+from regard.text.tokenizer import Tokenizer
 
 SHOWN_CHARACTERS = 200  # of a validation text
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassificationConfig:
+class LabelsConfig:
+    """What every way to tell labels asks."""
+
     labels: tuple[str, ...] = ()  # empty: those of the training data
     names: tuple[str, ...] = ()  # what people call the labels, in their order; empty: as the files do
-    pooling: str = "mean"  # how a reader's rows become one
-    dropout: float = 0.0  # on that one
     smoothing: float = 0.0
     keep: str = "first"  # which end of a text longer than data.max_length is read
     shown: int = 3  # samples shown at each validation
@@ -48,10 +49,7 @@ class ClassificationConfig:
             raise ConfigError(
                 f"names are one for each of labels, all different; got {list(self.names)} for {list(self.labels)}"
             )
-        choose(POOLINGS, self.pooling, "summary (pooling)")
         choose(KEEPS, self.keep, "end to keep")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be from 0 up to, not including, 1, got {self.dropout}")
         if not 0 <= self.smoothing < 1:
             raise ConfigError(f"smoothing is a share, from 0 up to, not including, 1; got {self.smoothing}")
         if self.metric not in ("accuracy", "loss"):
@@ -65,6 +63,18 @@ class ClassificationConfig:
     @property
     def shown_labels(self) -> tuple[str, ...]:
         return self.names or self.labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationConfig(LabelsConfig):
+    pooling: str = "mean"  # how a reader's rows become one
+    dropout: float = 0.0  # on that one
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choose(POOLINGS, self.pooling, "summary (pooling)")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout must be from 0 up to, not including, 1, got {self.dropout}")
 
 
 class Classification:
@@ -98,6 +108,11 @@ class Classification:
     @staticmethod
     def build(config: ClassificationConfig, reader: Any) -> Classifier:
         return Classifier(reader, config.n_labels, config.pooling, config.dropout)
+
+    @staticmethod
+    def voter(model: Any, config: Any, tokenizer: Tokenizer) -> Any:
+        """What gives each text (tokens, layout) a number for every label: a classifier itself."""
+        return model
 
     # Batches.
 
