@@ -200,6 +200,27 @@ class Tagger(nn.Module):
         return attentions_of(self.reader)
 
 
+class Bare(nn.Module):
+    """The reader alone: its rows are what is asked of it."""
+
+    def __init__(self, reader: Any):
+        super().__init__()
+        self.reader, self.config = reader, reader.config
+
+    def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """Token ids (N) -> one hidden row each (N, D)."""
+        rows: Tensor = self.reader(tokens, layout)
+        return rows
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        table: nn.Embedding = self.reader.embedding
+        return table
+
+    def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
+        return attentions_of(self.reader)
+
+
 def attentions_of(reader: Any) -> Iterator[tuple[str, int, MultiHeadAttention]]:
     """Those of a reader that attends; of the others, none."""
     return reader.attentions() if hasattr(reader, "attentions") else iter(())

@@ -1,0 +1,145 @@
+"""A model of another tool becomes a run: a folder like any other, that can be used, looked into and trained on."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard import config
+from regard.choose import choose
+from regard.data.config import DataConfig
+from regard.decoding.config import DecodingConfig
+from regard.errors import ConfigError, RunError
+from regard.interop.carry import take
+from regard.interop.families import FAMILIES
+from regard.interop.family import Family, Theirs
+from regard.interop.safe import SafeFolder, Stored
+from regard.models import ARCHITECTURES
+from regard.tasks import TASKS
+from regard.text.tokenizer import Tokenizer, TokenizerConfig
+from regard.training.card import table
+from regard.training.checkpoints import refuse_existing
+from regard.training.config import TrainingConfig
+from regard.training.durable import write_file
+from regard.training.recipe import Recipe
+from regard.training.weights import save_weights, weights_of
+
+SPARE_BYTES = 64 << 20  # that tables which are computed, and lie in no file, may always take
+
+USES = {
+    "language": ('regard generate {run} "Once upon"', "regard score {run} FILE"),
+    "masked": ('regard fill {run} "The cat [MASK] on the mat."', "regard embed {run} FILE"),
+    "reading": ("regard embed {run} FILE",),
+    "translation": ("regard translate {run} < FILE", 'regard look {run} "a sentence"'),
+}
+
+
+class Source(NamedTuple):
+    """What is imported: where it lies, its family, its settings and its tensors."""
+
+    path: Path
+    model_type: str
+    family: Family
+    settings: Mapping[str, Any]
+    stored: Stored
+
+
+def open_folder(path: Path) -> Source:
+    """A folder as transformers writes it."""
+    folder = SafeFolder(path)
+    model_type = folder.config.get("model_type")
+    if not isinstance(model_type, str):
+        raise RunError(f"{path / 'config.json'} names no model_type; the families are: {', '.join(FAMILIES)}")
+    family = choose(FAMILIES, model_type, "family of models (model_type)")
+    return Source(path, model_type, family, folder.config, folder)
+
+
+def recipe_of(source: Source, tokenizer: TokenizerConfig, separator: int) -> Recipe:
+    """Their settings as a recipe.  It is checked against the files before it takes memory."""
+    shapes = source.stored.shapes
+    theirs = Theirs(source.settings, sum(map(math.prod, shapes.values())), len(shapes))
+    architecture, model, kind, task = source.family.read_config(theirs)
+    if model.get("n_segments", 0) > 1:
+        model = {**model, "separator": separator}
+    return Recipe(
+        name=source.path.name,
+        kind=kind,
+        architecture=architecture,
+        task=config.build(TASKS[kind][0], task, "task"),
+        data=DataConfig(max_length=max(1, min(DataConfig.max_length, model["max_length"] - 1))),
+        tokenizer=tokenizer,
+        model=config.build(ARCHITECTURES[architecture].config, model, "model"),
+        training=TrainingConfig(),
+        decoding=DecodingConfig(),
+    )
+
+
+def outline(recipe: Recipe, n_bytes: int) -> dict[str, Tensor]:
+    """The weights of the model on the meta device: names and shapes, no memory."""
+    try:
+        with torch.device("meta"):
+            model: nn.Module = recipe.build_model()
+    except (RuntimeError, OverflowError) as error:
+        raise ConfigError(f"no model can be made of these settings: {error}") from None
+    computed = sum(buffer.numel() * buffer.element_size() for buffer in model.buffers())
+    if computed > n_bytes + SPARE_BYTES:
+        raise ConfigError(
+            f"the settings ask for tables of {computed / 2**20:,.0f} MiB beside weights of {n_bytes / 2**20:,.0f} MiB; "
+            "max_length is too large to be true"
+        )
+    return weights_of(model)
+
+
+def import_weights(source: Source, recipe: Recipe) -> tuple[dict[str, Tensor], list[str]]:
+    """All weights of our model, and the names of theirs that were left out."""
+    n_bytes = 4 * sum(map(math.prod, source.stored.shapes.values()))
+    own = outline(recipe, n_bytes)
+    taken = take(source.stored, source.family, recipe, own, str(source.path))
+    lacking = own.keys() - taken.tensors.keys()
+    assert not lacking, f"the table of {source.model_type} forgets {sorted(lacking)}"
+    return taken
+
+
+def import_source(source: Source, tokenizer: Tokenizer, run: Path) -> tuple[Recipe, list[str]]:
+    """Write the run.  Returns its recipe, and what of theirs was left out."""
+    refuse_existing(run)
+    recipe = recipe_of(source, described(tokenizer, source), tokenizer.end_id)
+    if tokenizer.vocab_size > recipe.model.vocab_size:
+        raise RunError(
+            f"{source.path} has {tokenizer.vocab_size:,} tokens and a table of {recipe.model.vocab_size:,} rows: "
+            "some tokens have none, so tokenizer and model do not belong together"
+        )
+    tensors, left_out = import_weights(source, recipe)
+    run.mkdir(parents=True, exist_ok=True)
+    recipe.write(run / "recipe.toml")
+    tokenizer.save(run / "tokenizer.json")
+    write_card(run, source, recipe, tensors, left_out)
+    save_weights(tensors, run / "model.safetensors")
+    return recipe, left_out
+
+
+def described(tokenizer: Tokenizer, source: Source) -> TokenizerConfig:
+    """The table may have more rows than there are tokens."""
+    rows = Theirs(source.settings, sum(map(math.prod, source.stored.shapes.values())), 0).width("vocab_size")
+    return TokenizerConfig(kind=tokenizer.kind, vocab_size=rows)
+
+
+def write_card(run: Path, source: Source, recipe: Recipe, tensors: Mapping[str, Tensor], left_out: list[str]) -> None:
+    rows = [
+        ("family", source.model_type),
+        ("parameters", f"{sum(tensor.numel() for tensor in tensors.values()):,}"),
+        ("task", recipe.kind),
+        ("left out", ", ".join(left_out) or "nothing"),
+    ]
+    uses = [use.format(run=run) for use in USES[recipe.kind]]
+    parts = [
+        f"# {run.name}",
+        f"A {source.model_type} model, imported with `regard import` from `{source.path.name}`. Its licence and its "
+        "makers are those of the original; certificate.txt says how close this is to it.",
+        "## Use\n\n```\n" + "\n".join([*uses, f"regard train RECIPE --from {run}"]) + "\n```",
+        "## Model\n\n" + table(("what", "how much"), rows),
+    ]
+    write_file(run / "README.md", ("\n\n".join(parts) + "\n").encode())

@@ -1,0 +1,93 @@
+"""Tiny random models of every family, made by transformers."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+BERT_SIZES = {
+    "vocab_size": 53,
+    "hidden_size": 12,
+    "num_attention_heads": 3,
+    "num_hidden_layers": 2,
+    "intermediate_size": 7,
+    "max_position_embeddings": 21,
+}
+LLAMA_SIZES = {**BERT_SIZES, "num_attention_heads": 2, "hidden_size": 12, "bos_token_id": None, "eos_token_id": None}
+
+
+def gpt2(**more: Any) -> Any:
+    config = transformers.GPT2Config(
+        vocab_size=53, n_embd=12, n_head=3, n_layer=2, n_positions=21, bos_token_id=None, eos_token_id=None, **more
+    )
+    return transformers.GPT2LMHeadModel(config)
+
+
+def llama(**more: Any) -> Any:
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**{**LLAMA_SIZES, **more}))
+
+
+def qwen2(**more: Any) -> Any:
+    return transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**{**LLAMA_SIZES, **more}))
+
+
+def qwen3(**more: Any) -> Any:
+    return transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**{**LLAMA_SIZES, **more}))
+
+
+def bert(made_by: str = "BertForMaskedLM", **more: Any) -> Any:
+    return getattr(transformers, made_by)(transformers.BertConfig(**{**BERT_SIZES, **more}))
+
+
+def roberta(made_by: str = "RobertaForMaskedLM", **more: Any) -> Any:
+    return getattr(transformers, made_by)(transformers.RobertaConfig(**{**BERT_SIZES, **more}))
+
+
+def distilbert(made_by: str = "DistilBertForMaskedLM", **more: Any) -> Any:
+    sizes = {"vocab_size": 53, "dim": 12, "n_heads": 3, "n_layers": 2, "hidden_dim": 7, "max_position_embeddings": 21}
+    return getattr(transformers, made_by)(transformers.DistilBertConfig(**{**sizes, **more}))
+
+
+def electra(made_by: str = "ElectraForMaskedLM", **more: Any) -> Any:
+    return getattr(transformers, made_by)(transformers.ElectraConfig(**{**BERT_SIZES, "embedding_size": 5, **more}))
+
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "gpt2": gpt2,
+    "gpt2, untied, narrow": lambda: gpt2(tie_word_embeddings=False, n_inner=5, activation_function="relu"),
+    "llama": llama,
+    "llama, tied, grouped heads": lambda: llama(
+        tie_word_embeddings=True, num_attention_heads=6, num_key_value_heads=2, rope_theta=500.0, rms_norm_eps=1e-3
+    ),
+    "llama, wide heads, biases": lambda: llama(head_dim=10, attention_bias=True, mlp_bias=True),
+    "qwen2": lambda: qwen2(num_attention_heads=6, num_key_value_heads=3),
+    "qwen2, tied": lambda: qwen2(tie_word_embeddings=True, num_key_value_heads=2),
+    "qwen3": lambda: qwen3(head_dim=8, num_key_value_heads=1),
+    "qwen3, tied": lambda: qwen3(tie_word_embeddings=True, head_dim=6, num_key_value_heads=2),
+    "bert": bert,
+    "bert, untied, one segment": lambda: bert(tie_word_embeddings=False, type_vocab_size=1),
+    "bert with next sentences": lambda: bert("BertForPreTraining"),
+    "bert without a head": lambda: bert("BertModel", hidden_act="relu"),
+    "bert that classifies": lambda: bert("BertForSequenceClassification"),
+    "roberta": lambda: roberta(type_vocab_size=1),
+    "roberta, untied, two segments": lambda: roberta(tie_word_embeddings=False),
+    "roberta without a head": lambda: roberta("RobertaModel"),
+    "distilbert": distilbert,
+    "distilbert, untied": lambda: distilbert(tie_word_embeddings=False),
+    "distilbert without a head": lambda: distilbert("DistilBertModel", activation="relu"),
+    "electra": electra,
+    "electra, untied, not narrow": lambda: electra(tie_word_embeddings=False, embedding_size=12),
+    "electra that tells real words": lambda: electra("ElectraForPreTraining"),
+}
+
+
+def make(name: str, folder: Path) -> Any:
+    """A model with weights that are far from zero, also where transformers begins with zeros and ones."""
+    torch.manual_seed(0)
+    model = MODELS[name]().eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    model.save_pretrained(folder)
+    return model
