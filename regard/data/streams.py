@@ -14,19 +14,18 @@ from regard.data.reading import kind_of, read_columns, read_lines
 from regard.data.shards import TokenShard, shard
 from regard.data.tables import TABLES
 from regard.errors import ConfigError, DataError
-from regard.text.special import END, START
 from regard.text.tokenizer import Tokenizer
 
 
 def line_end(tokenizer: Tokenizer) -> int:
     """The token of a line end; <s> where the tokenizer has none, because it drops white space."""
-    return (tokenizer.encode("\n") or [START])[-1]
+    return (tokenizer.encode("\n") or [tokenizer.start_id])[-1]
 
 
 # What stands before the first token: <s> before a line; before a stream, the end of a line; before a text, a line end.
 UNITS: dict[str, Callable[[Tokenizer], int]] = {
-    "lines": lambda tokenizer: START,
-    "stream": lambda tokenizer: END,
+    "lines": lambda tokenizer: tokenizer.start_id,
+    "stream": lambda tokenizer: tokenizer.end_id,
     "text": line_end,
 }
 
@@ -133,6 +132,7 @@ class Stream:
 
     def __init__(self, text: PlainText, unit: str, tokenizer: Tokenizer, cache: Path):
         self.text, self.unit = text, unit
+        self.start_id, self.end_id = tokenizer.start_id, tokenizer.end_id
         lines = text.lines
         if unit == "text":
             lines = [line + "\n" for line in lines]
@@ -141,7 +141,7 @@ class Stream:
         closed = 0 if unit == "text" else 1
         self.ends = self.lines.offsets[1:] + closed * np.arange(1, len(self.lines) + 1)  # of each line, in `tokens`
         self.starts = np.concatenate([[0], self.ends[:-1]])
-        self.tokens = np.full(int(self.ends[-1]) + 1, END, np.int64)
+        self.tokens = np.full(int(self.ends[-1]) + 1, self.end_id, np.int64)
         self.tokens[0] = UNITS[unit](tokenizer)
         places = np.repeat(self.starts + 1 - self.lines.offsets[:-1], self.lines.lengths)
         self.tokens[places + np.arange(len(self.lines.ids))] = self.lines.ids

@@ -16,10 +16,10 @@ from regard.models.heads import is_bidirectional
 from regard.nn.layout import Layout
 from regard.nn.pooling import POOLINGS, summary
 from regard.tasks.documents import flat
-from regard.text.special import END, START
 from regard.text.tokenizer import Tokenizer
 
 BATCH_TOKENS = 8192
+ANY_TOKEN = np.array([0])  # stands in for a text that has none; its rows are not kept
 
 
 class Encoder:
@@ -46,7 +46,7 @@ ENCODERS: dict[str, Callable[[Any], Encoder]] = {
 # By the kind of a task, how a text is framed where it is not just its tokens.
 FRAMES: dict[str, Callable[[list[int], Tokenizer, Any], list[int]]] = {
     "language": lambda ids, tokenizer, task: [UNITS[task.unit](tokenizer), *ids],
-    "translation": lambda ids, tokenizer, task: [*ids, END],
+    "translation": lambda ids, tokenizer, task: [*ids, tokenizer.end_id],
 }
 
 
@@ -70,14 +70,14 @@ def embed(model: Any, architecture: str, documents: list[np.ndarray], pooling: s
     if find is None:
         raise RegardError(f"a model of the architecture {architecture!r} makes no hidden rows: it cannot embed a text")
     if not documents:  # none, but each of them as wide as any other
-        return embed(model, architecture, [np.array([START])], pooling, layer)[:0]
+        return embed(model, architecture, [ANY_TOKEN], pooling, layer)[:0]
     reader = find(model)
     device = next(model.parameters()).device
     lengths = np.array([max(len(document), 1) for document in documents])
     parts = cut(np.argsort(lengths, kind="stable"), lengths, BATCH_TOKENS)
     found = []
     for part in parts:
-        tokens, layout = flat([documents[i] if len(documents[i]) else np.array([START]) for i in part])
+        tokens, layout = flat([documents[i] if len(documents[i]) else ANY_TOKEN for i in part])
         tokens, layout = tokens.to(device), layout.to(device)
         with torch.no_grad():
             rows = rows_of(reader, tokens, layout, layer)

@@ -26,7 +26,6 @@ from regard.tasks.documents import UNLIMITED, Documents
 from regard.tasks.passages import TextBatch
 from regard.tasks.setup import Setup
 from regard.tasks.write import Written
-from regard.text.special import END, START
 from regard.text.tokenizer import Tokenizer
 
 
@@ -99,7 +98,8 @@ class LabelToText:
     def make_batch(self, part: Documents, indices: np.ndarray, dropout: float = 0.0, draw: int = 0) -> TextBatch:
         batch = part.batch(indices, dropout, draw)
         texts = np.split(batch.tokens.numpy(), batch.layout.offsets[1:-1].numpy())
-        return conditioned_batch(texts, batch.labels.numpy(), batch.lines, self.tokenizer.vocab_size, part.max_length)
+        vocab_size, end_id = self.tokenizer.vocab_size, self.tokenizer.end_id
+        return conditioned_batch(texts, batch.labels.numpy(), batch.lines, vocab_size, end_id, part.max_length)
 
     # Loss.
 
@@ -152,7 +152,7 @@ class LabelToText:
         if test is None:
             raise ConfigError("the recipe names no test files; give one: regard evaluate RUN FILE")
         part = Documents(test, config.labels, "first", setup, to_learn=True)
-        nats, n_tokens = nats_by_label(model, part)
+        nats, n_tokens = nats_by_label(model, part, setup.tokenizer)
         true = part.labels[part.kept]
         own = float(nats[np.arange(len(true)), true].sum())
         settings = f"n:{n_tokens}|tok:{setup.tokenizer.kind}|texts:{len(true)}"
@@ -182,7 +182,7 @@ class LabelToText:
 
     def rows(self) -> list[tuple[str, str]]:
         parts = [("training data", self.train)] + ([] if self.valid is None else [("validation data", self.valid)])
-        rows = [(name, f"{len(part):,} texts, {len(part.tokens.ids):,} tokens") for name, part in parts]
+        rows = [(name, f"{len(part):,} texts, {part.n_tokens:,} tokens") for name, part in parts]
         counts = np.bincount(self.train.labels[self.train.kept], minlength=len(self.config.labels))
         rows.append(("labels", named([f"{label} {n:,}" for label, n in zip(self.config.labels, counts, strict=True)])))
         return rows + [("decided", row) for _, part in parts for row in part.notes.rows()]
@@ -195,23 +195,24 @@ class LabelToText:
 
 
 def conditioned_batch(
-    texts: list[np.ndarray], labels: np.ndarray, lines: list[str], vocab_size: int, max_length: int
+    texts: list[np.ndarray], labels: np.ndarray, lines: list[str], vocab_size: int, end_id: int, max_length: int
 ) -> TextBatch:
     """The label, then the text.  One that fills `max_length` was cut, so nothing says that it ends there."""
-    ends = [[END] if len(text) < max_length else [] for text in texts]
+    ends = [[end_id] if len(text) < max_length else [] for text in texts]
     targets = [np.append(text, end).astype(np.int64) for text, end in zip(texts, ends, strict=True)]
     read = [np.append(vocab_size + label, y[:-1]) for label, y in zip(labels, targets, strict=True)]
     tokens, written = (torch.from_numpy(np.concatenate(rows).astype(np.int64)) for rows in (read, targets))
     return TextBatch(lines, tokens, written, Ragged([len(y) for y in targets]))
 
 
-def nats_by_label(model: Conditioned, part: Documents) -> tuple[np.ndarray, int]:
+def nats_by_label(model: Conditioned, part: Documents, tokenizer: Tokenizer) -> tuple[np.ndarray, int]:
     """(texts, labels): -log P(text | label); and how many tokens all texts have, with their ends."""
     texts = [ids.tolist() for ids in part.documents(np.arange(len(part)))]
     n_scored = [len(ids) + (len(ids) < part.max_length) for ids in texts]  # the end, unless the text was cut
     nats = np.zeros((len(texts), model.n_labels))
     for label in range(model.n_labels):
-        rows = score(model, [[model.first(label)] for _ in texts], texts, START, END)
+        prompts = [[model.first(label)] for _ in texts]
+        rows = score(model, prompts, texts, tokenizer.start_id, tokenizer.end_id)
         nats[:, label] = [-sum(row[:n]) for row, n in zip(rows, n_scored, strict=True)]
     return nats, sum(n_scored)
 
@@ -222,7 +223,8 @@ def write_as(
     """For each prompt, which may be empty, the n best texts of this label that begin so, `length` tokens longer."""
     encoded = tokenizer.encode_batch(prompts)
     config = replace(config, length_ratio=0.0, extra_length=length)
-    found = generate(model, [[model.first(label), *ids] for ids in encoded], config, START, END)
+    begun = [[model.first(label), *ids] for ids in encoded]
+    found = generate(model, begun, config, tokenizer.start_id, tokenizer.end_id)
     return [
         [
             Written(tokenizer.decode(best.tokens), tokenizer.decode(ids + best.tokens), best.log_prob, best.finished)

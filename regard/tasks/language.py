@@ -20,7 +20,6 @@ from regard.models.heads import LanguageModel
 from regard.tasks.passages import TextBatch, accuracy, carried_nats, make_batch, total_nats
 from regard.tasks.setup import Setup
 from regard.tasks.write import write
-from regard.text.special import START
 
 SHOWN_TOKENS = 8  # of a validation line that a sample goes on from
 N_COLUMNS = 10  # in which a validation text is read where states are carried
@@ -129,7 +128,7 @@ class Language:
         """All tokens and the lengths of the texts that they make, for a model that counts."""
         if self.config.unit == "lines":
             batch = make_batch(self.train, self.train.line_windows(len(self.train)))
-            tokens = np.insert(batch.labels.numpy(), batch.layout.offsets[:-1].numpy(), START)
+            tokens = np.insert(batch.labels.numpy(), batch.layout.offsets[:-1].numpy(), self.train.start_id)
             yield tokens, batch.layout.lengths.numpy() + 1
         else:
             yield self.train.tokens, np.array([len(self.train.tokens)])

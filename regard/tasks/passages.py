@@ -11,7 +11,6 @@ from torch import Tensor
 from regard.data.batches import cut
 from regard.data.streams import Stream
 from regard.nn.layout import Ragged
-from regard.text.special import END, START
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ def make_batch(stream: Stream, windows: np.ndarray, begins: bool = True) -> Text
     places = np.concatenate([np.arange(start, stop) for start, stop in windows])
     tokens, layout = stream.tokens[places], Ragged(windows[:, 1] - windows[:, 0])
     if stream.unit == "lines":
-        tokens[tokens == END] = START  # no line sees the end of the one before
+        tokens[tokens == stream.end_id] = stream.start_id  # no line sees the end of the one before
     lines = [stream.where(int(start) + 1) for start in windows[:, 0]]
     return TextBatch(lines, torch.from_numpy(tokens), torch.from_numpy(stream.tokens[places + 1]), layout, begins)
 

@@ -123,7 +123,7 @@ def test_writing_is_as_probable_as_it_was_learnt(run: Run) -> None:
     (written,) = run.generate_as("bad", [""], 40, DecodingConfig())[0]
     ids = np.array(run.tokenizer.encode(written.text))
     assert written.finished
-    batch = conditioned_batch([ids], np.array([0]), [""], run.tokenizer.vocab_size, max_length=50)
+    batch = conditioned_batch([ids], np.array([0]), [""], run.tokenizer.vocab_size, END, max_length=50)
     with torch.no_grad():
         nats = float(run.model.nats(batch.tokens, batch.labels, batch.layout))
     assert written.log_prob == pytest.approx(-nats, abs=1e-4)
@@ -136,7 +136,8 @@ def test_no_label_can_be_written(run: Run) -> None:
 
 
 def test_a_batch_has_the_label_first_and_no_end_where_a_text_was_cut() -> None:
-    batch = conditioned_batch([np.array([7, 8]), np.array([9, 7, 8])], np.array([1, 0]), ["a", "b"], 10, max_length=3)
+    texts = [np.array([7, 8]), np.array([9, 7, 8])]
+    batch = conditioned_batch(texts, np.array([1, 0]), ["a", "b"], 10, END, max_length=3)
     assert batch.tokens.tolist() == [11, 7, 8, 10, 9, 7]
     assert batch.labels.tolist() == [7, 8, END, 9, 7, 8]
     assert batch.layout.lengths.tolist() == [3, 3]
