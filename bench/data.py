@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.data.batches import cut
-from regard.tasks.pairs import PairBatch, make_batch
+from regard.tasks.pairs import Frame, PairBatch, make_batch
 from regard.text.special import END, SPECIAL, START
 
 SHORTEST = 3
@@ -44,7 +44,8 @@ def batches(corpus: Corpus, order: str, budget: int, n: int) -> list[PairBatch]:
     found = cut(ORDERS[order](sources, targets), targets, budget)[:-1]  # the last is not full
     found.sort(key=lambda batch: float(targets[batch].mean()))
     chosen = [found[i] for i in np.linspace(0, len(found) - 1, n + 2).astype(int)[1:-1]]
-    return [make_batch([corpus.sources[i] for i in b], [corpus.targets[i] for i in b], [], START, END) for b in chosen]
+    frame = Frame(START, END)
+    return [make_batch([corpus.sources[i] for i in b], [corpus.targets[i] for i in b], [], frame) for b in chosen]
 
 
 # Lengths of sources and targets -> the order in which batches are cut.

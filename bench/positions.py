@@ -22,7 +22,7 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.search import generate
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.positions import POSITIONS
-from regard.tasks.pairs import make_batch
+from regard.tasks.pairs import Frame, make_batch
 from regard.tasks.translation import pair_loss
 from regard.training.schedules import Course, cosine
 
@@ -64,7 +64,7 @@ def measure(name: str, steps: int, seed: int) -> Measured:
     begin = time.perf_counter()
     for step in range(1, steps + 1):
         read = [np.array(text) for text in texts(N_TEXTS, TRAINED, draw)]
-        batch = make_batch(read, [text[::-1] for text in read], [""] * N_TEXTS, START, END)
+        batch = make_batch(read, [text[::-1] for text in read], [""] * N_TEXTS, Frame(START, END))
         for group in optimizer.param_groups:
             group["lr"] = RATE * cosine(step, course)
         loss = pair_loss(model, batch, smoothing=0.0) / batch.n_targets

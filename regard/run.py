@@ -25,6 +25,7 @@ from regard.tasks.embed import embed, framed
 from regard.tasks.fill import Filled, fill
 from regard.tasks.label_to_text import write_as
 from regard.tasks.language import evaluated_text
+from regard.tasks.pairs import Frame
 from regard.tasks.reach import Reach, measure_reach
 from regard.tasks.setup import Setup
 from regard.tasks.tag import TaggedLine, tag
@@ -122,7 +123,13 @@ class Run:
     @property
     def max_length(self) -> int:
         """Source tokens that are translated in one piece: what the model was trained on."""
-        return min(self.recipe.data.max_length, self.model.config.max_length - 1)
+        return min(self.recipe.data.max_length, self.model.config.max_length - len(self.frame.source([])))
+
+    @property
+    def frame(self) -> Frame:
+        """The tokens around a source and a target."""
+        found: Frame = self.recipe.task.frame(self.tokenizer)
+        return found
 
     def translate(
         self,
@@ -135,7 +142,7 @@ class Run:
         self.expect("translation")
         config = (decoding or self.recipe.decoding).within(self.model.config.max_length)
         return translate(
-            self.generator, self.tokenizer, list(lines), config, self.max_length,
+            self.generator, self.tokenizer, list(lines), config, self.max_length, self.frame,
             None if prefixes is None else list(prefixes), on_progress,
         )  # fmt: skip
 
@@ -185,9 +192,8 @@ class Run:
         """A label for each line, with the probability of every label and what happened to the line."""
         self.expect("classification")
         task, data = self.recipe.task, self.recipe.data
-        return classify(
-            self.model, self.tokenizer, list(lines), task.shown_labels, task.keep, data.max_length, data.batch_tokens
-        )
+        framing = task.framing(self.tokenizer, data)
+        return classify(self.model, list(lines), task.shown_labels, framing, data.batch_tokens)
 
     def answer(
         self, questions: Sequence[str], contexts: Sequence[str], always: bool = False
@@ -223,8 +229,8 @@ class Run:
                 if len(ids) >= self.model.config.max_length:
                     limit = self.model.config.max_length - 1
                     raise RegardError(f"{side} line {number} has {len(ids)} tokens, the model takes {limit}; split it")
-        prompts = [[*ids, self.tokenizer.end_id] for ids in encoded[0]]
-        return score(self.generator, prompts, encoded[1], self.tokenizer.start_id, self.tokenizer.end_id)
+        prompts = [self.frame.source(ids) for ids in encoded[0]]
+        return score(self.generator, prompts, encoded[1], self.frame.start, self.frame.end)
 
     def look(
         self,
@@ -241,7 +247,7 @@ class Run:
         if self.recipe.kind == "translation":
             asked.check(self.model)
             target = self.translate([source])[0].text if target is None else target
-            return look_at_pair(self.model, self.tokenizer, source, target, asked)
+            return look_at_pair(self.model, self.tokenizer, self.frame, source, target, asked)
         if target is not None or not source:
             raise RegardError("a language model is looked at while it reads one text: give the text, and no target")
         ids = begin(source, self.tokenizer, self.recipe.task.unit)
@@ -268,4 +274,4 @@ class Run:
     def alignments(self, translated: Translated, layer: int | None = None) -> list[tuple[int, int]]:
         """(source word, target word) by cross-attention: the mean of the heads of one layer (default: the last
         but one, which aligns best in most translators; Garg et al. 2019)."""
-        return alignments(self.model, self.tokenizer, translated, layer)
+        return alignments(self.model, self.tokenizer, self.frame, translated, layer)

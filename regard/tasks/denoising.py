@@ -15,7 +15,7 @@ from regard.decoding.search import generate
 from regard.errors import ConfigError
 from regard.models.translator import Translator
 from regard.tasks.drawn import Drawn, DrawnConfig
-from regard.tasks.pairs import PairBatch, make_batch
+from regard.tasks.pairs import Frame, PairBatch, make_batch
 from regard.tasks.setup import Setup
 from regard.tasks.translation import pair_loss
 from regard.text.tokenizer import Tokenizer
@@ -93,7 +93,7 @@ class Denoising(Drawn):
         spoil = OBJECTIVES[self.config.objective]
         pairs = [spoil(text, d, self.noise, self.config.noises) for text, d in zip(texts, draws, strict=True)]
         sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
-        return make_batch(sources, targets, lines, self.tokenizer.start_id, self.tokenizer.end_id)
+        return make_batch(sources, targets, lines, Frame(self.tokenizer.start_id, self.tokenizer.end_id))
 
     def nats(self, model: Translator, batch: PairBatch) -> Tensor:
         return pair_loss(model, batch, 0.0)

@@ -46,7 +46,7 @@ ENCODERS: dict[str, Callable[[Any], Encoder]] = {
 # By the kind of a task, how a text is framed where it is not just its tokens.
 FRAMES: dict[str, Callable[[list[int], Tokenizer, Any], list[int]]] = {
     "language": lambda ids, tokenizer, task: [UNITS[task.unit](tokenizer), *ids],
-    "translation": lambda ids, tokenizer, task: [*ids, tokenizer.end_id],
+    "translation": lambda ids, tokenizer, task: task.frame(tokenizer).source(ids),
 }
 
 

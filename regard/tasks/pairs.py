@@ -1,5 +1,6 @@
 """Pairs of token sequences, source and target, and the batches made of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +18,18 @@ from regard.errors import ConfigError
 from regard.nn.layout import Ragged
 from regard.text.dropout import SampledTexts
 from regard.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The tokens around a pair: a source is read as `before` x1 .. xn `end`, a target as `start` y1 .. yn `end`."""
+
+    start: int
+    end: int
+    before: tuple[int, ...] = ()
+
+    def source(self, ids: Sequence[int]) -> list[int]:
+        return [*self.before, *ids, self.end]
 
 
 @dataclass(frozen=True)
@@ -49,18 +62,16 @@ class PairBatch:
         )
 
 
-def make_batch(
-    sources: list[np.ndarray], targets: list[np.ndarray], lines: list[str], start_id: int, end_id: int
-) -> PairBatch:
+def make_batch(sources: list[np.ndarray], targets: list[np.ndarray], lines: list[str], frame: Frame) -> PairBatch:
     """A source ends with </s>, so that an encoder sees where it ends."""
-    start, end = np.array([start_id], np.int64), np.array([end_id], np.int64)
-    source = np.concatenate([part for s in sources for part in (s, end)])
+    before, start, end = (np.array(ids, np.int64) for ids in (frame.before, [frame.start], [frame.end]))
+    source = np.concatenate([part for s in sources for part in (before, s, end)])
     target = np.concatenate([part for t in targets for part in (start, t)])
     labels = np.concatenate([part for t in targets for part in (t, end)])
     return PairBatch(
         lines,
         torch.from_numpy(source.astype(np.int64)),
-        Ragged([len(s) + 1 for s in sources]),
+        Ragged([len(before) + len(s) + 1 for s in sources]),
         torch.from_numpy(target.astype(np.int64)),
         torch.from_numpy(labels.astype(np.int64)),
         Ragged([len(t) + 1 for t in targets]),
@@ -70,7 +81,8 @@ def make_batch(
 class PairSet:
     """One split of a data set: read, tokenised once, and left without what cannot be used (see `notes`)."""
 
-    def __init__(self, files: tuple[str, ...], config: DataConfig, tokenizer: Tokenizer, cache: Path):
+    def __init__(self, files: tuple[str, ...], config: DataConfig, tokenizer: Tokenizer, cache: Path, frame: Frame):
+        self.frame = frame
         self.examples = read_examples(files, config.columns, config.root)
         if len(self.examples.columns) != 2:
             names = ", ".join(self.examples.names)
@@ -110,16 +122,16 @@ class PairSet:
             else:
                 columns.append([tokens[i] for i in places])
         lines = [self.examples.where(i) for i in places]
-        return make_batch(columns[0], columns[1], lines, self.tokenizer.start_id, self.tokenizer.end_id)
+        return make_batch(columns[0], columns[1], lines, self.frame)
 
 
 class PairData:
     """The training and validation pairs of a recipe.  `dropout` is the chance to leave out a merge (BPE-dropout)."""
 
-    def __init__(self, config: DataConfig, tokenizer: Tokenizer, dropout: float, cache: Path, seed: int):
-        self.config, self.tokenizer, self.dropout, self.seed = config, tokenizer, dropout, seed
-        self.train = PairSet(config.train, config, tokenizer, cache)
-        self.valid = PairSet(config.valid, config, tokenizer, cache) if config.valid else None
+    def __init__(self, config: DataConfig, tokenizer: Tokenizer, dropout: float, cache: Path, seed: int, frame: Frame):
+        self.config, self.tokenizer, self.dropout, self.seed, self.frame = config, tokenizer, dropout, seed, frame
+        self.train = PairSet(config.train, config, tokenizer, cache, frame)
+        self.valid = PairSet(config.valid, config, tokenizer, cache, frame) if config.valid else None
 
 
 def keys(draw: int, examples: np.ndarray, side: int) -> np.ndarray:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from regard.decoding.config import DecodingConfig
 from regard.decoding.interface import Generator, Hypothesis
 from regard.decoding.search import generate
+from regard.tasks.pairs import Frame
 from regard.text.tokenizer import Tokenizer
 
 SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s+")
@@ -30,16 +31,17 @@ def translate(
     lines: list[str],
     config: DecodingConfig,
     max_length: int,
+    frame: Frame,
     prefixes: list[str] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> list[Translated]:
     """A line longer than `max_length` tokens is split, at sentences if it can be, and put together again."""
     pieces = [split(line, tokenizer, max_length) for line in lines]
-    prompts = [[*ids, tokenizer.end_id] for parts in pieces for ids in parts]
+    prompts = [frame.source(ids) for parts in pieces for ids in parts]
     forced: list[list[int]] = []
     for parts, prefix in zip(pieces, prefixes or [""] * len(lines), strict=True):
         forced += [tokenizer.encode(prefix) if i == 0 and prefix else [] for i in range(len(parts))]
-    found = iter(generate(model, prompts, config, tokenizer.start_id, tokenizer.end_id, forced, on_progress))
+    found = iter(generate(model, prompts, config, frame.start, frame.end, forced, on_progress))
     sources = iter(prompts)
     return [gather([(next(sources), next(found)) for _ in parts], tokenizer) for parts in pieces]
 

@@ -18,9 +18,10 @@ from regard.errors import ConfigError
 from regard.evaluation.translation import bleu
 from regard.models.translator import Translator
 from regard.nn.loss import cross_entropy
-from regard.tasks.pairs import PairBatch, PairData, PairSet
+from regard.tasks.pairs import Frame, PairBatch, PairData, PairSet
 from regard.tasks.setup import Setup
 from regard.tasks.translate import translate
+from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,8 @@ class TranslationConfig:
     smoothing: float = 0.1  # label smoothing (section 5.4 of the paper)
     validation_lines: int = 500  # how many validation pairs are also translated, for BLEU; 0: none
     shown: int = 3  # fixed samples shown at each validation
+    source_start: int = -1  # a token that every source begins with (BART's has one); -1: none
+    target_start: int = -1  # the token that every target begins with; -1: the tokenizer's start
     metric: str = "loss"  # which validated figure chooses the best checkpoint: loss or bleu
 
     def __post_init__(self) -> None:
@@ -39,6 +42,15 @@ class TranslationConfig:
             raise ConfigError(f"smoothing is a share, from 0 up to, not including, 1; got {self.smoothing}")
         if self.metric == "bleu" and self.validation_lines < 1:
             raise ConfigError("metric = 'bleu' needs validation_lines above 0")
+        if min(self.source_start, self.target_start) < -1:
+            raise ConfigError(
+                "source_start and target_start are ids of tokens, or -1 for none and for the tokenizer's; "
+                f"got {self.source_start} and {self.target_start}"
+            )
+
+    def frame(self, tokenizer: Tokenizer) -> Frame:
+        before = () if self.source_start < 0 else (self.source_start,)
+        return Frame(tokenizer.start_id if self.target_start < 0 else self.target_start, tokenizer.end_id, before)
 
 
 class Translation:
@@ -48,7 +60,7 @@ class Translation:
 
     def __init__(self, config: TranslationConfig, data: PairData, decoding: DecodingConfig):
         self.config, self.tokenizer, self.dropout = config, data.tokenizer, data.dropout
-        self.train, self.valid = data.train, data.valid
+        self.train, self.valid, self.frame = data.train, data.valid, data.frame
         self.max_length, self.batch_tokens = data.config.max_length, data.config.batch_tokens
         self.packing = self.train.packing(data.config.batch_tokens, data.config.order, data.seed)
         self.quickly = replace(decoding, beam=1, n_best=1, sample=False)  # validation is greedy
@@ -59,7 +71,8 @@ class Translation:
 
     @classmethod
     def make(cls, config: TranslationConfig, setup: Setup) -> Self:
-        data = PairData(setup.data, setup.tokenizer, setup.dropout, setup.cache, setup.seed)
+        frame = config.frame(setup.tokenizer)
+        data = PairData(setup.data, setup.tokenizer, setup.dropout, setup.cache, setup.seed, frame)
         return cls(config, data, setup.decoding)
 
     @staticmethod
@@ -143,7 +156,8 @@ class Translation:
     def translate(self, model: Translator, lines: list[str]) -> list[str]:
         generator = fastest(model, model.embedding.weight.device)
         quickly = self.quickly.within(model.config.max_length)
-        return [answer.text for answer in translate(generator, self.tokenizer, lines, quickly, self.max_length)]
+        translated = translate(generator, self.tokenizer, lines, quickly, self.max_length, self.frame)
+        return [answer.text for answer in translated]
 
 
 def pair_loss(model: Translator, batch: PairBatch, smoothing: float) -> Tensor:

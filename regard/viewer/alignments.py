@@ -3,21 +3,25 @@
 from typing import Any
 
 from regard.decoding.alignment import NO_WORD, align
+from regard.tasks.pairs import Frame
 from regard.tasks.translate import Translated
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.looking import Asked, watch_pair
 
 
-def alignments(model: Any, tokenizer: Tokenizer, translated: Translated, layer: int | None) -> list[tuple[int, int]]:
+def alignments(
+    model: Any, tokenizer: Tokenizer, frame: Frame, translated: Translated, layer: int | None
+) -> list[tuple[int, int]]:
     """(source word, target word) by the mean of the heads of one layer; None: of the last but one."""
     layers = [there for kind, there, _ in model.attentions() if kind == "cross"]
     layer = max(len(layers) - 2, 0) if layer is None else layer
     Asked(layers=[layer]).check(model)
     pairs: list[tuple[int, int]] = []
     source_words = target_words = 0
-    for source, hypothesis in translated.parts:
-        seen = watch_pair(model, source[:-1], hypothesis.tokens, Asked(layers=[layer]))
-        of_source = [*word_indices(tokenizer.tokens(source[:-1])), NO_WORD]
+    for read, hypothesis in translated.parts:
+        source = read[len(frame.before) : -1]
+        seen = watch_pair(model, frame, source, hypothesis.tokens, Asked(layers=[layer]))
+        of_source = [*[NO_WORD] * len(frame.before), *word_indices(tokenizer.tokens(source)), NO_WORD]
         of_target = [*word_indices(tokenizer.tokens(hypothesis.tokens)), NO_WORD]
         weights = seen.of("cross", layer).weights[0].mean(0)
         pairs += [(s + source_words, t + target_words) for s, t in align(weights, of_target, of_source)]

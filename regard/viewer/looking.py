@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.errors import RegardError
 from regard.nn.layout import Ragged
 from regard.nn.watch import Seen, watch
-from regard.tasks.pairs import make_batch
+from regard.tasks.pairs import Frame, make_batch
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture, Map
 
@@ -43,25 +43,26 @@ class Asked:
                 raise RegardError(f"there is no {what} {unknown[0]}; the model has {n}, counted from 0")
 
 
-def look_at_pair(model: Any, tokenizer: Tokenizer, source: str, target: str, asked: Asked) -> Capture:
+def look_at_pair(model: Any, tokenizer: Tokenizer, frame: Frame, source: str, target: str, asked: Asked) -> Capture:
     """A translator that reads the source and writes the target."""
     asked.check(model)
     source_ids, target_ids = tokenizer.encode(source), tokenizer.encode(target)
-    seen = watch_pair(model, source_ids, target_ids, asked)
-    read, said = [*tokenizer.tokens(source_ids), "</s>"], tokenizer.tokens(target_ids)
+    seen = watch_pair(model, frame, source_ids, target_ids, asked)
+    read, said = tokenizer.tokens(frame.source(source_ids)), tokenizer.tokens(target_ids)
+    start, end = tokenizer.tokens([frame.start, frame.end])
     names = {  # across, a query is named by the token that it writes
         "encoder": (read, read),
-        "decoder": (["<s>", *said], ["<s>", *said]),
-        "cross": ([*said, "</s>"], read),
+        "decoder": ([start, *said], [start, *said]),
+        "cross": ([*said, end], read),
     }
     return capture(f"{source} → {target}", seen, names)
 
 
 @torch.no_grad()
-def watch_pair(model: Any, source: list[int], target: list[int], asked: Asked) -> Seen:
+def watch_pair(model: Any, frame: Frame, source: list[int], target: list[int], asked: Asked) -> Seen:
     """Every attention layer while a translator reads the source and writes the target."""
-    check_length(model, source, max(len(source), len(target)) + 1)
-    batch = make_batch([np.array(source)], [np.array(target, np.int64)], [""], Tokenizer.start_id, Tokenizer.end_id)
+    check_length(model, source, max(len(frame.source(source)), len(target) + 1))
+    batch = make_batch([np.array(source)], [np.array(target, np.int64)], [""], frame)
     batch = batch.to(next(model.parameters()).device)
     with watch(model, asked.layers, asked.heads, asked.vectors) as seen:
         model(batch.source, batch.source_layout, batch.target, batch.target_layout)

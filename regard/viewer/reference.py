@@ -18,7 +18,7 @@ from torch import Tensor
 from regard.data.grammar import Pair
 from regard.errors import RegardError
 from regard.nn.watch import watch
-from regard.tasks.pairs import make_batch
+from regard.tasks.pairs import Frame, make_batch
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import KINDS
 
@@ -107,7 +107,7 @@ def noun_weights(model: Any, tokenizer: Tokenizer, places: list[Places]) -> dict
     """By (kind, layer): the weights of the right and of the wrong noun, (2, pairs, heads)."""
     sources = [np.array(place.source) for place in places]
     targets = [np.array(place.target) for place in places]
-    batch = make_batch(sources, targets, [""] * len(places), tokenizer.start_id, tokenizer.end_id)
+    batch = make_batch(sources, targets, [""] * len(places), Frame(tokenizer.start_id, tokenizer.end_id))
     batch = batch.to(model.embedding.weight.device)
     with watch(model) as seen:
         model(batch.source, batch.source_layout, batch.target, batch.target_layout)

@@ -9,10 +9,11 @@ from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.tasks.pairs import PairData, PairSet, make_batch
+from regard.tasks.pairs import Frame, PairData, PairSet, make_batch
 from regard.tasks.translation import Translation, TranslationConfig, mean_loss, pair_loss
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
+FRAME = Frame(start=1, end=2)
 ENGLISH = ["the animal", "", "the street was wide", "it was too tired to cross the street", "a b c d e f g h " * 9]
 FRENCH = ["l'animal", "rien", "la rue était large", "il était trop fatigué pour traverser la rue", "a b"]
 
@@ -31,14 +32,22 @@ def tokenizer() -> Tokenizer:
 
 
 def test_the_decoder_reads_what_it_should_write_one_step_later():
-    batch = make_batch([np.array([5, 6]), np.array([7])], [np.array([8]), np.array([9, 10])], ["", ""], 1, 2)
+    batch = make_batch([np.array([5, 6]), np.array([7])], [np.array([8]), np.array([9, 10])], ["", ""], Frame(1, 2))
     assert batch.source.tolist() == [5, 6, 2, 7, 2] and batch.source_layout.lengths.tolist() == [3, 2]
     assert batch.target.tolist() == [1, 8, 1, 9, 10] and batch.labels.tolist() == [8, 2, 9, 10, 2]
     assert (batch.n_targets, batch.n_tokens) == (5, 10)
 
 
+def test_a_source_may_begin_with_a_token_and_a_target_with_another():
+    frame = TranslationConfig(source_start=3, target_start=2).frame(Tokenizer.train(["a"], TokenizerConfig()))
+    batch = make_batch([np.array([5, 6]), np.array([7])], [np.array([8]), np.array([9])], ["", ""], frame)
+    assert batch.source.tolist() == [3, 5, 6, 2, 3, 7, 2] and batch.source_layout.lengths.tolist() == [4, 3]
+    assert batch.target.tolist() == [2, 8, 2, 9] and batch.labels.tolist() == [8, 2, 9, 2]
+    assert frame.source([5, 6]) == [3, 5, 6, 2]
+
+
 def test_what_cannot_be_used_is_dropped_and_counted(data, tokenizer, tmp_path):
-    pairs = PairSet(data.train, data, tokenizer, tmp_path / "cache")
+    pairs = PairSet(data.train, data, tokenizer, tmp_path / "cache", FRAME)
     assert pairs.kept.tolist() == [0, 2, 3]
     assert pairs.notes.rows() == [
         "dropped: t.en is empty: 1 (first at t.en:2)",
@@ -50,7 +59,7 @@ def test_what_cannot_be_used_is_dropped_and_counted(data, tokenizer, tmp_path):
 
 
 def test_dropout_cuts_other_tokens_of_the_same_text_by_epoch_alone(data, tokenizer, tmp_path):
-    pairs = PairSet(data.train, data, tokenizer, tmp_path / "cache")
+    pairs = PairSet(data.train, data, tokenizer, tmp_path / "cache", FRAME)
     drawn = [pairs.batch(np.array([0, 2]), dropout=0.5, draw=epoch) for epoch in (0, 1, 0)]
     texts = {tokenizer.decode(batch.source.tolist()) for batch in drawn}
     assert texts == {ENGLISH[0] + ENGLISH[3]}
@@ -61,7 +70,7 @@ def test_the_loss_of_a_batch_is_the_sum_over_its_pairs(data, tokenizer, tmp_path
     torch.manual_seed(0)
     config = TransformerConfig(vocab_size=tokenizer.vocab_size, d_model=16, n_heads=2, n_layers=1, d_ff=32)
     model = Transformer(config).eval()
-    pairs = PairSet(data.train, data, tokenizer, tmp_path / "cache")
+    pairs = PairSet(data.train, data, tokenizer, tmp_path / "cache", FRAME)
     whole = pair_loss(model, pairs.batch(np.arange(3)), smoothing=0.1)
     parts = sum(pair_loss(model, pairs.batch(np.array([i])), smoothing=0.1) for i in range(3))
     torch.testing.assert_close(whole, parts)
@@ -72,10 +81,10 @@ def test_the_loss_of_a_batch_is_the_sum_over_its_pairs(data, tokenizer, tmp_path
 
 def test_one_column_is_no_pair(data, tokenizer, tmp_path):
     with pytest.raises(ConfigError, match="a pair has two columns, source and target"):
-        PairSet(("t.en",), data, tokenizer, tmp_path / "cache")
+        PairSet(("t.en",), data, tokenizer, tmp_path / "cache", FRAME)
 
 
 def test_choosing_by_bleu_needs_validation_files(data, tokenizer, tmp_path):
-    unvalidated = PairData(replace(data, valid=()), tokenizer, 0.0, tmp_path, seed=0)
+    unvalidated = PairData(replace(data, valid=()), tokenizer, 0.0, tmp_path, seed=0, frame=FRAME)
     with pytest.raises(ConfigError, match=r"needs validation files: set data\.valid"):
         Translation(TranslationConfig(metric="bleu"), unvalidated, DecodingConfig())

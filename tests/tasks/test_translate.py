@@ -6,12 +6,14 @@ import torch
 from regard.decoding.config import DecodingConfig
 from regard.decoding.search import generate
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.tasks.pairs import Frame
 from regard.tasks.translate import split, translate
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 WORDS = ["the", "animal", "did", "not", "cross", "street", "because", "it", "was", "too", "tired", "wide"]
 TEXT = [" ".join(WORDS), "The animal was tired. The street was wide! Was it?"] * 3
 LIMIT = 20
+FRAME = Frame(start=1, end=2)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +30,7 @@ def model(tokenizer):
 
 def test_every_line_has_an_answer_and_its_story(model, tokenizer):
     lines = ["the animal", "", "   ", "word " * 300, "It was. " * 30, "</s> <pad>", "\u2028", "x" * 500]
-    answers = translate(model, tokenizer, lines, DecodingConfig(extra_length=5), LIMIT)
+    answers = translate(model, tokenizer, lines, DecodingConfig(extra_length=5), LIMIT, FRAME)
     assert len(answers) == len(lines)
     assert [a.notes[:1] for a in answers[1:3]] == [["empty"], ["empty"]] and answers[1].text == ""
     assert answers[3].notes[0].startswith("split into ") and len(answers[3].parts) > 10
