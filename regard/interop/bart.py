@@ -119,6 +119,7 @@ class Kind:
             read_config=self.read_config,
             write_config=self.write_config,
             weights=self.weights,
+            architecture="transformer",
             prefix="model.",
             spare=(r"(model\.)?(en|de)coder\.embed_positions\.weight",) if self.position != "learned" else (),
             copies=tuple(

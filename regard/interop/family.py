@@ -104,6 +104,7 @@ class Family:
     read_config: Callable[[Theirs], Imported]
     write_config: Callable[[Recipe], dict[str, Any]]
     weights: Callable[[Recipe], Iterable[Weight]]
+    architecture: str = "stack"  # ours
     prefix: str = ""
     spare: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()

@@ -114,6 +114,7 @@ T5 = Family(
     read_config=read_config,
     write_config=write_config,
     weights=weights,
+    architecture="transformer",
     copies=(
         ("encoder.embed_tokens.weight", "shared.weight"),
         ("decoder.embed_tokens.weight", "shared.weight"),

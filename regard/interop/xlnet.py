@@ -83,6 +83,7 @@ XLNET = Family(
     read_config=read_config,
     write_config=write_config,
     weights=weights,
+    architecture="xlnet",
     prefix="transformer.",
     heads=(r"(logits_proj|qa_outputs|sequence_summary|start_logits|end_logits|answer_class|classifier)\..*",),
     copies=(("lm_loss.weight", "transformer.word_embedding.weight"),),
