@@ -1,0 +1,75 @@
+"""F1 and exact match of answers, as SQuAD counts them (Rajpurkar et al. 2016; 2018 for questions without an answer)."""
+
+import math
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+
+from regard.errors import DataError
+from regard.evaluation.classification import Z, percent, wilson
+from regard.evaluation.metric import Metric
+
+ARTICLES = re.compile(r"\b(a|an|the)\b")
+PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalised(text: str) -> str:
+    """Lower case, without ASCII punctuation, English articles and more than one space: "The  U.S.!" is "us".
+
+    It is the same for every language, as in the published figures of XQuAD: German articles count as words.
+    """
+    return " ".join(ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split())
+
+
+def is_exact(answer: str, reference: str) -> bool:
+    return normalised(answer) == normalised(reference)
+
+
+def f1(answer: str, reference: str) -> float:
+    """2 · shared / (words of the one + words of the other); of nothing with nothing 1, of nothing with something 0."""
+    found, wanted = normalised(answer).split(), normalised(reference).split()
+    if not found or not wanted:
+        return float(found == wanted)
+    return 2 * (Counter(found) & Counter(wanted)).total() / (len(found) + len(wanted))
+
+
+def figures(answers: Sequence[str], references: Sequence[Sequence[str]], settings: str) -> list[Metric]:
+    """Shares in percent.  An answer counts by the reference that is nearest to it; "" is "cannot answer".
+
+    Beside them stands what a model reaches that answers no question.
+    """
+    if len(answers) != len(references) or not answers:
+        raise DataError(f"{len(answers)} answers cannot be compared with those of {len(references)} questions")
+    exact, shared = scores(answers, references)
+    signature = f"n:{len(answers)}|normalised:squad|of several references:the nearest|{settings}"
+    answerable = [i for i, texts in enumerate(references) if all(texts)]
+    others = [i for i, texts in enumerate(references) if not any(texts)]
+    parts = {"F1 where there is an answer": answerable, "right where there is none": others}
+    return [
+        mean("F1", shared, signature),
+        Metric(
+            name="exact match",
+            value=percent(sum(exact), len(exact)),
+            signature=f"{signature}|interval:wilson 95%",
+            interval=wilson(sum(exact), len(exact)),
+        ),
+        *(mean(name, [shared[i] for i in part], signature) for name, part in parts.items() if part),
+        mean("F1 of answering nothing", scores([""] * len(answers), references)[1], signature),
+    ]
+
+
+def scores(answers: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[list[bool], list[float]]:
+    """Exact match and F1 of each answer."""
+    both = list(zip(answers, references, strict=True))
+    exact = [any(is_exact(answer, text) for text in texts) for answer, texts in both]
+    return exact, [max(f1(answer, text) for text in texts) for answer, texts in both]
+
+
+def mean(name: str, values: Sequence[float], signature: str) -> Metric:
+    """With the interval of a normal distribution, cut to what is possible."""
+    n = len(values)
+    middle = sum(values) / n
+    half = Z * math.sqrt(sum((value - middle) ** 2 for value in values) / max(n - 1, 1) / n)
+    between = (100 * max(middle - half, 0.0), 100 * min(middle + half, 1.0))
+    return Metric(name=name, value=100 * middle, signature=f"{signature}|interval:normal 95%", interval=between)
