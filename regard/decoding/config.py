@@ -21,6 +21,7 @@ class DecodingConfig:
     repetition_penalty: float = 1.0  # above 1: tokens already written become less probable (CTRL, section 4.1)
     block_ngrams: int = 0  # n: no n tokens in a row come twice; 0: off
     min_length: int = 0  # fewest tokens before the end
+    never: tuple[int, ...] = ()  # ids of tokens that are not written, such as the padding of an imported model
 
     # The limit, with the end counted, is length_ratio · |prompt| + extra_length ("input length + 50" in the paper).
     length_ratio: float = 1.0
@@ -33,6 +34,8 @@ class DecodingConfig:
         for name, least in LEAST.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        if any(token < 0 for token in self.never):
+            raise ConfigError(f"never lists ids of tokens, from 0; got {list(self.never)}")
         if self.sample and self.beam > 1:
             raise ConfigError(f"sample and beam exclude each other: set beam = 1, got {self.beam}")
         if not self.sample and self.n_best > self.beam:

@@ -58,11 +58,13 @@ class Constraints:
     def apply(self, logits: Tensor, history: Tensor, t: int, prompts: Tensor) -> Distribution:
         """history (rows, t): the tokens so far, if needed; prompts (active,): whose rows these are, in equal shares."""
         forcing, too_short = t < self.n_forced, t < self.config.min_length
-        if not (forcing or too_short or self.need_history):
+        if not (forcing or too_short or self.need_history or self.config.never):
             return Distribution(logits)
         if self.config.repetition_penalty != 1:
             logits = repetition_penalty(logits, history, self.config.repetition_penalty)
         log_probs = free = logits.log_softmax(-1)
+        if self.config.never:
+            free = free.index_fill(1, torch.tensor(self.config.never, device=free.device), -torch.inf)
         if self.config.block_ngrams:
             free = block_ngrams(free, history, self.config.block_ngrams)
         if too_short:

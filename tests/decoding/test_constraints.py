@@ -49,6 +49,19 @@ def test_no_end_before_the_least_length(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_some_tokens_are_never_written(way: str) -> None:
+    model = TableModel(seed=3, end_bias=-1.0)
+    written = {token for h in all_of(model, WAYS[way]) for token in h.tokens}
+    never = tuple(sorted(written)[1:3])
+    without = generate(model, PROMPTS, dataclasses.replace(WAYS[way], never=never), START, END)
+    for prompt, hypotheses in zip(PROMPTS, without, strict=True):
+        for h in hypotheses:
+            assert not set(never) & set(h.tokens)
+            said = [*h.tokens, END] if h.finished else h.tokens  # the others keep the probability that they had
+            assert h.log_prob == pytest.approx(log_prob(model, prompt, said), abs=1e-4)
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_where_everything_is_blocked_the_sentence_ends(way: str) -> None:
     for h in all_of(TableModel(vocab_size=3), with_(way, block_ngrams=1, min_length=10)):
         assert sorted(h.tokens) == [1, 2]
