@@ -46,7 +46,7 @@ def evaluate(
     runs = [path for path in paths if not path.is_file()]
     files = [path for path in paths if path.is_file()]
     loaded = [load(folder, device) for folder in runs]
-    if len(runs) == 1 and loaded[0].recipe.kind == "classification":
+    if len(runs) == 1 and loaded[0].recipe.kind in ("classification", "label-words"):
         return print_classification(loaded[0], files, root, as_json, outputs, picture)
     if picture is not None:
         raise ConfigError("--picture draws the confusion matrix of one run of classification")

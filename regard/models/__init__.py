@@ -11,6 +11,7 @@ from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.stack import Stack, StackConfig
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.xlnet import XLNet, XLNetConfig
 
 
 class Architecture(NamedTuple):
@@ -31,4 +32,5 @@ ARCHITECTURES = {
     "bilm": Architecture(BiLMConfig, BiLM, "bidirectional"),
     "elmo": Architecture(ElmoConfig, Elmo, "reader"),
     "stack": Architecture(StackConfig, Stack, "reader"),
+    "xlnet": Architecture(XLNetConfig, XLNet, "reader"),
 }

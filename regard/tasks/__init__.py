@@ -7,6 +7,7 @@ from regard.tasks.bidirectional import Bidirectional, BidirectionalConfig
 from regard.tasks.classification import Classification, ClassificationConfig
 from regard.tasks.denoising import Denoising, DenoisingConfig
 from regard.tasks.label_to_text import LabelToText, LabelToTextConfig
+from regard.tasks.label_words import LabelWords, LabelWordsConfig
 from regard.tasks.language import Language, LanguageConfig
 from regard.tasks.masked import MaskedConfig, MaskedLanguage
 from regard.tasks.permutation import Permutation, PermutationConfig
@@ -20,6 +21,7 @@ TASKS: dict[str, tuple[type[Any], type[Any]]] = {
     "language": (LanguageConfig, Language),
     "bidirectional": (BidirectionalConfig, Bidirectional),
     "masked": (MaskedConfig, MaskedLanguage),
+    "label-words": (LabelWordsConfig, LabelWords),
     "denoising": (DenoisingConfig, Denoising),
     "permutation": (PermutationConfig, Permutation),
     "reading": (ReadingConfig, Reading),
