@@ -190,10 +190,11 @@ class Run:
 
     def classify(self, lines: Sequence[str]) -> list[Classified]:
         """A label for each line, with the probability of every label and what happened to the line."""
-        self.expect("classification")
+        self.expect("classification", "label-words")
         task, data = self.recipe.task, self.recipe.data
+        voter = TASKS[self.recipe.kind][1].voter(self.model, task, self.tokenizer)
         framing = task.framing(self.tokenizer, data)
-        return classify(self.model, list(lines), task.shown_labels, framing, data.batch_tokens)
+        return classify(voter, list(lines), task.shown_labels, framing, data.batch_tokens)
 
     def answer(
         self, questions: Sequence[str], contexts: Sequence[str], always: bool = False

@@ -12,7 +12,9 @@ from regard.commands.text import Device, InputFile, RunFolder
 def embed(
     run: RunFolder,
     file: InputFile = None,
-    pooling: Annotated[str, typer.Option(help="of a line's rows: mean, last or max")] = "mean",
+    pooling: Annotated[
+        str, typer.Option(help="of a line's rows: mean, first (of BERT, that of <s>), last or max")
+    ] = "mean",
     layer: Annotated[
         int | None, typer.Option(help="of ELMo: this layer alone, 0 being the embeddings (default: the mix)")
     ] = None,

@@ -20,9 +20,10 @@ FEW = 20  # ... but so few examples may be a trial
 
 @dataclass(frozen=True)
 class Labelled:
-    """Text i is `examples.columns[0][i]`; its label is `labels[i]`.  The texts are as the file has them."""
+    """Text i is `examples.columns[0][i]`, of a pair `columns[1][i]` is the second; its label is `labels[i]`.  The texts
+    are as the file has them."""
 
-    examples: Examples  # the texts alone
+    examples: Examples  # the texts alone: one column, or two
     labels: list[str]
 
     def __len__(self) -> int:
@@ -30,7 +31,10 @@ class Labelled:
 
     @property
     def texts(self) -> list[str]:
-        return self.examples.columns[0]
+        """Each as a line; the two of a pair have a tab between them, and no other before it."""
+        if len(self.examples.columns) == 1:
+            return self.examples.columns[0]
+        return [first.replace("\t", " ") + "\t" + second for first, second in zip(*self.examples.columns, strict=True)]
 
     def take(self, places: np.ndarray) -> "Labelled":
         return Labelled(self.examples.take(places), [self.labels[i] for i in places])
@@ -53,18 +57,20 @@ class Labelled:
 
 
 def read_labelled(files: tuple[str, ...], columns: tuple[str, ...], root: Path | str) -> Labelled:
-    """Tables with a text column and a label column, named in this order, or plain files in such pairs.
+    """Tables with a column of texts, or two of pairs, and one of labels, named in this order, or such plain files.
 
     Space around a label does not count; an empty label is an error.
     """
     examples = read_examples(files, columns, root)
-    if len(examples.columns) != 2:
+    if len(examples.columns) not in (2, 3):
         names = ", ".join(examples.names)
-        raise ConfigError(f"labelled text has two columns, text and label; {', '.join(files)} give {names}")
-    texts, labels = examples.columns[0], [label.strip() for label in examples.columns[1]]
+        raise ConfigError(
+            f"labelled text has two columns, text and label, or of pairs three; {', '.join(files)} give {names}"
+        )
+    texts, labels = examples.columns[:-1], [label.strip() for label in examples.columns[-1]]
     if "" in labels:
         raise DataError(f"{examples.where(labels.index(''))} has no label; give it one or take it out")
-    return Labelled(replace(examples, names=examples.names[:1], columns=[texts]), labels)
+    return Labelled(replace(examples, names=examples.names[:-1], columns=texts), labels)
 
 
 class Parts(NamedTuple):
@@ -113,7 +119,7 @@ def label_set(train: Labelled, listed: tuple[str, ...] = ()) -> tuple[str, ...]:
     if len(counts) > MOST_DISTINCT * len(train) and len(train) >= FEW:
         raise DataError(
             f"{files} has {len(counts):,} different labels in {len(train):,} examples, "
-            f"such as {train.labels[0][:40]!r}; name the column of the texts first and that of the labels second"
+            f"such as {train.labels[0][:40]!r}; name the column of the texts first and that of the labels last"
         )
     return tuple(sorted(counts))
 

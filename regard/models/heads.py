@@ -3,11 +3,12 @@
 A reader is any model of this folder that turns tokens (N,) and their layout into one row each, (N, d_out).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard.errors import ConfigError, RegardError
 from regard.nn.attention import MultiHeadAttention
@@ -155,19 +156,33 @@ class Text:
         self.last = None if self.last is None or other.last is None else torch.cat([self.last, other.last])
 
 
-class Classifier(nn.Module):
-    """P(label | x_1 .. x_T) = softmax(W s + b), with one summary s of all rows."""
+# What may stand between a summary and the labels: a layer with one of these activations.
+POOLERS: dict[str, Callable[[Tensor], Tensor] | None] = {
+    "none": None,
+    "tanh": torch.tanh,  # BERT and RoBERTa
+    "relu": F.relu,  # DistilBERT
+    "gelu": F.gelu,  # ELECTRA
+}
 
-    def __init__(self, reader: Any, n_labels: int, pooling: str, dropout: float):
+
+class Classifier(nn.Module):
+    """P(label | x_1 .. x_T) = softmax(W s + b), with one summary s of all rows; with a pooler, s is f(U s' + u) of the
+    summary s'  (Devlin et al. 2019: of the first row, and f = tanh)"""
+
+    def __init__(self, reader: Any, n_labels: int, pooling: str, dropout: float, pooler: str = "none"):
         super().__init__()
         self.reader, self.config, self.pooling = reader, reader.config, pooling
+        self.activation = POOLERS[pooler]
+        self.pooler = None if self.activation is None else nn.Linear(reader.d_out, reader.d_out)
         self.dropout = nn.Dropout(dropout)
         self.to_labels = nn.Linear(reader.d_out, n_labels)
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Token ids (N) -> logits (B, labels)."""
-        rows = self.reader(tokens, layout)
-        return self.to_labels(self.dropout(summary(rows, layout, self.pooling, is_bidirectional(self.reader))))
+        found = summary(self.reader(tokens, layout), layout, self.pooling, is_bidirectional(self.reader))
+        if self.pooler is not None and self.activation is not None:
+            found = self.activation(self.pooler(found))
+        return self.to_labels(self.dropout(found))
 
     @property
     def embedding(self) -> nn.Embedding:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,17 +15,19 @@ from regard.choose import choose
 from regard.data.advice import advice
 from regard.data.config import DataConfig
 from regard.data.labelled import Labelled, label_set, named, read_test, read_training
+from regard.data.reading import Examples
 from regard.data.report import Part, Row, report
 from regard.data.shards import tokenise
 from regard.data.splits import normalised
 from regard.errors import ConfigError
 from regard.evaluation.classification import classification
 from regard.evaluation.metric import Metric
-from regard.models.heads import Classifier
+from regard.models.heads import POOLERS, Classifier
 from regard.nn.layout import Ragged
 from regard.nn.pooling import POOLINGS
 from regard.tasks.classify import classify, test_set
-from regard.tasks.documents import KEEPS, UNLIMITED, DocumentBatch, Documents, log_probabilities
+from regard.tasks.documents import UNLIMITED, DocumentBatch, Documents, log_probabilities
+from regard.tasks.framing import KEEPS, Framing
 from regard.tasks.setup import Setup
 from regard.text.tokenizer import Tokenizer
 
@@ -56,6 +59,15 @@ class LabelsConfig:
             raise ConfigError(f"metric must be accuracy or loss, got {self.metric!r}")
 
     @property
+    def framed(self) -> bool:
+        """Whether texts are read as <s> a </s> or <s> a </s> b </s>."""
+        return False
+
+    def framing(self, tokenizer: Tokenizer, data: DataConfig) -> Framing:
+        """How texts become sequences; of three columns two are texts."""
+        return Framing(tokenizer, self.framed, self.keep, data.max_length, max(len(data.columns) - 1, 1))
+
+    @property
     def n_labels(self) -> int:
         """Until the data are read, two: the fewest."""
         return len(self.labels) or 2
@@ -67,12 +79,15 @@ class LabelsConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationConfig(LabelsConfig):
+    framed: bool = False  # read <s> text </s>, and of pairs <s> a </s> b </s>, as BERT does
     pooling: str = "mean"  # how a reader's rows become one
+    pooler: str = "none"  # a layer with this activation between that one and the labels (BERT: tanh)
     dropout: float = 0.0  # on that one
 
     def __post_init__(self) -> None:
         super().__post_init__()
         choose(POOLINGS, self.pooling, "summary (pooling)")
+        choose(POOLERS, self.pooler, "activation (pooler)")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout must be from 0 up to, not including, 1, got {self.dropout}")
 
@@ -94,20 +109,20 @@ class Classification:
         """The labels are settled here: `config.labels` of the task has them."""
         parts = read_training(setup.data)
         config = replace(config, labels=label_set(parts.train, config.labels))
-        train = Documents(parts.train, config.labels, config.keep, setup, to_learn=True)
+        train = Documents(parts.train, config.labels, config.keep, setup, to_learn=True, framed=config.framed)
         valid = None
         if parts.valid is not None:
-            valid = Documents(parts.valid, config.labels, config.keep, setup, to_learn=False)
+            valid = Documents(parts.valid, config.labels, config.keep, setup, to_learn=False, framed=config.framed)
         return cls(config, train, valid, setup)
 
     @staticmethod
     def texts(data: DataConfig) -> Iterable[str]:
         """What a tokenizer learns from."""
-        return read_training(data).train.texts
+        return chain.from_iterable(read_training(data).train.examples.columns)
 
     @staticmethod
     def build(config: ClassificationConfig, reader: Any) -> Classifier:
-        return Classifier(reader, config.n_labels, config.pooling, config.dropout)
+        return Classifier(reader, config.n_labels, config.pooling, config.dropout, config.pooler)
 
     @staticmethod
     def voter(model: Any, config: Any, tokenizer: Tokenizer) -> Any:
@@ -179,9 +194,8 @@ class Classification:
         """Accuracy and the mean F1 of test texts (default: the recipe's), and what they are of."""
         data = setup.data
         what, test = test_set(data, config.labels, files)
-        answers = classify(
-            model, setup.tokenizer, test.texts, config.labels, config.keep, data.max_length, data.batch_tokens
-        )
+        framing = config.framing(setup.tokenizer, data)
+        answers = classify(model, test.texts, config.labels, framing, data.batch_tokens)
         result = classification([answer.label for answer in answers], test.labels, config.labels)
         return what, [result.accuracy, result.macro_f1]
 
@@ -190,19 +204,21 @@ class Classification:
     def inspect(self, data: DataConfig) -> list[Row]:
         """What `regard doctor` says about every part of the data."""
         found = {"train": self.train.labelled}
-        shards = {"train": self.train.tokens}
+        shards = {"train": self.train.parts}
         if self.valid is not None:
-            found["valid"], shards["valid"] = self.valid.labelled, self.valid.tokens
+            found["valid"], shards["valid"] = self.valid.labelled, self.valid.parts
         test = read_test(data)
         if test is not None:
             test.ids(self.config.labels)  # which may refuse
-            found["test"], shards["test"] = test, tokenise(test.texts, self.tokenizer)
-        parts = {name: Part(replace(part.examples, names=("text",)), [shards[name]]) for name, part in found.items()}
+            found["test"] = test
+            shards["test"] = [tokenise(column, self.tokenizer) for column in test.examples.columns]
+        parts = {name: Part(with_names(part.examples), shards[name]) for name, part in found.items()}
         rows = report(parts, self.tokenizer, UNLIMITED).rows()
         rows.append(Row("train", "bag or sequence model?", advice(self.train.labelled.texts).sentence))
         for name, part in found.items():
             rows += label_rows(name, part, self.config)
-            long = np.flatnonzero(shards[name].lengths > data.max_length)
+            lengths = self.train.framing.lengths([shard.lengths for shard in shards[name]])
+            long = np.flatnonzero(lengths > data.max_length)
             where = part.examples.where(int(long[0])) if len(long) else ""
             rows.append(Row(name, f"cut to the {self.config.keep} {data.max_length:,} tokens", f"{len(long):,}", where))
         order = list(found)
@@ -210,7 +226,7 @@ class Classification:
 
     def rows(self) -> list[tuple[str, str]]:
         parts = [("training data", self.train)] + ([("validation data", self.valid)] if self.valid is not None else [])
-        rows = [(name, f"{len(part):,} texts, {len(part.tokens.ids):,} tokens") for name, part in parts]
+        rows = [(name, f"{len(part):,} texts, {part.n_tokens:,} tokens") for name, part in parts]
         counts = Counter(self.train.labels[self.train.kept].tolist())
         shown = [f"{name} {counts[i]:,}" for i, name in enumerate(self.config.shown_labels)]
         rows.append(("labels", named(shown)))
@@ -221,6 +237,11 @@ class Classification:
 
     def usage(self, folder: Path) -> tuple[str, ...]:
         return (f"regard classify {folder} < lines.txt", f"regard evaluate {folder}")
+
+
+def with_names(examples: Examples) -> Examples:
+    """A text is called so; the two of a pair are called what their columns are."""
+    return replace(examples, names=("text",)) if len(examples.names) == 1 else examples
 
 
 def nats(model: Any, batch: DocumentBatch, smoothing: float) -> Tensor:

@@ -8,8 +8,8 @@ import numpy as np
 from regard.data.config import DataConfig
 from regard.data.labelled import Labelled, read_labelled, read_test
 from regard.errors import ConfigError
-from regard.tasks.documents import KEEPS, log_probabilities
-from regard.text.tokenizer import Tokenizer
+from regard.tasks.documents import log_probabilities
+from regard.tasks.framing import Framing
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,18 @@ class Classified:
 
 
 def classify(
-    model: Any,
-    tokenizer: Tokenizer,
-    texts: list[str],
-    names: tuple[str, ...],
-    keep: str,
-    max_length: int,
-    batch_tokens: int,
+    model: Any, texts: list[str], names: tuple[str, ...], framing: Framing, batch_tokens: int
 ) -> list[Classified]:
     """One answer per text, in order; an empty one gets what the classifier says about nothing."""
-    encoded = [np.array(ids, np.int64) for ids in tokenizer.encode_batch(texts)]
-    documents = [KEEPS[keep](ids, max_length) for ids in encoded]
+    encoded = framing.encode(texts)
+    documents = [framing.join(parts) for parts in encoded]
     answers = []
-    for text, ids, row in zip(texts, encoded, log_probabilities(model, documents, batch_tokens), strict=True):
+    for text, parts, row in zip(texts, encoded, log_probabilities(model, documents, batch_tokens), strict=True):
         notes = [] if text.strip() else ["empty"]
-        if len(ids) > max_length:
-            notes.append(f"cut to the {keep} {max_length:,} of {len(ids):,} tokens")
+        if text.strip() and not all(part.strip() for part in framing.texts(text)):
+            notes.append("one of two texts is empty: between them stands a tab")
+        if framing.length(parts) > framing.max_length:
+            notes.append(f"cut to the {framing.keep} {framing.max_length:,} of {framing.length(parts):,} tokens")
         probabilities = np.exp(row.astype(np.float64))
         share = dict(zip(names, (probabilities / probabilities.sum()).tolist(), strict=True))
         answers.append(Classified(names[int(row.argmax())], share, notes))

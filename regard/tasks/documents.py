@@ -1,6 +1,6 @@
 """Documents with a label each, and the batches made of them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,16 +14,11 @@ from regard.data.notes import Notes
 from regard.data.selection import select
 from regard.data.shards import TokenShard, shard
 from regard.nn.layout import Ragged
+from regard.tasks.framing import Framing
 from regard.tasks.setup import Setup
 from regard.text.dropout import SampledTexts
 
 UNLIMITED = 2**62
-
-# What stays of a document that is too long.
-KEEPS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
-    "first": lambda ids, n: ids[:n],
-    "last": lambda ids, n: ids[-n:],
-}
 
 
 @dataclass(frozen=True)
@@ -58,37 +53,54 @@ def flat(documents: Sequence[np.ndarray]) -> tuple[Tensor, Ragged]:
 
 
 class Documents:
-    """One part of a data set: tokenised once, long documents cut, and every decision in `notes`.
+    """One part of a data set: tokenised once, long documents cut, and every decision in `notes`.  A document is a
+    text, or a pair of them, in its `framing`.
 
     What is learnt from has no empty documents; what is only answered keeps them, so that each gets an answer.
     """
 
-    def __init__(self, labelled: Labelled, label_set: Sequence[str], keep: str, setup: Setup, to_learn: bool):
-        self.labelled, self.tokenizer = labelled, setup.tokenizer
-        self.keep, self.max_length = KEEPS[keep], setup.data.max_length
+    def __init__(
+        self,
+        labelled: Labelled,
+        label_set: Sequence[str],
+        keep: str,
+        setup: Setup,
+        to_learn: bool,
+        framed: bool = False,
+    ):
+        self.labelled, self.tokenizer, columns = labelled, setup.tokenizer, labelled.examples.columns
+        self.framing = Framing(setup.tokenizer, framed, keep, setup.data.max_length, len(columns))
+        self.max_length = setup.data.max_length
         self.labels = labelled.ids(label_set)
-        self.tokens: TokenShard = shard(labelled.texts, setup.tokenizer, setup.tokenizer.to_json(), setup.cache)
+        json = setup.tokenizer.to_json()
+        self.parts: list[TokenShard] = [shard(column, setup.tokenizer, json, setup.cache) for column in columns]
+        self.lengths = self.framing.lengths([part.lengths for part in self.parts])  # before they are cut
         self.notes = Notes()
         self.notes.update(labelled.examples.notes)
         self.kept = np.arange(len(labelled))
         if to_learn:
-            self.kept, dropped = select(labelled.examples, [self.tokens.lengths], UNLIMITED)
+            self.kept, dropped = select(labelled.examples, [part.lengths for part in self.parts], UNLIMITED)
             self.notes.update(dropped)
-        self.long = np.flatnonzero(self.tokens.lengths > self.max_length)
+        self.long = np.flatnonzero(self.lengths > self.max_length)
         if len(self.long):
             where = labelled.examples.where(int(self.long[0]))
             self.notes.add(f"cut to the {keep} {self.max_length:,} tokens", where, len(self.long))
-        self.samplers: dict[float, SampledTexts] = {}
+        self.samplers: dict[float, list[SampledTexts]] = {}
 
     def __len__(self) -> int:
         return len(self.kept)
 
+    @property
+    def n_tokens(self) -> int:
+        """Of all texts, without special ones."""
+        return sum(len(part.ids) for part in self.parts)
+
     def documents(self, indices: np.ndarray) -> list[np.ndarray]:
         """Tokens of the documents at these places of `kept`."""
-        return [self.keep(self.tokens[i], self.max_length) for i in self.kept[indices]]
+        return [self.framing.join([part[i] for part in self.parts]) for i in self.kept[indices]]
 
     def packing(self, budget: int, order: str, seed: int) -> Packing:
-        lengths = np.minimum(self.tokens.lengths[self.kept], self.max_length)
+        lengths = np.minimum(self.lengths[self.kept], self.max_length)
         return Packing(lengths, budget, order, seed)
 
     def batch(self, indices: np.ndarray, dropout: float = 0.0, draw: int = 0) -> DocumentBatch:
@@ -100,13 +112,15 @@ class Documents:
 
     def sampled(self, places: np.ndarray, dropout: float, draw: int) -> list[np.ndarray]:
         if dropout not in self.samplers:
-            self.samplers[dropout] = SampledTexts(self.labelled.texts, self.tokenizer.pairs, dropout)
+            columns, pairs = self.labelled.examples.columns, self.tokenizer.pairs
+            self.samplers[dropout] = [SampledTexts(column, pairs, dropout) for column in columns]
         keys = np.uint64(draw << 40) + places.astype(np.uint64)
-        return [self.keep(ids, self.max_length) for ids in self.samplers[dropout].sample(places, keys)]
+        drawn = [sampler.sample(places, keys) for sampler in self.samplers[dropout]]
+        return [self.framing.join(parts) for parts in zip(*drawn, strict=True)]
 
     def all_batches(self, budget: int) -> Iterator[tuple[Tensor, Ragged, Tensor]]:
         """Everything once, in order: tokens, layout, labels."""
-        lengths = np.minimum(self.tokens.lengths[self.kept], self.max_length)
+        lengths = np.minimum(self.lengths[self.kept], self.max_length)
         for part in cut(np.arange(len(self)), lengths, budget):
             batch = self.batch(part)
             yield batch.tokens, batch.layout, batch.labels

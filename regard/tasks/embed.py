@@ -47,6 +47,8 @@ ENCODERS: dict[str, Callable[[Any], Encoder]] = {
 FRAMES: dict[str, Callable[[list[int], Tokenizer, Any], list[int]]] = {
     "language": lambda ids, tokenizer, task: [UNITS[task.unit](tokenizer), *ids],
     "translation": lambda ids, tokenizer, task: task.frame(tokenizer).source(ids),
+    "masked": lambda ids, tokenizer, task: [tokenizer.start_id, *ids, tokenizer.end_id],
+    "classification": lambda ids, tokenizer, task: [tokenizer.start_id, *ids, tokenizer.end_id] if task.framed else ids,
 }
 
 
@@ -61,7 +63,7 @@ def framed(lines: list[str], tokenizer: Tokenizer, kind: str, task: Any, max_len
 
 
 def embed(model: Any, architecture: str, documents: list[np.ndarray], pooling: str, layer: int | None) -> np.ndarray:
-    """(documents, D): the mean, the last or the largest of each document's rows; zeros of one without tokens.
+    """(documents, D): the mean, first, last or largest of each document's rows; zeros of one without tokens.
 
     `layer` asks for the rows of one layer, the embeddings being layer 0; otherwise they are the model's features.
     """

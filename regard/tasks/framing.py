@@ -1,0 +1,75 @@
+"""Texts as one sequence: a text as it is, or as BERT has it, <s> a </s> and, of a pair, <s> a </s> b </s>."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.errors import ConfigError
+from regard.text.tokenizer import Tokenizer
+
+BETWEEN = "\t"  # stands between the two texts of a pair that is written as one line
+
+# What stays of a text that is too long.
+KEEPS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
+    "first": lambda ids, n: ids[:n],
+    "last": lambda ids, n: ids[max(len(ids) - n, 0) :],
+}
+
+
+@dataclass(frozen=True)
+class Framing:
+    """`max_length` counts the special tokens too.  Of a pair that is too long, the longer text is cut first."""
+
+    tokenizer: Tokenizer
+    framed: bool
+    keep: str
+    max_length: int
+    n_texts: int = 1
+
+    def __post_init__(self) -> None:
+        if self.n_texts > 1 and not self.framed:
+            raise ConfigError(
+                "two columns of texts are read as <s> a </s> b </s>: set task.framed = true, "
+                "or name one column of texts and then that of the labels"
+            )
+        if self.max_length <= self.n_special:
+            raise ConfigError(
+                f"data.max_length = {self.max_length} leaves no room beside {self.n_special} special tokens; raise it"
+            )
+
+    @property
+    def n_special(self) -> int:
+        return 1 + self.n_texts if self.framed else 0
+
+    def texts(self, line: str) -> list[str]:
+        """The text of a line, or of a pair both; a line without a tab has no second text."""
+        return [*line.split(BETWEEN, 1), ""][: self.n_texts] if self.n_texts > 1 else [line]
+
+    def encode(self, lines: Sequence[str]) -> list[list[np.ndarray]]:
+        """For each line the tokens of its texts."""
+        texts = [text for line in lines for text in self.texts(line)]
+        ids = [np.array(one, np.int64) for one in self.tokenizer.encode_batch(texts)]
+        return [ids[i : i + self.n_texts] for i in range(0, len(ids), self.n_texts)]
+
+    def length(self, parts: Sequence[np.ndarray]) -> int:
+        """Tokens of the whole before it is cut."""
+        return sum(map(len, parts)) + self.n_special
+
+    def lengths(self, of_parts: Sequence[np.ndarray]) -> np.ndarray:
+        """The same of many: for each of the texts its lengths in all examples."""
+        whole: np.ndarray = np.sum(of_parts, 0) + self.n_special
+        return whole
+
+    def join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """One sequence of at most `max_length` tokens."""
+        room, cut = self.max_length - self.n_special, KEEPS[self.keep]
+        if self.n_texts == 2:
+            first = min(len(parts[0]), max(room - len(parts[1]), room - room // 2))
+            parts = [cut(parts[0], first), cut(parts[1], room - first)]
+        else:
+            parts = [cut(parts[0], room)]
+        if not self.framed:
+            return parts[0]
+        closed = [np.append(part, self.tokenizer.end_id) for part in parts]
+        return np.concatenate([[self.tokenizer.start_id], *closed])
