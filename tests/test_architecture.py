@@ -78,6 +78,13 @@ PARAMETERS = {
     "wikitext2-case": 3_402_261,
     "elmo": 16_596_992,
     "sst2-elmo": 17_779_206,
+    "bert-base": 110_106_428,  # as the authors' BertForPreTraining
+    "bert-small": 27_913_858,
+    "roberta-small": 27_649_152,
+    "imdb-bert": 27_634_178,
+    "sst2-bert": 27_634_178,
+    "sms-bert": 27_634_178,
+    "boolq-bert": 27_634_178,
 }
 
 
