@@ -4,7 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from calling import call
+
+from regard.run import load
+from regard.training.prepare import prepare
+from regard.training.recipe import Recipe
 
 RECIPE = """
 [task]
@@ -91,3 +96,21 @@ def test_a_run_of_another_task_fills_nothing(place: Path) -> None:
     assert call(place, "train", "gpt.toml", "--run", "gpt").code == 0
     refused = call(place, "fill", "gpt", "a [MASK]")
     assert refused.code == 1 and "this needs a run of masked" in refused.err
+
+
+def test_a_classifier_begins_with_the_weights_of_the_reader_and_of_its_pooler(place: Path) -> None:
+    lines = [f"the {animal} sees\t{label}\n" for animal, label in (("cat", "a"), ("dog", "b"), ("owl", "a"))]
+    (place / "data" / "labelled.tsv").write_text("".join(lines), encoding="utf-8")
+    settings = 'kind = "classification"\nframed = true\npooling = "first"\npooler = "tanh"'
+    recipe = RECIPE.replace('kind = "masked"\nwindow = 24', settings).replace("train.txt", "labelled.tsv")
+    (place / "labels.toml").write_text(recipe.replace("[data]", '[data]\ncolumns = ["1", "2"]'), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        prepared = prepare(Recipe.read("labels.toml"), place / "labels", weights_from=place / "run")
+    own, theirs = prepared.model.state_dict(), load(place / "run", "cpu").model.state_dict()
+    taken = [name for name in own if name.startswith(("reader.", "pooler."))]
+    assert len(taken) > 10 and all(torch.equal(own[name], theirs[name]) for name in taken)
+    assert set(own) - set(taken) == {"to_labels.weight", "to_labels.bias"}
+    (row,) = [value for name, value in prepared.about.rows if name.startswith("weights from")]
+    assert "pooler" in row and row.endswith("new: to_labels")
+    assert call(place, "embed", "run", "--pooling", "first", stdin=b"the cat\n").code == 0
