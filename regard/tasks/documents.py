@@ -16,6 +16,7 @@ from regard.data.shards import TokenShard, shard
 from regard.nn.layout import Ragged
 from regard.tasks.framing import Framing
 from regard.tasks.setup import Setup
+from regard.tasks.together import by_length, put_back
 from regard.text.dropout import SampledTexts
 
 UNLIMITED = 2**62
@@ -131,11 +132,8 @@ def log_probabilities(model: Any, documents: Sequence[np.ndarray], budget: int) 
     """log P(label | document), (documents, L).  Documents of about one length are read together."""
     device = next(model.parameters()).device
     lengths = np.array([len(document) for document in documents], np.int64)
-    parts = cut(np.argsort(lengths, kind="stable"), lengths, budget)
-    found = []
-    for part in parts:
-        tokens, layout = flat([documents[i] for i in part])
+    groups, found = by_length(lengths, budget), []
+    for group in groups:
+        tokens, layout = flat([documents[i] for i in group])
         found.append(model(tokens.to(device), layout.to(device)).float().log_softmax(-1).cpu())
-    back = np.argsort(np.concatenate(parts)) if parts else np.empty(0, np.int64)
-    rows: np.ndarray = torch.cat(found).numpy()[back] if found else np.empty((0, 0))
-    return rows
+    return put_back(found, groups).numpy()

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from regard.choose import choose
-from regard.data.batches import cut
 from regard.data.streams import UNITS
 from regard.errors import RegardError
 from regard.models import ARCHITECTURES
@@ -16,6 +15,7 @@ from regard.models.heads import is_bidirectional
 from regard.nn.layout import Layout
 from regard.nn.pooling import POOLINGS, summary
 from regard.tasks.documents import flat
+from regard.tasks.together import by_length, put_back
 from regard.text.tokenizer import Tokenizer
 
 BATCH_TOKENS = 8192
@@ -76,15 +76,14 @@ def embed(model: Any, architecture: str, documents: list[np.ndarray], pooling: s
     reader = find(model)
     device = next(model.parameters()).device
     lengths = np.array([max(len(document), 1) for document in documents])
-    parts = cut(np.argsort(lengths, kind="stable"), lengths, BATCH_TOKENS)
-    found = []
-    for part in parts:
-        tokens, layout = flat([documents[i] if len(documents[i]) else ANY_TOKEN for i in part])
+    groups, found = by_length(lengths, BATCH_TOKENS), []
+    for group in groups:
+        tokens, layout = flat([documents[i] if len(documents[i]) else ANY_TOKEN for i in group])
         tokens, layout = tokens.to(device), layout.to(device)
         with torch.no_grad():
             rows = rows_of(reader, tokens, layout, layer)
             found.append(summary(rows, layout, pooling, is_bidirectional(reader)).float().cpu())
-    vectors: np.ndarray = torch.cat(found).numpy()[np.argsort(np.concatenate(parts))]
+    vectors = put_back(found, groups).numpy()
     vectors[[len(document) == 0 for document in documents]] = 0
     return vectors
 

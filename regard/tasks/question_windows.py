@@ -75,7 +75,7 @@ class QuestionSet:
         """For the doctor: how much there is, how long it is, and what was decided."""
         n, n_answered = len(self.found), sum(any(texts) for texts in self.found.references)
         n_held = int((self.spans[self.kept, 1] > 0).sum())
-        lengths = {
+        lengths: dict[str, Iterable[int]] = {
             "context": [len(context.ids) for context in self.windows.placed],
             "question": [len(ids) for ids in self.windows.asked],
             "window": self.lengths,

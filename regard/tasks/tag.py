@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.batches import cut
 from regard.data.pieces import Pieces
 from regard.nn.layout import Gather, Ragged
+from regard.tasks.together import by_length
 from regard.text.tokenizer import Tokenizer
 
 
@@ -36,7 +36,7 @@ def predict(model: Any, pieces: Pieces, batch_tokens: int) -> tuple[np.ndarray, 
     """The best tag of every word, and its probability.  Pieces of about one length are read together."""
     device = next(model.parameters()).device
     best, probabilities = np.zeros(len(pieces.words), np.int64), np.zeros(len(pieces.words))
-    for part in cut(np.argsort(pieces.lengths, kind="stable"), pieces.lengths, batch_tokens):
+    for part in by_length(pieces.lengths, batch_tokens):
         rows = pieces.rows(part)
         layout = Ragged(torch.from_numpy(rows.lengths)).to(device)
         tokens, last = (torch.from_numpy(array).to(device) for array in (rows.tokens, rows.last))

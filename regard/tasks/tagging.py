@@ -22,6 +22,7 @@ from regard.models.heads import Tagger
 from regard.tasks.setup import Setup
 from regard.tasks.tag import predict, word_logits
 from regard.tasks.tagged_words import TagBatch, TaggedSet
+from regard.tasks.together import by_length
 
 METRICS = ("f1", "accuracy", "loss")
 
@@ -149,8 +150,7 @@ class Tagging:
         if self.valid is None:
             return {}
         device, nats = next(model.parameters()).device, 0.0
-        lengths = self.valid.pieces.lengths
-        for part in cut(np.argsort(lengths, kind="stable"), lengths, self.batch_tokens):
+        for part in by_length(self.valid.pieces.lengths, self.batch_tokens):
             nats += float(self.loss(model, self.valid.batch(part).to(device)))
         accuracy, f1, *_ = self.measured(model, self.valid, self.config, self.batch_tokens)
         return {"loss": nats / len(self.valid.tags), "accuracy": accuracy.value, "f1": f1.value}
