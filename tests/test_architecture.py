@@ -78,6 +78,12 @@ PARAMETERS = {
     "wikitext2-case": 3_402_261,
     "elmo": 16_596_992,
     "sst2-elmo": 17_779_206,
+    "bart-small": 22_955_520,
+    "t5-small-own": 22_667_904,
+    "xlnet-small": 17_687_296,
+    "sst2-bart": 22_955_520,
+    "sst2-t5": 22_667_904,
+    "sst2-xlnet": 17_672_066,
     "bert-base": 110_106_428,  # as the authors' BertForPreTraining
     "bert-small": 27_913_858,
     "roberta-small": 27_649_152,

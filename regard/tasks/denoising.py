@@ -98,7 +98,7 @@ class Denoising(Drawn):
     def nats(self, model: Translator, batch: PairBatch) -> Tensor:
         return pair_loss(model, batch, 0.0)
 
-    def loss(self, model: Translator, batch: PairBatch) -> Tensor:
+    def loss(self, model: Translator, batch: Any) -> Tensor:
         return pair_loss(model, batch, self.config.smoothing)
 
     def samples(self, model: Any) -> list[tuple[str, str, str]]:
