@@ -78,6 +78,8 @@ PARAMETERS = {
     "wikitext2-case": 3_402_261,
     "elmo": 16_596_992,
     "sst2-elmo": 17_779_206,
+    "chat-tiny": 845_952,
+    "chat-preference": 845_952,
     "bart-small": 22_955_520,
     "t5-small-own": 22_667_904,
     "xlnet-small": 17_687_296,
@@ -91,6 +93,7 @@ PARAMETERS = {
     "sst2-bert": 27_634_178,
     "sms-bert": 27_634_178,
     "boolq-bert": 27_634_178,
+    "quac-bert": 27_371_522,
 }
 
 
