@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -79,7 +79,7 @@ def report(parts: dict[str, Part], tokenizer: Lossy, max_length: int) -> DataRep
     """`parts` by name; the one named "train" is what the others are compared with."""
     train = parts["train"].examples
     known = [set().union(*column) for column in train.columns]
-    seen = Seen(set(keys(train)), set(keys(train, columns=1)))
+    seen = Seen(set(keys(train.columns)), [set(keys([column])) for column in train.columns])
     return DataReport(
         [
             describe(name, part, tokenizer, max_length, known, seen if name != "train" else None)
@@ -92,12 +92,12 @@ class Seen(NamedTuple):
     """Training examples by their digests."""
 
     wholes: set[bytes]
-    sources: set[bytes]
+    columns: list[set[bytes]]
 
 
-def keys(examples: Examples, columns: int | None = None) -> list[bytes]:
-    """A digest of each example, or of its first columns; space at the ends of a text does not count."""
-    texts = ("\n".join(text.strip() for text in texts) for texts in zip(*examples.columns[:columns], strict=True))
+def keys(columns: Sequence[list[str]]) -> list[bytes]:
+    """A digest of each example, of these columns; space at the ends of a text does not count."""
+    texts = ("\n".join(text.strip() for text in texts) for texts in zip(*columns, strict=True))
     return [hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in texts]
 
 
@@ -107,13 +107,13 @@ def describe(
     examples, shards = part
     findings = Notes()
     findings.update(examples.notes)
-    wholes = keys(examples)
+    wholes = keys(examples.columns)
     note(findings, "the same as an earlier example", examples, repeated(wholes))
     if seen is not None:
         note(findings, "also in training", examples, (key in seen.wholes for key in wholes))
         if len(examples.names) > 1:
-            known_source = (key in seen.sources for key in keys(examples, columns=1))
-            note(findings, f"{examples.names[0]} also in training", examples, known_source)
+            for column, texts, there in zip(examples.names, examples.columns, seen.columns, strict=True):
+                note(findings, f"{column} also in training", examples, (key in there for key in keys([texts])))
     ratios = np.empty(0)  # of the examples that have something on both sides
     if len(examples.names) > 1:
         source, target = examples.columns[:2]

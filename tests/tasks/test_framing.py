@@ -189,4 +189,5 @@ def test_the_doctor_compares_pairs_with_training(tmp_path: Path) -> None:
     found = {(row.part, row.what): row.value for row in task.inspect(made.data)}
     assert found["test", "also in training"] == "1"
     assert found["test", "question also in training"] == "2"
+    assert found["test", "passage also in training"] == "1"
     assert found["train", "cut to the first 8 tokens"] == "32"
