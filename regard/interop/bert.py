@@ -63,7 +63,7 @@ class Encoder:
         if self.first_place:  # places are counted from behind that of padding
             theirs.expect(pad_token_id=self.first_place - 1)
         s, made_by = self.settings, theirs.heads
-        model = {
+        model: dict[str, Any] = {
             "d_model": theirs.width(s["d_model"]),
             "n_heads": theirs.width(s["n_heads"]),
             "n_layers": theirs.layers(s["n_layers"]),

@@ -38,7 +38,7 @@ def take(stored: Stored, family: Family, recipe: Recipe, own: Mapping[str, Tenso
         )
     for weight in table:
         check_shapes(weight, stored.shapes[str(places[weight.theirs])], own, where)
-    tensors = {}
+    tensors: dict[str, Tensor] = {}
     for weight in table:
         parts = weight.form.ours(stored.read(str(places[weight.theirs])))
         tensors |= {name: part.contiguous() for name, part in zip(weight.ours, parts, strict=True)}

@@ -23,7 +23,7 @@ def read_config(theirs: Theirs) -> Imported:
         add_cross_attention=False,
     )
     d_model = theirs.width("n_embd")
-    model = {
+    model: dict[str, Any] = {
         "d_model": d_model,
         "n_heads": theirs.width("n_head"),
         "n_layers": theirs.layers("n_layer"),

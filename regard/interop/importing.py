@@ -1,22 +1,17 @@
 """A model of another tool becomes a run: a folder like any other, that can be used, looked into and trained on."""
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from regard import config
-from regard.choose import choose
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
 from regard.interop.carry import take
-from regard.interop.families import FAMILIES
-from regard.interop.family import Family, Theirs
-from regard.interop.safe import SafeFolder, Stored
+from regard.interop.sources import Source
 from regard.models import ARCHITECTURES
 from regard.tasks import TASKS
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
@@ -37,31 +32,9 @@ USES = {
 }
 
 
-class Source(NamedTuple):
-    """What is imported: where it lies, its family, its settings and its tensors."""
-
-    path: Path
-    model_type: str
-    family: Family
-    settings: Mapping[str, Any]
-    stored: Stored
-
-
-def open_folder(path: Path) -> Source:
-    """A folder as transformers writes it."""
-    folder = SafeFolder(path)
-    model_type = folder.config.get("model_type")
-    if not isinstance(model_type, str):
-        raise RunError(f"{path / 'config.json'} names no model_type; the families are: {', '.join(FAMILIES)}")
-    family = choose(FAMILIES, model_type, "family of models (model_type)")
-    return Source(path, model_type, family, folder.config, folder)
-
-
 def recipe_of(source: Source, tokenizer: TokenizerConfig, separator: int) -> Recipe:
     """Their settings as a recipe.  It is checked against the files before it takes memory."""
-    shapes = source.stored.shapes
-    theirs = Theirs(source.settings, sum(map(math.prod, shapes.values())), len(shapes))
-    architecture, model, kind, task = source.family.read_config(theirs)
+    architecture, model, kind, task = source.family.read_config(source.theirs)
     if model.get("n_segments", 0) > 1:
         model = {**model, "separator": separator}
     return Recipe(
@@ -95,8 +68,7 @@ def outline(recipe: Recipe, n_bytes: int) -> dict[str, Tensor]:
 
 def import_weights(source: Source, recipe: Recipe) -> tuple[dict[str, Tensor], list[str]]:
     """All weights of our model, and the names of theirs that were left out."""
-    n_bytes = 4 * sum(map(math.prod, source.stored.shapes.values()))
-    own = outline(recipe, n_bytes)
+    own = outline(recipe, 4 * source.n_weights)
     taken = take(source.stored, source.family, recipe, own, str(source.path))
     lacking = own.keys() - taken.tensors.keys()
     assert not lacking, f"the table of {source.model_type} forgets {sorted(lacking)}"
@@ -106,7 +78,8 @@ def import_weights(source: Source, recipe: Recipe) -> tuple[dict[str, Tensor], l
 def import_source(source: Source, tokenizer: Tokenizer, run: Path) -> tuple[Recipe, list[str]]:
     """Write the run.  Returns its recipe, and what of theirs was left out."""
     refuse_existing(run)
-    recipe = recipe_of(source, described(tokenizer, source), tokenizer.end_id)
+    rows = source.theirs.width("vocab_size")  # there may be more than tokens
+    recipe = recipe_of(source, TokenizerConfig(kind=tokenizer.kind, vocab_size=rows), tokenizer.end_id)
     if tokenizer.vocab_size > recipe.model.vocab_size:
         raise RunError(
             f"{source.path} has {tokenizer.vocab_size:,} tokens and a table of {recipe.model.vocab_size:,} rows: "
@@ -119,12 +92,6 @@ def import_source(source: Source, tokenizer: Tokenizer, run: Path) -> tuple[Reci
     write_card(run, source, recipe, tensors, left_out)
     save_weights(tensors, run / "model.safetensors")
     return recipe, left_out
-
-
-def described(tokenizer: Tokenizer, source: Source) -> TokenizerConfig:
-    """The table may have more rows than there are tokens."""
-    rows = Theirs(source.settings, sum(map(math.prod, source.stored.shapes.values())), 0).width("vocab_size")
-    return TokenizerConfig(kind=tokenizer.kind, vocab_size=rows)
 
 
 def write_card(run: Path, source: Source, recipe: Recipe, tensors: Mapping[str, Tensor], left_out: list[str]) -> None:

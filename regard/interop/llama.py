@@ -27,7 +27,7 @@ class Decoder:
         d_model, n_heads = theirs.width("hidden_size"), theirs.width("num_attention_heads")
         d_head = theirs.width("head_dim", max(1, d_model // n_heads))
         n_key_heads = theirs.width("num_key_value_heads", n_heads)
-        model = {
+        model: dict[str, Any] = {
             "d_model": d_model,
             "n_heads": n_heads,
             "n_key_heads": 0 if n_key_heads == n_heads else n_key_heads,

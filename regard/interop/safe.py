@@ -23,7 +23,8 @@ CHUNK = 1 << 22  # numbers that are looked at together
 class Stored(Protocol):
     """Tensors in files: their shapes at once, their numbers when they are asked for."""
 
-    shapes: Mapping[str, tuple[int, ...]]
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]: ...
 
     def read(self, name: str) -> Tensor:
         """In float32.  RunError where it is not made of finite numbers."""

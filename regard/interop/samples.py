@@ -38,7 +38,7 @@ def sentences(n: int, seed: int = 0) -> list[str]:
     """English and French, by turns."""
     chance = random.Random(seed)
     chosen = chance.choices(combinations(), k=n)
-    return [sentence.english if i % 2 == 0 else sentence.french for i, sentence in enumerate(chosen)]
+    return [sentence.english() if i % 2 == 0 else sentence.french() for i, sentence in enumerate(chosen)]
 
 
 def strings(n: int, seed: int = 0) -> list[str]:

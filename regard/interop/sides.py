@@ -1,6 +1,8 @@
-"""The two sides of a certificate: a run of ours, and the same model in transformers."""
+"""The two sides of a comparison: a run of ours, and the same model in transformers.  Of sequences of tokens each gives
+a row for every token, and what it writes when it always takes the likeliest."""
 
 import contextlib
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +17,8 @@ from regard.nn.layout import Layout, Ragged
 from regard.nn.linear import logits
 from regard.run import Run
 
+Ids = Sequence[Sequence[int]]
+
 
 class Compared(NamedTuple):
     """What is compared of a task: the class that transformers has for it, and on both sides a row for each token."""
@@ -23,7 +27,6 @@ class Compared(NamedTuple):
     what: str
     ours: Callable[[Any, Tensor, Layout], Tensor]
     theirs: Callable[[Any], Tensor]
-    writes: bool = False  # whether greedy texts are compared too
 
 
 COMPARED = {
@@ -32,7 +35,6 @@ COMPARED = {
         "logits",
         lambda model, tokens, layout: logits(model(tokens, layout), model.output_table),
         lambda answer: answer.logits,
-        writes=True,
     ),
     "masked": Compared(
         "AutoModelForMaskedLM",
@@ -55,81 +57,102 @@ class Ours:
         self.compared = COMPARED[run.recipe.kind]
 
     @torch.no_grad()
-    def rows(self, inputs: Sequence[Sequence[int]]) -> list[Tensor]:
+    def rows(self, inputs: Ids) -> list[Tensor]:
         """All sequences as one flat batch."""
-        layout = Ragged([len(ids) for ids in inputs], self.device)
-        tokens = torch.tensor([token for ids in inputs for token in ids], device=self.device)
-        rows = self.compared.ours(self.model, tokens, layout).cpu()
-        return list(rows.split([len(ids) for ids in inputs]))
+        lengths = [len(ids) for ids in inputs]
+        tokens, layout = flat(inputs, self.device)
+        return list(self.compared.ours(self.model, tokens, layout).cpu().split(lengths))
 
-    def segments(self, ids: Sequence[int]) -> list[int] | None:
+    def segments(self, inputs: Ids) -> list[list[int]] | None:
         """The segment of each token, where the model tells them apart."""
         reader = self.model.reader
         if getattr(reader, "segment", None) is None:
             return None
-        tokens = torch.tensor(list(ids), device=self.device)
-        found: list[int] = reader.segments(tokens, Ragged([len(ids)], self.device)).tolist()
-        return found
+        found = reader.segments(*flat(inputs, self.device))
+        return [part.tolist() for part in found.split([len(ids) for ids in inputs])]
 
-    def greedy(self, prompts: Sequence[Sequence[int]], length: int) -> list[list[int]]:
+    def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
         config = DecodingConfig(length_ratio=0.0, extra_length=length)
         start, end = self.tokenizer.start_id, self.tokenizer.end_id
         found = generate(self.model, [list(ids) for ids in prompts], config, start, end)
-        return [best.tokens for (best,) in found]
+        return [list(best.tokens) for (best,) in found]
 
 
 class Theirs:
-    """`read` are further words for `from_pretrained`, such as the name of a file."""
-
-    def __init__(self, folder: Path, ours: Ours, gguf: str | None = None):
-        transformers = need_transformers()
+    def __init__(self, folder: Path, ours: Ours):
         self.ours, self.compared = ours, ours.compared
-        made_by = getattr(transformers, self.compared.made_by)
-        with quiet(transformers):
-            self.model = made_by.from_pretrained(
-                folder, gguf_file=gguf, local_files_only=True, trust_remote_code=False, dtype=torch.float32
-            ).eval()
+        self.model = read_model(folder, self.compared.made_by)
 
     @torch.no_grad()
-    def rows(self, inputs: Sequence[Sequence[int]]) -> list[Tensor]:
+    def rows(self, inputs: Ids) -> list[Tensor]:
         """All sequences as one padded batch."""
-        longest, pad = max(map(len, inputs)), self.ours.tokenizer.pad_id
-        padded = [[*ids, *[pad] * (longest - len(ids))] for ids in inputs]
-        seen = [[1] * len(ids) + [0] * (longest - len(ids)) for ids in inputs]
-        named = {"input_ids": torch.tensor(padded), "attention_mask": torch.tensor(seen)}
-        segments = [self.ours.segments(ids) for ids in inputs]
-        if segments[0] is not None:
-            named["token_type_ids"] = torch.tensor([[*(s or []), *[0] * (longest - len(s or []))] for s in segments])
+        named = padded(inputs, self.ours.tokenizer.pad_id)
+        segments = self.ours.segments(inputs)
+        if segments is not None:
+            named["token_type_ids"] = padded(segments, 0)["input_ids"]
         rows = self.compared.theirs(self.model(**named))
         return [row[: len(ids)] for row, ids in zip(rows, inputs, strict=True)]
 
     @torch.no_grad()
-    def greedy(self, prompts: Sequence[Sequence[int]], length: int) -> list[list[int]]:
-        transformers = need_transformers()
-        end, pad = self.ours.tokenizer.end_id, self.ours.tokenizer.pad_id
-        config = transformers.GenerationConfig(
-            do_sample=False, num_beams=1, max_new_tokens=length, eos_token_id=end, pad_token_id=pad
-        )
+    def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
+        config = greedy_config(length, self.ours.tokenizer.end_id, self.ours.tokenizer.pad_id)
         found = []
         for ids in prompts:
-            tokens = torch.tensor([list(ids)])
-            written = self.model.generate(tokens, attention_mask=torch.ones_like(tokens), generation_config=config)
-            new = written[0, len(ids) :].tolist()
-            found.append(new[: new.index(end)] if end in new else new)
+            named = padded([ids], 0)
+            written = self.model.generate(**named, generation_config=config)[0, len(ids) :].tolist()
+            found.append(up_to(self.ours.tokenizer.end_id, written))
         return found
+
+
+def flat(inputs: Ids, device: torch.device) -> tuple[Tensor, Ragged]:
+    tokens = torch.tensor([token for ids in inputs for token in ids], device=device)
+    return tokens, Ragged([len(ids) for ids in inputs], device)
+
+
+def padded(inputs: Ids, pad: int) -> dict[str, Tensor]:
+    longest = max(map(len, inputs))
+    return {
+        "input_ids": torch.tensor([[*ids, *[pad] * (longest - len(ids))] for ids in inputs]),
+        "attention_mask": torch.tensor([[1] * len(ids) + [0] * (longest - len(ids)) for ids in inputs]),
+    }
+
+
+def up_to(end: int, ids: list[int]) -> list[int]:
+    return ids[: ids.index(end)] if end in ids else ids
+
+
+def greedy_config(length: int, end: int, pad: int, **more: Any) -> Any:
+    """Nothing but the likeliest token: the folder's own wishes, such as a penalty, do not count."""
+    return need_transformers().GenerationConfig(
+        do_sample=False, num_beams=1, max_new_tokens=length, eos_token_id=end, pad_token_id=pad, **more
+    )
+
+
+def read_model(path: Path, made_by: str) -> Any:
+    transformers = need_transformers()
+    with quiet(transformers):
+        return getattr(transformers, made_by).from_pretrained(**found_at(path), dtype=torch.float32).eval()
+
+
+def found_at(path: Path) -> dict[str, Any]:
+    """How transformers is told of a folder, or of a GGUF file."""
+    if path.is_file():
+        return {"pretrained_model_name_or_path": path.parent, "gguf_file": path.name, "local_files_only": True}
+    return {"pretrained_model_name_or_path": path, "local_files_only": True}
 
 
 def need_transformers() -> Any:
     try:
-        import transformers
+        return importlib.import_module("transformers")
     except ImportError:
-        raise RegardError("to compare with transformers, it must be there: pip install 'regard[exchange]'") from None
-    return transformers
+        raise RegardError(
+            "this compares with transformers, which is not here: pip install 'regard[exchange]'"
+        ) from None
 
 
 @contextlib.contextmanager
 def quiet(transformers: Any) -> Iterator[None]:
-    """Without its bars and its remarks on weights that a class has no use for."""
+    """Without its bars, and its remarks on weights that a class has no use for."""
     before = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()

@@ -35,9 +35,11 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> 
         raise RunError(f"{where} does not fit the model: {error}") from None
 
 
-def pack_tensors(tensors: Mapping[str, Tensor]) -> bytes:
-    """As safetensors.  Made in memory: the library's own writer hides the reason when a disk is full."""
-    return safetensors.torch.save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+def pack_tensors(tensors: Mapping[str, Tensor], about: dict[str, str] | None = None) -> bytes:
+    """As safetensors, with a few words about them.  Made in memory: the library's own writer hides the reason when a
+    disk is full."""
+    ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    return safetensors.torch.save(ready, about)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

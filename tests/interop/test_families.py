@@ -10,9 +10,10 @@ import transformers
 
 from regard.interop.carry import give
 from regard.interop.families import FAMILIES
-from regard.interop.importing import import_weights, open_folder, recipe_of
+from regard.interop.importing import import_weights, recipe_of
 from regard.interop.samples import random_tokens
 from regard.interop.sides import COMPARED
+from regard.interop.sources import open_source
 from regard.nn.layout import Ragged
 from regard.text.tokenizer import TokenizerConfig
 from regard.training.recipe import Recipe
@@ -24,7 +25,7 @@ CLOSE = 1e-5
 
 
 def imported(folder: Path) -> tuple[Recipe, Any, list[str]]:
-    source = open_folder(folder)
+    source = open_source(folder)
     recipe = recipe_of(source, TokenizerConfig(kind="words", vocab_size=53), SEPARATOR)
     tensors, left_out = import_weights(source, recipe)
     model = recipe.build_model().eval()
@@ -86,7 +87,7 @@ def test_exported_models_answer_as_ours(name: str, tmp_path: Path) -> None:
     recipe, ours, _ = imported(tmp_path)
     for parameter in ours.parameters():
         torch.nn.init.normal_(parameter, std=0.4)
-    family = FAMILIES[open_folder(tmp_path).model_type]
+    family = FAMILIES[open_source(tmp_path).model_type]
     settings = family.write_config(recipe)
     made_by = getattr(transformers, settings["architectures"][0])
     theirs = made_by(made_by.config_class(**settings)).eval()

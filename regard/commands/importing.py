@@ -1,0 +1,41 @@
+"""regard import: a model of another tool becomes a run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def import_model(
+    source: Annotated[
+        Path, typer.Argument(metavar="HF_FOLDER", help="config.json, safetensors and a tokenizer; or a .gguf file")
+    ],
+    run: Annotated[Path, typer.Option("--run", help="the folder of the new run")],
+    n_strings: Annotated[
+        int, typer.Option("--strings", min=0, help="on so many strings the tokenizers are compared")
+    ] = 10_000,
+) -> None:
+    """Make a run of a model of another tool, and certify that both give the same answers."""
+    from regard.errors import RegardError
+    from regard.interop.certify import certify
+    from regard.interop.importing import import_source
+    from regard.interop.sides import need_transformers
+    from regard.interop.sources import open_source, read_tokenizer
+    from regard.run import load
+
+    opened = open_source(source)
+    recipe, left_out = import_source(opened, read_tokenizer(opened), run)
+    print(f"{source} is now the run {run}: a {opened.model_type} model, task {recipe.kind}")
+    if left_out:
+        print(f"left out, because only other tasks read it: {', '.join(left_out)}")
+    try:
+        need_transformers()
+    except RegardError as error:
+        print(f"no certificate was written: {error}")
+        return
+    notes = (f"left out: {', '.join(left_out)}",) if left_out else ()
+    certificate = certify(load(run, "cpu"), source, opened.model_type, notes, n_strings)
+    certificate.write(run)
+    print(certificate.text(), end="")
+    if not certificate.holds:
+        raise RegardError(f"{run} is not the same model: see {run / 'certificate.txt'}; do not rely on it")

@@ -1,0 +1,87 @@
+"""Our run and their folder, asked the same questions: random tokens, sentences, prompts to go on from, strings."""
+
+import importlib.metadata
+from collections.abc import Callable
+from pathlib import Path
+
+import regard
+from regard.errors import RegardError
+from regard.interop.certificate import Certificate, Finding, compare_ids, compare_rows
+from regard.interop.samples import random_tokens, sentences, strings
+from regard.interop.sides import Ours, Theirs, found_at, need_transformers, quiet
+from regard.run import Run
+
+N_RANDOM, N_SENTENCES, N_PROMPTS = 24, 24, 8
+LONGEST = 64  # tokens of a random sequence
+WRITTEN = 20  # tokens that follow a prompt
+N_STRINGS = 10_000
+
+
+def certify(
+    run: Run,
+    folder: Path,
+    model_type: str,
+    notes: tuple[str, ...] = (),
+    n_strings: int = N_STRINGS,
+) -> Certificate:
+    """Compare a run with the folder that it came from, or that it became."""
+    ask = COMPARISONS.get(run.recipe.kind)
+    if ask is None:
+        raise RegardError(f"there is no comparison for runs of the task {run.recipe.kind!r}")
+    findings = ask(run, folder)
+    try:
+        findings.append(compare_tokenizers(run, folder, n_strings))
+    except (OSError, ValueError) as error:  # what transformers raises for a folder without a tokenizer
+        notes = (*notes, f"transformers reads no tokenizer from {folder.name}: {str(error).splitlines()[0]}")
+    packages = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers")}
+    return Certificate(
+        subject=f"{run.folder.name} and {folder.name}",
+        family=model_type,
+        versions={"regard": regard.__version__, **packages},
+        findings=tuple(findings),
+        notes=notes,
+    )
+
+
+def compare_sequences(run: Run, folder: Path) -> list[Finding]:
+    """A model that reads one sequence."""
+    ours = Ours(run)
+    theirs = Theirs(folder, ours)
+    tokenizer, config = run.tokenizer, run.recipe.model
+    longest = min(LONGEST, config.max_length)
+    drawn = random_tokens(N_RANDOM, longest, config.vocab_size, without={tokenizer.pad_id})
+    real = [[tokenizer.start_id, *ids, tokenizer.end_id] for ids in tokenizer.encode_batch(sentences(N_SENTENCES))]
+    real = [ids[:longest] for ids in real]
+    what = ours.compared.what
+    of_drawn, of_real = f"{len(drawn)} random sequences of 1 to {longest} tokens", f"{len(real)} sentences"
+    rows = [ours.rows(drawn), theirs.rows(drawn)]
+    findings = [
+        compare_rows(what, rows[0], rows[1], of_drawn),
+        compare_rows(what, ours.rows(real), theirs.rows(real), of_real),
+    ]
+    if run.recipe.kind == "masked":
+        best = [[side.argmax(-1).tolist() for side in one] for one in rows]
+        findings.append(compare_ids("likeliest words", best[0], best[1], of_drawn))
+    if run.recipe.kind == "language":
+        room = min(WRITTEN, config.max_length - 1)
+        prompts = [ids[: config.max_length - room] for ids in (*drawn[:N_PROMPTS], *real[:N_PROMPTS])]
+        of = f"{room} tokens after each of {len(prompts)} prompts"
+        findings.append(compare_ids("greedy outputs", ours.greedy(prompts, room), theirs.greedy(prompts, room), of))
+    return findings
+
+
+def compare_tokenizers(run: Run, folder: Path, n: int) -> Finding:
+    """Without special tokens, and with none made of the text."""
+    transformers = need_transformers()
+    with quiet(transformers):
+        theirs = transformers.AutoTokenizer.from_pretrained(**found_at(folder))
+    asked = strings(n)
+    answers = theirs(asked, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    return compare_ids("token sequences", run.tokenizer.encode_batch(asked), answers, f"{n:,} strings")
+
+
+COMPARISONS: dict[str, Callable[[Run, Path], list[Finding]]] = {
+    "language": compare_sequences,
+    "masked": compare_sequences,
+    "reading": compare_sequences,
+}

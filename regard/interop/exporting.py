@@ -1,0 +1,117 @@
+"""A run becomes a folder that transformers loads: config.json, model.safetensors and the tokenizer."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from torch import Tensor
+
+from regard.choose import choose
+from regard.errors import ConfigError, RunError
+from regard.interop.carry import give
+from regard.interop.certificate import FILE as CERTIFICATE
+from regard.interop.families import FAMILIES
+from regard.interop.safe import read_json
+from regard.nn.positions import sinusoids
+from regard.run import Run
+from regard.text.tokenizer import Tokenizer
+from regard.training.durable import write_file
+from regard.training.recipe import Recipe
+from regard.training.weights import pack_tensors, weights_of
+
+
+def export_folder(run: Run, folder: Path, model_type: str | None = None) -> str:
+    """Write the folder.  Returns the family as which it was written: the asked one, the one that the run was imported
+    from, or the first that fits."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RunError(f"{folder} is there already, and not empty; name another")
+    recipe, tensors = unfolded(run.recipe, weights_of(run.model))
+    model_type, settings = find_family(recipe, model_type or origin(run.folder))
+    tokenizer = run.tokenizer
+    pad = settings.setdefault("pad_token_id", tokenizer.pad_id)
+    if pad != tokenizer.pad_id:
+        raise ConfigError(f"{model_type} needs a tokenizer whose padding has the id {pad}, not {tokenizer.pad_id}")
+    settings |= {"bos_token_id": tokenizer.start_id, "eos_token_id": tokenizer.end_id, "dtype": "float32"}
+    found = give(tensors, FAMILIES[model_type], recipe)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_tokenizer(tokenizer, recipe, folder)
+    write_file(folder / "config.json", json.dumps(settings, indent=2).encode())
+    write_file(folder / "model.safetensors", pack_tensors(found, {"format": "pt"}))
+    return model_type
+
+
+def origin(run: Path) -> str | None:
+    """The family that a run was imported from, if it was."""
+    family = read_json(run / CERTIFICATE).get("family") if (run / CERTIFICATE).is_file() else None
+    return family if family in FAMILIES else None
+
+
+def find_family(recipe: Recipe, model_type: str | None) -> tuple[str, dict[str, Any]]:
+    """A family that can do all that the model does, and its settings."""
+    if model_type is not None:
+        return model_type, choose(FAMILIES, model_type, "family of models").write_config(recipe)
+    reasons = []
+    for name, family in FAMILIES.items():
+        if family.architecture != recipe.architecture:
+            continue
+        try:
+            return name, family.write_config(recipe)
+        except ConfigError as error:
+            reasons.append(str(error))
+    if not reasons:
+        raise ConfigError(
+            f"transformers has no model like the architecture {recipe.architecture!r}; nothing was written"
+        )
+    raise ConfigError("no family of transformers is like this run: " + "; ".join(reasons))
+
+
+def unfolded(recipe: Recipe, tensors: Mapping[str, Tensor]) -> tuple[Recipe, dict[str, Tensor]]:
+    """The same model where embeddings are not scaled while they are read, and sines are a table as if learnt: stacks of
+    other tools have no other way."""
+    found, model = dict(tensors), recipe.model
+    if recipe.architecture == "stack" and model.scale_embedding:
+        table = found["reader.embedding.weight"]
+        if model.tied and recipe.kind != "reading":
+            found["own_table"] = table
+        found["reader.embedding.weight"] = table * math.sqrt(model.d_model)
+        model = dataclasses.replace(model, scale_embedding=False, tied=model.tied and recipe.kind == "reading")
+    if recipe.architecture == "stack" and model.position == "sinusoidal":
+        found["reader.position.table"] = sinusoids(model.max_length, model.embedding_width)
+        model = dataclasses.replace(model, position="learned")
+    return dataclasses.replace(recipe, model=model), found
+
+
+def write_tokenizer(tokenizer: Tokenizer, recipe: Recipe, folder: Path) -> None:
+    tokenizer.save(folder / "tokenizer.json")
+    if (folder / "tokenizer_config.json").is_file():  # an imported tokenizer brings its own
+        return
+    start, end = tokenizer.token(tokenizer.start_id), tokenizer.token(tokenizer.end_id)
+    names = {"bos_token": start, "eos_token": end, "unk_token": tokenizer.token(tokenizer.unknown_id)}
+    if recipe.kind in ("masked", "reading"):
+        names |= {"cls_token": start, "sep_token": end}
+        frame(folder / "tokenizer.json", (start, tokenizer.start_id), (end, tokenizer.end_id))
+    if "<mask>" in tokenizer.special:
+        names["mask_token"] = "<mask>"
+    settings: dict[str, Any] = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "pad_token": tokenizer.token(tokenizer.pad_id),
+        "model_max_length": recipe.model.max_length,
+    }
+    if getattr(recipe.model, "n_segments", 0):
+        settings["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+    write_file(folder / "tokenizer_config.json", json.dumps(names | settings, indent=2, ensure_ascii=False).encode())
+
+
+def frame(file: Path, start: tuple[str, int], end: tuple[str, int]) -> None:
+    """Transformers' tokenizer then writes <s> a </s>, and <s> a </s> b </s> of two texts, as BERT reads them."""
+    inner = tokenizers.Tokenizer.from_file(str(file))
+    inner.post_processor = tokenizers.processors.TemplateProcessing(
+        single=f"{start[0]} $A {end[0]}",
+        pair=f"{start[0]} $A {end[0]} $B:1 {end[0]}:1",
+        special_tokens=[start, end],
+    )
+    write_file(file, inner.to_str(pretty=True).encode())
