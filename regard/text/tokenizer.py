@@ -1,6 +1,5 @@
 """Text to ids and back.  A tokenizer is one tokenizer.json, which every tool of the field can read."""
 
-import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,20 +11,22 @@ import tokenizers
 
 from regard.choose import choose
 from regard.errors import ConfigError, DataError, RunError
-from regard.text.bpe import LETTERS, BytePairs, to_bytes
+from regard.text.bpe import BytePairs
 from regard.text.dropout import Dropout
+from regard.text.imported import IMPORTED, ROLE_FILES, ImportedVocabulary
 from regard.text.kinds import KINDS
-from regard.text.special import END, PAD, SPECIAL, START, UNKNOWN, check_names
+from regard.text.learnt import LearntVocabulary
+from regard.text.special import SPECIAL, check_names
 from regard.text.unicode import lone_surrogates, well_formed
-
-FILE = "tokenizer.json"
+from regard.text.vocabulary import TOKENIZER_FILE, Vocabulary, from_json
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig:
     """`vocab_size` counts the special tokens too.  `dropout` is the chance to leave out a merge (BPE-dropout, in
     training only).  A pair (bpe), a word or a character that occurs fewer than `min_count` times gets no token.
-    `extra` names further special tokens, such as "<mask>"; they follow the four that are always there."""
+    `extra` names further special tokens, such as "<mask>"; they follow the four that are always there.
+    Kind "imported" is that of a run which another tool's tokenizer came with."""
 
     kind: str = "bpe"
     vocab_size: int = 8000
@@ -39,8 +40,9 @@ class TokenizerConfig:
 
     def __post_init__(self) -> None:
         check_names(self.extra)
-        smallest = len(self.special) + choose(KINDS, self.kind, "kind of tokenizer").n_needed
-        if self.vocab_size < smallest:
+        n_needed = {kind: entry.n_needed for kind, entry in KINDS.items()} | {IMPORTED: 0}
+        smallest = len(self.special) + choose(n_needed, self.kind, "kind of tokenizer")
+        if self.kind != IMPORTED and self.vocab_size < smallest:
             others = "256 bytes" if self.kind == "bpe" else "at least one more"
             parts = f"{len(self.special)} special tokens and {others}"
             raise ConfigError(f"vocab_size must be at least {smallest} ({parts}), got {self.vocab_size}")
@@ -60,47 +62,38 @@ class Tokenizer:
     `well_formed`).
     """
 
-    pad_id, start_id, end_id, unknown_id = PAD, START, END, UNKNOWN
-
-    def __init__(self, kind: str, tokenizer: tokenizers.Tokenizer) -> None:
-        self.kind = kind
-        self.special = special_tokens(tokenizer)
-        self.renamed = KINDS[kind].renamed(self.special)
-        self.inner = tokenizer
-        self.inner.encode_special_tokens = True  # "</s>" in a text is text; tokenizer.json does not keep this
-        self.vocab_size: int = tokenizer.get_vocab_size()
-        in_bytes = to_bytes if kind == "bpe" else str.encode
-        vocabulary = tokenizer.get_vocab()
-        names = sorted(vocabulary, key=vocabulary.__getitem__)
-        self.spelling = {n: in_bytes(name) for n, name in enumerate(names) if n >= len(self.special)}
-        for name, other in self.renamed.items():
-            if other in vocabulary:
-                self.spelling[vocabulary[other]] = name.encode()
-        self.spelling |= dict.fromkeys(range(len(self.special)), b"") | {UNKNOWN: KINDS[kind].unknown.encode()}
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.kind = vocabulary.kind
+        self.vocab_size = vocabulary.size
+        self.pad_id, self.start_id, self.end_id = vocabulary.pad_id, vocabulary.start_id, vocabulary.end_id
+        self.unknown_id = vocabulary.unknown_id
+        self.special = list(vocabulary.special)
+        self.spelling = vocabulary.spelling
         self.dropouts: dict[float, Dropout] = {}
 
     @classmethod
     def train(cls, lines: Iterable[str], config: TokenizerConfig) -> "Tokenizer":
+        if config.kind == IMPORTED:
+            raise ConfigError("an imported tokenizer is not learnt; train with --from the run that it came with")
         lines = [well_formed(line) for line in lines]
         if not any(lines):
             raise DataError(f"a tokenizer is learnt from text, and these {len(lines)} lines are empty")
-        kind = KINDS[config.kind]
-        tokenizer = kind.blank(config.special)
-        tokenizer.train_from_iterator(lines, kind.trainer(config.vocab_size, config.min_count, config.special))
-        if tokenizer.get_vocab_size() == len(config.special):
-            raise ConfigError(f"no piece of the text occurs min_count = {config.min_count} times; lower min_count")
-        return cls(config.kind, tokenizer)
+        vocabulary = LearntVocabulary.learn(lines, config.kind, config.vocab_size, config.min_count, config.special)
+        return cls(vocabulary)
 
     @classmethod
     def load(cls, path: str | Path) -> "Tokenizer":
-        """From a tokenizer.json, or from a folder (a run) that holds one."""
+        """From a tokenizer.json, or from a folder (a run, or what another tool wrote) that holds one."""
         path = Path(path)
         if path.is_dir():
-            path = path / FILE
+            path = path / TOKENIZER_FILE
         if not path.is_file():
-            raise RunError(f"no tokenizer at {path}; name a run folder or a {FILE}")
+            raise RunError(f"no tokenizer at {path}; name a run folder or a {TOKENIZER_FILE}")
+        beside = [path.parent / name for name in ROLE_FILES]
         try:
-            return cls.from_json(path.read_bytes().decode())
+            files = {file.name: file.read_bytes().decode() for file in beside if file.is_file()}
+            return cls.from_files({TOKENIZER_FILE: path.read_bytes().decode(), **files})
         except UnicodeDecodeError as error:
             raise DataError(f"{path} is not UTF-8 text: {error}") from None
         except DataError as error:
@@ -108,56 +101,49 @@ class Tokenizer:
 
     @classmethod
     def from_json(cls, text: str) -> "Tokenizer":
+        return cls.from_files({TOKENIZER_FILE: text})
+
+    @classmethod
+    def from_files(cls, files: dict[str, str]) -> "Tokenizer":
+        """File name → content.  Without a file that says which tokens begin and end a text it must be one of ours."""
+        tokenizer = from_json(files[TOKENIZER_FILE])
         try:
-            tokenizer = tokenizers.Tokenizer.from_str(text)
-        except Exception as error:  # the library raises nothing more specific
-            raise DataError(f"this is not a whole {FILE} ({error}); copy or train it again") from None
-        vocabulary = tokenizer.get_vocab()
-        if sorted(vocabulary.values()) != list(range(len(vocabulary))):
-            raise DataError("its ids are not 0, 1, 2, … without a gap; copy or train it again")
-        special, parts = special_tokens(tokenizer), without_vocabulary(tokenizer)
-        first = [tokenizer.id_to_token(n) for n in range(len(special))]
-        if first != special or special[: len(SPECIAL)] != list(SPECIAL):
-            raise DataError(f"its first tokens are not {', '.join(SPECIAL)}; it was made by another tool")
-        kind = next((name for name in KINDS if without_vocabulary(untrained(name, special)) == parts), None)
-        if kind is None:
-            raise DataError(f"it cuts text in none of our ways ({', '.join(KINDS)}); it was made by another tool")
-        if kind == "bpe" and not (
-            vocabulary.keys() >= LETTERS.keys() == set("".join(vocabulary.keys() - set(special)))
-        ):
-            raise DataError("its tokens are not made of the 256 bytes; copy or train it again")
-        return cls(kind, tokenizer)
+            return cls(LearntVocabulary.read(tokenizer))
+        except DataError:
+            if len(files) == 1:
+                raise
+        return cls(ImportedVocabulary(tokenizer, files))
 
     def to_json(self) -> str:
-        return str(self.inner.to_str(pretty=True))
+        return self.vocabulary.files()[TOKENIZER_FILE]
 
     def save(self, path: str | Path) -> None:
-        beside = Path(f"{path}.part")
-        beside.write_text(self.to_json(), encoding="utf-8")
-        os.replace(beside, path)
+        """As `path`; what an imported one needs besides is written into the same folder."""
+        for name, content in self.vocabulary.files().items():
+            file = Path(path) if name == TOKENIZER_FILE else Path(path).parent / name
+            beside = Path(f"{file}.part")
+            beside.write_text(content, encoding="utf-8")
+            os.replace(beside, file)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Tokenizer.from_json, (self.to_json(),)
+        return Tokenizer.from_files, (self.vocabulary.files(),)
 
     def encode(self, text: str) -> list[int]:
         """No special tokens are added, and none come from the text."""
-        return list(self.inner.encode(self.as_text(text)).ids)
+        return list(self.pieces(text).ids)
 
-    def as_text(self, text: str) -> str:
-        """Unicode text in which nothing reads as a special token, as long as before, so that places stay (those of the
-        library's own replacement, in tokenizer.json for other tools, do not)."""
-        text = well_formed(text)
-        for name, other in self.renamed.items():
-            text = text.replace(name, other)
-        return text
+    def pieces(self, text: str) -> tokenizers.Encoding:
+        return self.vocabulary.inner.encode(self.vocabulary.as_text(well_formed(text)), add_special_tokens=False)
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
-        return [encoding.ids for encoding in self.inner.encode_batch_fast([self.as_text(text) for text in texts])]
+        ready = [self.vocabulary.as_text(well_formed(text)) for text in texts]
+        return [found.ids for found in self.vocabulary.inner.encode_batch_fast(ready, add_special_tokens=False)]
 
     def encode_places(self, texts: Iterable[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
         """For each text its ids, and from which character to behind which one of `well_formed(text)` each stands."""
-        encodings = self.inner.encode_batch([self.as_text(text) for text in texts], add_special_tokens=False)
-        return [(encoding.ids, encoding.offsets) for encoding in encodings]
+        ready = [self.vocabulary.as_text(well_formed(text)) for text in texts]
+        found = self.vocabulary.inner.encode_batch(ready, add_special_tokens=False)
+        return [(encoding.ids, encoding.offsets) for encoding in found]
 
     def sample(self, text: str, key: int, rate: float) -> list[int]:
         """`encode` with BPE-dropout: the same text, key and rate give the same ids, another key other ids."""
@@ -167,55 +153,37 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Special tokens are left out; an unknown word or character, or bytes that are no character, become U+FFFD."""
-        try:
-            pieces = [self.spelling[n] for n in ids]
-        except KeyError as error:
-            raise DataError(f"{error} is not an id of this tokenizer (0 to {self.vocab_size - 1})") from None
-        between = KINDS[self.kind].between.encode()
-        return between.join([piece for piece in pieces if piece] if between else pieces).decode("utf-8", "replace")
+        return self.vocabulary.decode(list(ids))
 
     def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
         return [self.decode(ids) for ids in batch]
 
     def losses(self, text: str) -> list[str]:
         """The pieces of the text that `decode(encode(text))` does not give back; [] when it gives back all."""
-        offsets = self.inner.encode(self.as_text(text)).offsets
-        read_back_otherwise = [other for other in self.renamed.values() if other in text]
-        spaces = self.lost_space(well_formed(text), offsets)
-        return self.unknown(text) + spaces + read_back_otherwise + lone_surrogates(text)
+        return self.unknown(text) + self.vocabulary.lost(well_formed(text)) + lone_surrogates(text)
 
     def unknown(self, text: str) -> list[str]:
         """The pieces of the text that the vocabulary does not hold."""
-        mended, encoding = well_formed(text), self.inner.encode(self.as_text(text))
-        places = zip(encoding.ids, encoding.offsets, strict=True)
-        return [mended[start:end] for n, (start, end) in places if n == UNKNOWN]
-
-    def lost_space(self, text: str, offsets: list[tuple[int, int]]) -> list[str]:
-        """What lies between pieces, where the pieces do not hold all of the text, and is not what `decode` writes."""
-        between = KINDS[self.kind].between
-        if not between:
-            return []
-        ends, starts = [0, *(end for _, end in offsets)], [*(start for start, _ in offsets), len(text)]
-        gaps = [text[end:start] for end, start in zip(ends, starts, strict=True)]
-        return [gap for i, gap in enumerate(gaps) if gap != (between if 0 < i < len(gaps) - 1 else "")]
+        mended, found = well_formed(text), self.pieces(text)
+        places = zip(found.ids, found.offsets, strict=True)
+        return [mended[start:end] for n, (start, end) in places if n == self.unknown_id]
 
     def token(self, n: int) -> str:
         r"""A token as a reader sees it: " tired", "</s>"; bytes that are no character as "\xe2"."""
-        if 0 <= n < len(self.special):
-            return self.special[n]
-        return self.spelling[n].decode("utf-8", "backslashreplace")
+        return self.vocabulary.token(n)
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         return [self.token(n) for n in ids]
 
     def special_id(self, name: str) -> int:
-        """The id of a special token: of one of the four, or of one of `TokenizerConfig.extra`."""
-        if name not in self.special:
+        """The id of a special token.  Those of an imported tokenizer go by their own names and, as far as they do the
+        same, by ours: BERT's [MASK] is also "<mask>"."""
+        if name not in self.vocabulary.special:
             known = ", ".join(self.special)
             raise ConfigError(
                 f'this tokenizer has no special token {name!r}, only {known}; train one with extra = ["{name}"]'
             )
-        return self.special.index(name)
+        return self.vocabulary.special[name]
 
     def lookup(self, text: str) -> list[int]:
         """The ids of the tokens that read so, or so with a space before."""
@@ -224,35 +192,11 @@ class Tokenizer:
     @cached_property
     def by_text(self) -> dict[str, list[int]]:
         table: dict[str, list[int]] = {}
-        for n in range(self.vocab_size):
+        for n in sorted(self.spelling):
             table.setdefault(self.token(n), []).append(n)
         return table
 
-    @cached_property
+    @property
     def pairs(self) -> BytePairs:
         """The merges, for whoever wants to see or to leave out some of them."""
-        if self.kind != "bpe":
-            raise ConfigError(f"a tokenizer of kind {self.kind!r} has no merges; kind 'bpe' has")
-        model = json.loads(self.to_json())["model"]
-        merges = [(model["vocab"][left], model["vocab"][right]) for left, right in model["merges"]]
-        names, n_special = [name.encode() for name in self.special], len(self.special)
-        spelt = [self.spelling[n] for n in range(n_special, self.vocab_size)]
-        return BytePairs(names + spelt, merges, n_special)
-
-
-def untrained(kind: str, special: list[str]) -> tokenizers.Tokenizer:
-    tokenizer = KINDS[kind].blank(special)
-    tokenizer.add_special_tokens(special)
-    return tokenizer
-
-
-def special_tokens(tokenizer: tokenizers.Tokenizer) -> list[str]:
-    added = tokenizer.get_added_tokens_decoder()
-    return [added[n].content for n in sorted(added)]
-
-
-def without_vocabulary(tokenizer: tokenizers.Tokenizer) -> dict[str, Any]:
-    """How a tokenizer.json cuts and joins, without what it learnt."""
-    settings: dict[str, Any] = json.loads(tokenizer.to_str())
-    settings["model"] = {k: v for k, v in settings["model"].items() if k not in ("vocab", "merges")}
-    return settings
+        return self.vocabulary.pairs

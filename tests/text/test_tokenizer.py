@@ -183,7 +183,7 @@ def test_any_words_joined_are_the_text(text: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kind": "wordpiece"}, "choose one of: bpe, characters, spaces, words"),
+        ({"kind": "wordpiece"}, "choose one of: bpe, characters, imported, spaces, words"),
         ({"vocab_size": 259}, r"at least 260 \(4 special tokens and 256 bytes\), got 259"),
         ({"kind": "words", "vocab_size": 4}, "at least 5"),
         ({"dropout": 1.0}, "below 1, got 1.0"),

@@ -1,0 +1,170 @@
+"""The tokenizer of another tool: any tokenizer.json, with the file beside it that says what its special tokens do."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tokenizers
+
+from regard.errors import DataError
+from regard.text.bpe import LETTERS, to_bytes
+from regard.text.special import SPECIAL
+from regard.text.vocabulary import TOKENIZER_FILE, Vocabulary, from_json
+
+IMPORTED = "imported"  # the kind
+ROLE_FILES = ("special_tokens_map.json", "tokenizer_config.json")  # where both say something, the second is right
+
+# Our name of a special token → what transformers calls its role; the first that is there.  A text begins with what
+# ends the one before it where nothing else is meant to (GPT-2).
+ROLES = {
+    "<pad>": ("pad_token", "eos_token", "sep_token"),
+    "<s>": ("bos_token", "cls_token", "eos_token"),
+    "</s>": ("eos_token", "sep_token"),
+    "<unk>": ("unk_token",),
+    "<mask>": ("mask_token",),
+}
+SENTINEL = re.compile(r"<extra_id_(\d+)>")  # of T5; ours are called <extra_0>, <extra_1>, …
+FALLBACK = re.compile(r"<0x([0-9A-F]{2})>")  # a byte as SentencePiece writes it
+HIDDEN = "\uffff "  # no piece of a text has both: a space begins a piece, or is written otherwise
+
+
+class ImportedVocabulary(Vocabulary):
+    """Special tokens cannot be typed here either: in `inner` they have names that no text contains.
+
+    Ids may have gaps, and a model's table more rows than there are ids; such an id has no text.
+    """
+
+    kind = IMPORTED
+
+    def __init__(self, tokenizer: tokenizers.Tokenizer, files: Mapping[str, str]) -> None:
+        self.content = {name: files[name] for name in (TOKENIZER_FILE, *ROLE_FILES) if name in files}
+        settings = json.loads(tokenizer.to_str())
+        self.names = names_of(settings)
+        self.size = max(self.names) + 1
+        roles = find_roles(self.content, {name: n for n, name in self.names.items()})
+        self.hidden = {token["id"] for token in settings["added_tokens"] if token["special"]} | set(roles.values())
+        own = {self.names[n]: n for n in sorted(self.hidden)}
+        sentinels = [(SENTINEL.fullmatch(name), n) for name, n in own.items()]
+        self.special = own | {f"<extra_{match[1]}>": n for match, n in sentinels if match} | roles
+        self.pad_id, self.start_id, self.end_id = (self.role(name) for name in SPECIAL[:3])
+        unknown = unknown_of(settings["model"])
+        self.unknown_id = roles.get("<unk>", -1) if unknown is None else unknown  # -1: nothing is unknown
+        self.inner = from_json(json.dumps(hide(settings, self.hidden, self.names)))
+        self.inner.encode_special_tokens = True
+        spell = speller(settings)
+        as_written = {token["id"] for token in settings["added_tokens"]}
+        self.spelling = {n: name.encode() if n in as_written else spell(name) for n, name in self.names.items()}
+        self.spelling |= dict.fromkeys(self.hidden, b"")
+
+    def role(self, name: str) -> int:
+        if name not in self.special:
+            raise DataError(
+                f"no file beside it says which of its tokens is {name}; "
+                f"{' or '.join(ROLE_FILES)} should name one of: {', '.join(ROLES[name])}"
+            )
+        return self.special[name]
+
+    def files(self) -> dict[str, str]:
+        return self.content
+
+    def as_text(self, text: str) -> str:
+        return text
+
+    def decode(self, ids: Sequence[int]) -> str:
+        wrong = [n for n in ids if n < 0]
+        if wrong:
+            raise DataError(f"{wrong[0]} is not an id of this tokenizer (0 to {self.size - 1})")
+        return str(self.inner.decode(ids, skip_special_tokens=True))
+
+    def token(self, n: int) -> str:
+        if n in self.spelling and n not in self.hidden:
+            return self.spelling[n].decode("utf-8", "backslashreplace")
+        return self.names.get(n, f"<no token {n}>")
+
+    def lost(self, text: str) -> list[str]:
+        """Words that come back otherwise, say in small letters; or all of the text, where only its spaces do."""
+
+        def back(part: str) -> str:
+            return self.decode(self.inner.encode(part, add_special_tokens=False).ids)
+
+        if back(text) == text:
+            return []
+        return [word for word in text.split() if back(word).strip() != word] or [text]
+
+
+def parse(text: str, name: str) -> dict[str, Any]:
+    try:
+        settings = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{name} is not JSON ({error}); copy it again") from None
+    if not isinstance(settings, dict):
+        raise DataError(f"{name} must hold an object, got {type(settings).__name__}")
+    return settings
+
+
+def content(token: Any) -> str:
+    """Older files have the token, newer ones its settings."""
+    return str(token.get("content", "")) if isinstance(token, dict) else str(token)
+
+
+def names_of(settings: dict[str, Any]) -> dict[int, str]:
+    """The token of every id."""
+    vocab = settings["model"]["vocab"]
+    of_model = vocab.items() if isinstance(vocab, dict) else ((piece, n) for n, (piece, _) in enumerate(vocab))
+    return {n: name for name, n in of_model} | {token["id"]: token["content"] for token in settings["added_tokens"]}
+
+
+def find_roles(files: Mapping[str, str], ids: Mapping[str, int]) -> dict[str, int]:
+    """Our names for their special tokens."""
+    said = {key: value for name in ROLE_FILES if name in files for key, value in parse(files[name], name).items()}
+    found = {}
+    for ours, roles in ROLES.items():
+        theirs = [content(said[role]) for role in roles if said.get(role)]
+        known = [ids[name] for name in theirs if name in ids]
+        if known:
+            found[ours] = known[0]
+    return found
+
+
+def hide(settings: dict[str, Any], hidden: set[int], names: Mapping[int, str]) -> dict[str, Any]:
+    """The settings with other names for the special tokens, and without what would add tokens to a text or cut it."""
+    new = {names[n]: HIDDEN + names[n] for n in hidden}
+    model = settings["model"]
+    if isinstance(model["vocab"], dict):
+        vocab: Any = {new.get(name, name): n for name, n in model["vocab"].items()}
+    else:
+        vocab = [[new.get(piece, piece), score] for piece, score in model["vocab"]]
+    model = model | {"vocab": vocab}
+    if model.get("unk_token") in new:
+        model["unk_token"] = new[model["unk_token"]]
+    plain = [token for token in settings["added_tokens"] if token["id"] not in hidden]
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    special = [{"id": n, "content": new[names[n]], **flags} for n in hidden]
+    added = sorted([*plain, *special], key=lambda token: int(token["id"]))
+    silent = {"truncation": None, "padding": None, "post_processor": None}
+    return settings | silent | {"model": model, "added_tokens": added}
+
+
+def unknown_of(model: dict[str, Any]) -> int | None:
+    if "unk_id" in model:
+        return None if model["unk_id"] is None else int(model["unk_id"])
+    vocab: dict[str, int] = model["vocab"]
+    return vocab.get(model.get("unk_token") or "")
+
+
+def speller(settings: dict[str, Any]) -> Callable[[str], bytes]:
+    """How the name of a token is read as text: by what puts the pieces together again."""
+    decoder = settings["decoder"] or {}
+    kinds = {part["type"] for part in decoder.get("decoders", [decoder]) if "type" in part}
+    if "ByteLevel" in kinds:
+        return lambda name: to_bytes(name) if LETTERS.keys() >= set(name) else name.encode()
+    if "WordPiece" in kinds:
+        prefix = decoder.get("prefix", "##")
+        return lambda name: name.removeprefix(prefix).encode() if name.startswith(prefix) else f" {name}".encode()
+    return spell_piece
+
+
+def spell_piece(name: str) -> bytes:
+    byte = FALLBACK.fullmatch(name)
+    return bytes.fromhex(byte[1]) if byte else name.replace("▁", " ").encode()

@@ -1,0 +1,128 @@
+"""A vocabulary that was learnt here, in one of our ways to cut a text."""
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import tokenizers
+
+from regard.errors import ConfigError, DataError
+from regard.text.bpe import LETTERS, BytePairs, to_bytes
+from regard.text.kinds import KINDS
+from regard.text.special import END, PAD, SPECIAL, START, UNKNOWN
+from regard.text.vocabulary import TOKENIZER_FILE, Vocabulary
+
+
+class LearntVocabulary(Vocabulary):
+    """The special tokens have the first ids: <pad>, <s>, </s>, <unk>, then those that the recipe named."""
+
+    pad_id, start_id, end_id, unknown_id = PAD, START, END, UNKNOWN
+
+    def __init__(self, kind: str, tokenizer: tokenizers.Tokenizer) -> None:
+        self.kind = kind
+        self.inner = tokenizer
+        self.inner.encode_special_tokens = True  # "</s>" in a text is text; tokenizer.json does not keep this
+        self.size = tokenizer.get_vocab_size()
+        self.names = special_tokens(tokenizer)
+        self.special = {name: n for n, name in enumerate(self.names)}
+        self.renamed = KINDS[kind].renamed(self.names)
+        in_bytes = to_bytes if kind == "bpe" else str.encode
+        vocabulary = tokenizer.get_vocab()
+        self.spelling = {n: in_bytes(name) for name, n in vocabulary.items() if n >= len(self.names)}
+        for name, other in self.renamed.items():
+            if other in vocabulary:
+                self.spelling[vocabulary[other]] = name.encode()
+        self.spelling |= dict.fromkeys(range(len(self.names)), b"") | {UNKNOWN: KINDS[kind].unknown.encode()}
+
+    @classmethod
+    def learn(
+        cls, lines: Iterable[str], kind: str, vocab_size: int, min_count: int, special: list[str]
+    ) -> "LearntVocabulary":
+        tokenizer = KINDS[kind].blank(special)
+        tokenizer.train_from_iterator(lines, KINDS[kind].trainer(vocab_size, min_count, special))
+        if tokenizer.get_vocab_size() == len(special):
+            raise ConfigError(f"no piece of the text occurs min_count = {min_count} times; lower min_count")
+        return cls(kind, tokenizer)
+
+    @classmethod
+    def read(cls, tokenizer: tokenizers.Tokenizer) -> "LearntVocabulary":
+        """Of a tokenizer.json, if one of our kinds made it."""
+        vocabulary = tokenizer.get_vocab()
+        if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+            raise DataError("its ids are not 0, 1, 2, … without a gap; copy or train it again")
+        special, parts = special_tokens(tokenizer), without_vocabulary(tokenizer)
+        first = [tokenizer.id_to_token(n) for n in range(len(special))]
+        if first != special or special[: len(SPECIAL)] != list(SPECIAL):
+            raise DataError(f"its first tokens are not {', '.join(SPECIAL)}; it was made by another tool")
+        kind = next((name for name in KINDS if without_vocabulary(untrained(name, special)) == parts), None)
+        if kind is None:
+            raise DataError(f"it cuts text in none of our ways ({', '.join(KINDS)}); it was made by another tool")
+        if kind == "bpe" and not (
+            vocabulary.keys() >= LETTERS.keys() == set("".join(vocabulary.keys() - set(special)))
+        ):
+            raise DataError("its tokens are not made of the 256 bytes; copy or train it again")
+        return cls(kind, tokenizer)
+
+    def files(self) -> dict[str, str]:
+        return {TOKENIZER_FILE: str(self.inner.to_str(pretty=True))}
+
+    def token(self, n: int) -> str:
+        return self.names[n] if n < len(self.names) else self.spelling[n].decode("utf-8", "backslashreplace")
+
+    def as_text(self, text: str) -> str:
+        """Nothing in it reads as a special token.  (The library's own replacement, in tokenizer.json for other tools,
+        moves places.)"""
+        for name, other in self.renamed.items():
+            text = text.replace(name, other)
+        return text
+
+    def decode(self, ids: Sequence[int]) -> str:
+        try:
+            pieces = [self.spelling[n] for n in ids]
+        except KeyError as error:
+            raise DataError(f"{error} is not an id of this tokenizer (0 to {self.size - 1})") from None
+        between = KINDS[self.kind].between.encode()
+        return between.join([piece for piece in pieces if piece] if between else pieces).decode("utf-8", "replace")
+
+    def lost(self, text: str) -> list[str]:
+        read_back_otherwise = [other for other in self.renamed.values() if other in text]
+        return self.lost_space(text) + read_back_otherwise
+
+    def lost_space(self, text: str) -> list[str]:
+        """What lies between pieces, where the pieces do not hold all of the text, and is not what `decode` writes."""
+        between = KINDS[self.kind].between
+        if not between:
+            return []
+        offsets = self.inner.encode(self.as_text(text)).offsets
+        ends, starts = [0, *(end for _, end in offsets)], [*(start for start, _ in offsets), len(text)]
+        gaps = [text[end:start] for end, start in zip(ends, starts, strict=True)]
+        return [gap for i, gap in enumerate(gaps) if gap != (between if 0 < i < len(gaps) - 1 else "")]
+
+    @cached_property
+    def pairs(self) -> BytePairs:
+        if self.kind != "bpe":
+            return super().pairs
+        model = json.loads(self.inner.to_str())["model"]
+        merges = [(model["vocab"][left], model["vocab"][right]) for left, right in model["merges"]]
+        names = [name.encode() for name in self.names]
+        spelt = [self.spelling[n] for n in range(len(names), self.size)]
+        return BytePairs(names + spelt, merges, len(names))
+
+
+def untrained(kind: str, special: list[str]) -> tokenizers.Tokenizer:
+    tokenizer = KINDS[kind].blank(special)
+    tokenizer.add_special_tokens(special)
+    return tokenizer
+
+
+def special_tokens(tokenizer: tokenizers.Tokenizer) -> list[str]:
+    added = tokenizer.get_added_tokens_decoder()
+    return [added[n].content for n in sorted(added)]
+
+
+def without_vocabulary(tokenizer: tokenizers.Tokenizer) -> dict[str, Any]:
+    """How a tokenizer.json cuts and joins, without what it learnt."""
+    settings: dict[str, Any] = json.loads(tokenizer.to_str())
+    settings["model"] = {k: v for k, v in settings["model"].items() if k not in ("vocab", "merges")}
+    return settings

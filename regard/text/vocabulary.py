@@ -1,0 +1,57 @@
+"""What a tokenizer is made of: its tokens with their spelling, and what is done to a text before and after."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import tokenizers
+
+from regard.errors import ConfigError, DataError
+from regard.text.bpe import BytePairs
+
+TOKENIZER_FILE = "tokenizer.json"
+
+
+class Vocabulary(ABC):
+    """`inner` cuts a text into tokens; `special` are the tokens that no text becomes, by all names that they go by;
+    `spelling` is the text of each token in bytes, b"" of a special one."""
+
+    kind: str
+    inner: tokenizers.Tokenizer
+    size: int  # every id is smaller
+    special: dict[str, int]
+    pad_id: int
+    start_id: int
+    end_id: int
+    unknown_id: int
+    spelling: dict[int, bytes]
+
+    @abstractmethod
+    def as_text(self, text: str) -> str:
+        """Well-formed text as `inner` shall read it, as long as before, so that places stay."""
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int]) -> str: ...
+
+    @abstractmethod
+    def lost(self, text: str) -> list[str]:
+        """What of a well-formed text, besides unknown pieces, does not come back."""
+
+    @abstractmethod
+    def files(self) -> dict[str, str]:
+        """What a folder must hold to have this vocabulary: file name → content."""
+
+    @abstractmethod
+    def token(self, n: int) -> str:
+        r"""A token as a reader sees it: " tired", "</s>"; bytes that are no character as "\xe2"."""
+
+    @property
+    def pairs(self) -> BytePairs:
+        """The merges, for whoever wants to see or to leave out some of them."""
+        raise ConfigError(f"a tokenizer of kind {self.kind!r} has no merges to leave out; kind 'bpe' has")
+
+
+def from_json(text: str) -> tokenizers.Tokenizer:
+    try:
+        return tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # the library raises nothing more specific
+        raise DataError(f"this is not a whole {TOKENIZER_FILE} ({error}); copy or train it again") from None
