@@ -5,6 +5,8 @@ import re
 import string
 from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
 
 from regard.errors import DataError
 from regard.evaluation.classification import Z, percent, wilson
@@ -57,6 +59,28 @@ def figures(answers: Sequence[str], references: Sequence[Sequence[str]], setting
         *(mean(name, [shared[i] for i in part], signature) for name, part in parts.items() if part),
         mean("F1 of answering nothing", scores([""] * len(answers), references)[1], signature),
     ]
+
+
+class Best(NamedTuple):
+    f1: float  # in percent
+    threshold: float
+
+
+def best_threshold(answers: Sequence[str], odds: Sequence[float], references: Sequence[Sequence[str]]) -> Best:
+    """The F1 of giving only the answers whose odds are above the threshold that is best for these very questions.
+
+    SQuAD's script calls it "best_f1": what the answers are worth if the threshold is right.
+    """
+    order = sorted((i for i, value in enumerate(odds) if value > -math.inf), key=lambda i: -odds[i])
+    given, nothing = (scores(texts, references)[1] for texts in (answers, [""] * len(answers)))
+    sums = list(accumulate((given[i] - nothing[i] for i in order), initial=sum(nothing)))  # of giving the first n
+    falling = [odds[i] for i in order]
+    bounds = [math.inf, *falling, -math.inf]
+    n = max((n for n in range(len(sums)) if bounds[n] > bounds[n + 1]), key=sums.__getitem__)
+    around = falling[max(n - 1, 0) : n + 1]
+    if n == len(falling):  # all are given: anything below the last will do
+        around = [value - 1 for value in falling[-1:]]
+    return Best(100 * sums[n] / len(answers), sum(around) / max(len(around), 1))
 
 
 def scores(answers: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[list[bool], list[float]]:

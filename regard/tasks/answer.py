@@ -23,6 +23,7 @@ class Answered:
     text: str
     probability: float  # among all answers that the same window could give, none included
     place: tuple[int, int] | None  # characters of the context, from the first to behind the last
+    odds: float  # log P(best answer) - log P(no answer), whichever was given; -inf where the context is empty
     notes: list[str] = field(default_factory=list)  # "empty context", "read in 3 windows"
 
 
@@ -79,9 +80,10 @@ def choose_answers(windows: Windows, spans: Spans, manner: Manner, always: bool)
         notes = [note for note, text in texts.items() if not text.strip()]
         notes += [f"read in {n_windows[i]} windows"] if n_windows[i] > 1 else []
         if odds[window] == -np.inf or not (always or odds[window] > manner.threshold):
-            answers.append(Answered("", float(spans.none[window]), None, notes))
+            answers.append(Answered("", float(spans.none[window]), None, float(odds[window]), notes))
             continue
         rows = (int(row[window]) - windows.offset[window] + windows.first[window] for row in (spans.first, spans.last))
         start, end = windows.context[i].characters(question.context, *rows)
-        answers.append(Answered(question.context[start:end], float(spans.probability[window]), (start, end), notes))
+        text, probability = question.context[start:end], float(spans.probability[window])
+        answers.append(Answered(text, probability, (start, end), float(odds[window]), notes))
     return answers

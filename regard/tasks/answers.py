@@ -15,15 +15,15 @@ from regard.data.questions import Questions, read_questions
 from regard.data.report import Row
 from regard.data.windows import FRAME, Lengths
 from regard.errors import ConfigError
-from regard.evaluation.answers import figures
+from regard.evaluation.answers import Best, best_threshold, figures
 from regard.evaluation.metric import Metric
 from regard.models.spans import SpanFinder
-from regard.tasks.answer import Manner, answer, choose_answers, find
+from regard.tasks.answer import Answered, Manner, answer, choose_answers, find
 from regard.tasks.question_windows import QuestionSet, SpanBatch, shared_rows
 from regard.tasks.setup import Setup
 from regard.tasks.together import by_length
 
-METRICS = ("f1", "exact", "loss")
+METRICS = ("f1", "best_f1", "exact", "loss")
 SHOWN_CHARACTERS = 200  # of an answer
 
 
@@ -36,7 +36,7 @@ class AnswersConfig:
     history: int = 0  # earlier questions of the same dialogue that are read before the one asked
     dropout: float = 0.1  # on the rows from which answers are read
     shown: int = 3  # samples shown at each validation
-    metric: str = "f1"
+    metric: str = "f1"  # best_f1: with the threshold that is best for the validation
 
     def __post_init__(self) -> None:
         for name in ("stride", "max_question", "max_answer"):
@@ -148,16 +148,17 @@ class Answers:
 
     @torch.no_grad()
     def validate(self, model: Any) -> dict[str, float]:
-        """Nats for each end of a window's answer; F1 and exact match in percent."""
+        """Nats for each end of a window's answer; F1 and exact match in percent, and the threshold with the best F1."""
         if self.valid is None:
             return {}
         device, nats, valid = next(model.parameters()).device, 0.0, self.valid
         for group in by_length(valid.lengths, self.batch_tokens):
             nats += float(self.loss(model, valid.batch(group).to(device)))
         spans = find(model, valid.windows, self.config.max_answer, self.batch_tokens)
-        answers = choose_answers(valid.windows, spans, self.manner, valid.found.all_answerable)
-        f1, exact, *_ = figures([answer.text for answer in answers], valid.found.references, "")
-        return {"loss": nats / (2 * len(valid.windows)), "f1": f1.value, "exact": exact.value}
+        answers = choose_answers(valid.windows, spans, self.manner, always=True)
+        (f1, exact, *_), best = measured(answers, valid.found, self.config)
+        values = {"loss": nats / (2 * len(valid.windows)), "f1": f1.value, "exact": exact.value}
+        return {**values, "best_f1": best.f1, "best_threshold": best.threshold}
 
     @classmethod
     def measure(
@@ -176,10 +177,8 @@ class Answers:
                 raise ConfigError("the recipe names no test files; give one: regard evaluate RUN FILE")
             what, found = "the test questions" if parts.test else "the validation questions", chosen
         manner = config.manner(setup.data.max_length)
-        answers = answer(model, setup.tokenizer, found.all, manner, setup.data.batch_tokens, found.all_answerable)
-        said = "never" if found.all_answerable else f"below log-odds {config.threshold:g}"
-        settings = f"cannot answer:{said}|history:{config.history}"
-        return what, figures([answer.text for answer in answers], found.references, settings)
+        answers = answer(model, setup.tokenizer, found.all, manner, setup.data.batch_tokens, always=True)
+        return what, measured(answers, found, config)[0]
 
     def samples(self, model: Any) -> list[tuple[str, str, str]]:
         if self.valid is None or not self.config.shown:
@@ -215,6 +214,19 @@ class Answers:
 
     def usage(self, folder: Path) -> tuple[str, ...]:
         return (f'regard answer {folder} --context TEXT "QUESTION"', f"regard evaluate {folder}")
+
+
+def measured(answers: list[Answered], found: Questions, config: AnswersConfig) -> tuple[list[Metric], Best]:
+    """The figures of the best answers, each given where its odds allow it; and what they could be."""
+    texts, odds, always = [best.text for best in answers], [best.odds for best in answers], found.all_answerable
+    best = best_threshold(texts, odds, found.references)
+    given = [text if always or value > config.threshold else "" for text, value in zip(texts, odds, strict=True)]
+    said = "never" if always else f"below log-odds {config.threshold:g}"
+    metrics = figures(given, found.references, f"cannot answer:{said}|history:{config.history}")
+    if not always:
+        signature = f"threshold:{best.threshold:.3f}|chosen on this very test"
+        metrics.append(Metric(name="F1 at the best threshold", value=best.f1, signature=signature))
+    return metrics, best
 
 
 def shown(text: str) -> str:

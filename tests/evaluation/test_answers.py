@@ -3,7 +3,9 @@
 import pytest
 
 from regard.errors import DataError
-from regard.evaluation.answers import f1, figures, is_exact, normalised
+from regard.evaluation.answers import best_threshold, f1, figures, is_exact, normalised
+
+INF = float("inf")
 
 
 @pytest.mark.parametrize(
@@ -68,3 +70,21 @@ def test_people_who_disagree_whether_there_is_an_answer() -> None:
 def test_every_answer_needs_its_question() -> None:
     with pytest.raises(DataError, match="2 answers"):
         figures(["a", "b"], [["a"]], "")
+
+
+@pytest.mark.parametrize(
+    ("odds", "expected"),
+    [
+        ([3.0, 2.0, 1.0, 0.0], (75, 1.5)),  # right, right, wrong as there is none, half right: two of them are given
+        ([0.0, 1.0, 2.0, 3.0], (62.5, -1.0)),  # all are given, for the wrong one cannot be told from the right ones
+        ([1.0, 1.0, 1.0, 1.0], (62.5, 0.0)),  # all or none
+        ([2.0, -INF, -INF, 1.0], (62.5, 0.0)),  # without a context there is no answer to give
+        ([-INF] * 4, (25, 0.0)),
+    ],
+)
+def test_the_best_threshold_by_hand(odds: list[float], expected: tuple[float, float]) -> None:
+    answers, references = ["Ann", "Bob", "Eve", "x y z"], [["Ann"], ["Bob"], [""], ["x"]]
+    found = best_threshold(answers, odds, references)
+    assert found == pytest.approx(expected)
+    given = [answer if value > found.threshold else "" for answer, value in zip(answers, odds, strict=True)]
+    assert found.f1 == pytest.approx(figures(given, references, "")[0].value)  # it is what that threshold gives

@@ -34,6 +34,7 @@ def test_it_learns_to_answer_and_when_not_to(run: Run) -> None:
     assert what == str(valid) and "cannot answer:below log-odds 0" in metrics[0].signature
     assert found["right where there is none"] > 85 and found["F1 where there is an answer"] > 85
     assert 20 < found["F1 of answering nothing"] < 50
+    assert found["F1 at the best threshold"] >= found["F1"]
 
 
 def test_answers_stand_where_they_are_said_to(run: Run) -> None:
@@ -141,7 +142,7 @@ def test_a_small_batch_has_something_to_learn(tmp_path: Path) -> None:
         ("task.max_question=12", "some would never be read"),
         ("task.stride=0", "stride must be at least 1"),
         ("task.history=-1", "history must be at least 0"),
-        ("task.metric=bleu", "one of f1, exact, loss"),
+        ("task.metric=bleu", "one of f1, best_f1, exact, loss"),
         ("data.columns=['question']", "leave data.columns empty"),
         ("model.causal=true", ""),
     ],
