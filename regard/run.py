@@ -42,6 +42,7 @@ from regard.viewer.looking import Asked, look_at_pair, look_at_text, look_at_vot
 from regard.viewer.places import position_table
 
 Progress = Callable[[int, int], None]
+PAIRS = ("translation", "prompted")  # kinds of tasks that turn a text into another
 
 
 def load(folder: str | Path, device: str | None = None) -> "Run":
@@ -139,12 +140,17 @@ class Run:
         on_progress: Progress | None = None,
     ) -> list[Translated]:
         """One answer per line, in order.  `decoding` replaces the recipe's settings."""
-        self.expect("translation")
-        config = (decoding or self.recipe.decoding).within(self.model.config.max_length)
+        self.expect(*PAIRS)
+        room = self.recipe.task.room(self.max_length, self.model.config.max_length)
+        config = (decoding or self.recipe.decoding).within(room)
         return translate(
             self.generator, self.tokenizer, list(lines), config, self.max_length, self.frame,
             None if prefixes is None else list(prefixes), on_progress,
         )  # fmt: skip
+
+    def summarize(self, texts: Sequence[str], decoding: DecodingConfig | None = None) -> list[Translated]:
+        """A summary of each text, in order: `translate`, of a run whose targets are summaries."""
+        return self.translate(texts, decoding)
 
     def generate(
         self,
@@ -223,7 +229,7 @@ class Run:
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]:
         """log P of each token of the given targets and, last, of their end."""
-        self.expect("translation")
+        self.expect(*PAIRS)
         encoded = [self.tokenizer.encode_batch(side) for side in (sources, targets)]
         for side, lines in zip(("source", "target"), encoded, strict=True):
             for number, ids in enumerate(lines, start=1):

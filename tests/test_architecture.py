@@ -45,6 +45,7 @@ PARAMETERS = {
     "multi30k-enfr": 9_421_824,
     "multi30k-deen-lstm": 9_139_712,
     "tatoeba-enfr": 9_421_824,
+    "aeslc": 9_421_824,
     "transformer-base": 63_082_496,
     "transformer-big": 214_245_376,
     "gpt1": 116_534_784,

@@ -38,7 +38,7 @@ def evaluate(
     from regard.commands.classify import print_classification
     from regard.commands.text import decoding_settings
     from regard.evaluation.translation import paired
-    from regard.run import load
+    from regard.run import PAIRS, load
 
     for path in paths:
         if not path.exists():
@@ -50,7 +50,7 @@ def evaluate(
         return print_classification(loaded[0], files, root, as_json, outputs, picture)
     if picture is not None:
         raise ConfigError("--picture draws the confusion matrix of one run of classification")
-    if len(runs) == 1 and loaded[0].recipe.kind != "translation":
+    if len(runs) == 1 and loaded[0].recipe.kind not in PAIRS:
         if set_ or outputs is not None:
             raise ConfigError(f"--set and --outputs are for translations; {runs[0]} writes none when it is evaluated")
         return print_measures(loaded[0], files, root, as_json)
@@ -59,7 +59,7 @@ def evaluate(
     reports, answers = [], []
     references: list[str] = []
     for folder, run in zip(runs, loaded, strict=True):
-        run.expect("translation")
+        run.expect(*PAIRS)
         sources, references = test_set(run, files, root)
         config = decoding_settings(run, set_ or [])
         report, texts = measure(run, sources, references, config)
@@ -124,6 +124,7 @@ def measure(
     """What was measured, as plain values, and the translations."""
     from dataclasses import asdict
 
+    from regard.evaluation.rouge import rouge
     from regard.evaluation.translation import bleu, chrf, exact_match
 
     begin = time.perf_counter()
@@ -142,6 +143,8 @@ def measure(
         chrf(texts, references),
         exact_match(texts, references),
     ]
+    if run.recipe.task.measured == "rouge":
+        metrics = [*rouge(texts, references), *metrics]
     report = {
         "run": str(run.folder),
         "weights": run.weights,

@@ -96,12 +96,12 @@ def score(
 ) -> None:
     """Score given texts: log P(line), or of a translator log P(target | source), in nats, one a line."""
     from regard.errors import ConfigError
-    from regard.run import load
+    from regard.run import PAIRS, load
 
     if source is not None and target is not None:
         return score_pairs(run, source, target, as_json, device)
     loaded = load(run, device)
-    if loaded.recipe.kind == "translation":
+    if loaded.recipe.kind in PAIRS:
         raise ConfigError(f"{run} translates: give the sources and their translations, as two files")
     loaded.expect("language")
     score_lines(loaded, source, as_json)

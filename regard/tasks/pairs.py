@@ -1,6 +1,6 @@
 """Pairs of token sequences, source and target, and the batches made of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,14 +22,20 @@ from regard.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Frame:
-    """The tokens around a pair: a source is read as `before` x1 .. xn `end`, a target as `start` y1 .. yn `end`."""
+    """The tokens around a pair: a source is read as `before` x1 .. xn `after`, a target as `start` y1 .. yn `end`."""
 
     start: int
     end: int
     before: tuple[int, ...] = ()
+    after: int | None = None  # None: `end`
+    cut: bool = False  # of a source that is too long the beginning is read; otherwise it is dropped, or split
+
+    @property
+    def closing(self) -> int:
+        return self.end if self.after is None else self.after
 
     def source(self, ids: Sequence[int]) -> list[int]:
-        return [*self.before, *ids, self.end]
+        return [*self.before, *ids, self.closing]
 
 
 @dataclass(frozen=True)
@@ -64,8 +70,9 @@ class PairBatch:
 
 def make_batch(sources: list[np.ndarray], targets: list[np.ndarray], lines: list[str], frame: Frame) -> PairBatch:
     """A source ends with </s>, so that an encoder sees where it ends."""
-    before, start, end = (np.array(ids, np.int64) for ids in (frame.before, [frame.start], [frame.end]))
-    source = np.concatenate([part for s in sources for part in (before, s, end)])
+    before, after = np.array(frame.before, np.int64), np.array([frame.closing], np.int64)
+    start, end = np.array([frame.start], np.int64), np.array([frame.end], np.int64)
+    source = np.concatenate([part for s in sources for part in (before, s, after)])
     target = np.concatenate([part for t in targets for part in (start, t)])
     labels = np.concatenate([part for t in targets for part in (t, end)])
     return PairBatch(
@@ -90,18 +97,26 @@ class PairSet:
         self.tokenizer = tokenizer
         content = tokenizer.to_json()
         self.sides: list[TokenShard] = [shard(column, tokenizer, content, cache) for column in self.examples.columns]
-        self.kept, dropped = select(self.examples, [side.lengths for side in self.sides], config.max_length)
-        self.samplers: dict[tuple[int, float], SampledTexts] = {}
+        self.lengths = [side.lengths for side in self.sides]
+        self.longest = config.max_length if frame.cut else None  # tokens of a source; None: those that it has
         self.notes = Notes()
         self.notes.update(self.examples.notes)
+        long = np.flatnonzero(self.lengths[0] > config.max_length)
+        if frame.cut and len(long):
+            self.notes.add(f"cut after {config.max_length} tokens", self.examples.where(int(long[0])), len(long))
+            self.lengths[0] = np.minimum(self.lengths[0], config.max_length)
+        self.kept, dropped = select(self.examples, self.lengths, config.max_length)
+        self.samplers: dict[tuple[int, float], SampledTexts] = {}
         self.notes.update(dropped)
 
     def __len__(self) -> int:
         return len(self.kept)
 
-    def packing(self, budget: int, order: str, seed: int) -> Packing:
-        """Batches by the tokens of the longer side, with its start or end."""
-        lengths = np.maximum(*(side.lengths[self.kept] for side in self.sides)) + 1
+    def packing(
+        self, budget: int, order: str, seed: int, weigh: Callable[..., np.ndarray] = np.maximum
+    ) -> Packing:  # fmt: skip
+        """Batches by the tokens of the longer side, with its start or end; or of both (`weigh`)."""
+        lengths = weigh(*(of_side[self.kept] + 1 for of_side in self.lengths))
         return Packing(lengths, budget, order, seed)
 
     def sampled(self, side: int, rate: float) -> SampledTexts:
@@ -113,7 +128,12 @@ class PairSet:
         return [self.examples.columns[side][i] for i in self.kept]
 
     def batch(self, indices: np.ndarray, dropout: float = 0.0, draw: int = 0) -> PairBatch:
-        """The pairs at these places of `kept`; with BPE-dropout their cut into tokens depends on `draw` alone."""
+        """The pairs at these places of `kept`."""
+        sources, targets = self.columns(indices, dropout, draw)
+        return make_batch(sources, targets, self.lines(indices), self.frame)
+
+    def columns(self, indices: np.ndarray, dropout: float, draw: int) -> list[list[np.ndarray]]:
+        """Sources and targets as tokens; with BPE-dropout their cut into tokens depends on `draw` alone."""
         places = self.kept[indices]
         columns = []
         for side, tokens in enumerate(self.sides):
@@ -121,8 +141,10 @@ class PairSet:
                 columns.append(self.sampled(side, dropout).sample(places, keys(draw, places, side)))
             else:
                 columns.append([tokens[i] for i in places])
-        lines = [self.examples.where(i) for i in places]
-        return make_batch(columns[0], columns[1], lines, self.frame)
+        return [[ids[: self.longest] for ids in columns[0]], columns[1]]
+
+    def lines(self, indices: np.ndarray) -> list[str]:
+        return [self.examples.where(i) for i in self.kept[indices]]
 
 
 class PairData:

@@ -35,15 +35,22 @@ def translate(
     prefixes: list[str] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> list[Translated]:
-    """A line longer than `max_length` tokens is split, at sentences if it can be, and put together again."""
-    pieces = [split(line, tokenizer, max_length) for line in lines]
+    """A line longer than `max_length` tokens is split, at sentences if it can be, and put together again; or cut, if
+    the frame says so."""
+    parts_of = beginning if frame.cut else split
+    pieces = [parts_of(line, tokenizer, max_length) for line in lines]
     prompts = [frame.source(ids) for parts in pieces for ids in parts]
     forced: list[list[int]] = []
     for parts, prefix in zip(pieces, prefixes or [""] * len(lines), strict=True):
         forced += [tokenizer.encode(prefix) if i == 0 and prefix else [] for i in range(len(parts))]
     found = iter(generate(model, prompts, config, frame.start, frame.end, forced, on_progress))
     sources = iter(prompts)
-    return [gather([(next(sources), next(found)) for _ in parts], tokenizer) for parts in pieces]
+    answers = [gather([(next(sources), next(found)) for _ in parts], tokenizer) for parts in pieces]
+    if frame.cut:
+        for line, answer, parts in zip(lines, answers, pieces, strict=True):
+            if parts and len(parts[0]) == max_length < len(tokenizer.encode(line)):
+                answer.notes.append(f"cut after {max_length} tokens")
+    return answers
 
 
 def split(line: str, tokenizer: Tokenizer, max_length: int) -> list[list[int]]:
@@ -63,6 +70,11 @@ def split(line: str, tokenizer: Tokenizer, max_length: int) -> list[list[int]]:
         else:
             parts += split_words(sentence, tokenizer, max_length)
     return parts
+
+
+def beginning(line: str, tokenizer: Tokenizer, max_length: int) -> list[list[int]]:
+    """The first `max_length` tokens of a line, as its only part; none for a blank line."""
+    return [tokenizer.encode(line)[:max_length]] if line.strip() else []
 
 
 def split_words(sentence: str, tokenizer: Tokenizer, max_length: int) -> list[list[int]]:

@@ -1,10 +1,11 @@
 """Translation: pairs of lines in, the target's tokens out.  Any pair of texts will do: questions and answers, say."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,6 +16,7 @@ from regard.data.shards import tokenise
 from regard.decoding.config import DecodingConfig
 from regard.decoding.graphs import fastest
 from regard.errors import ConfigError
+from regard.evaluation.rouge import rouge
 from regard.evaluation.translation import bleu
 from regard.models.translator import Translator
 from regard.nn.loss import cross_entropy
@@ -23,25 +25,49 @@ from regard.tasks.setup import Setup
 from regard.tasks.translate import translate
 from regard.text.tokenizer import Tokenizer
 
+# What is also measured of the outputs of a validation.
+MEASURES: dict[str, Callable[[list[str], list[str]], float]] = {
+    "bleu": lambda outputs, references: bleu(outputs, references, resamples=0).value,
+    "rouge": lambda outputs, references: rouge(outputs, references)[-1].value,  # ROUGE-L
+}
+METRICS = ("loss", *MEASURES)
+LONG = ("split", "cut")
+
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationConfig:
+class PairsConfig:
+    """What every task on pairs of texts may set."""
+
     source: str = "source"  # names of the two languages, for people
     target: str = "target"
     smoothing: float = 0.1  # label smoothing (section 5.4 of the paper)
-    validation_lines: int = 500  # how many validation pairs are also translated, for BLEU; 0: none
+    validation_lines: int = 500  # how many validation pairs are also translated, for BLEU or ROUGE; 0: none
     shown: int = 3  # fixed samples shown at each validation
-    source_start: int = -1  # a token that every source begins with (BART's has one); -1: none
-    target_start: int = -1  # the token that every target begins with; -1: the tokenizer's start
-    metric: str = "loss"  # which validated figure chooses the best checkpoint: loss or bleu
+    long: str = "split"  # of a source longer than data.max_length: split (in training: dropped), or cut
+    metric: str = "loss"  # which validated figure chooses the best checkpoint: loss, bleu or rouge
 
     def __post_init__(self) -> None:
-        if self.metric not in ("loss", "bleu"):
-            raise ConfigError(f"metric must be loss or bleu, got {self.metric!r}")
+        for name, choices in (("metric", METRICS), ("long", LONG)):
+            if getattr(self, name) not in choices:
+                raise ConfigError(f"{name} must be {' or '.join(choices)}, got {getattr(self, name)!r}")
         if not 0 <= self.smoothing < 1:
             raise ConfigError(f"smoothing is a share, from 0 up to, not including, 1; got {self.smoothing}")
-        if self.metric == "bleu" and self.validation_lines < 1:
-            raise ConfigError("metric = 'bleu' needs validation_lines above 0")
+        if self.metric != "loss" and self.validation_lines < 1:
+            raise ConfigError(f"metric = {self.metric!r} needs validation_lines above 0")
+
+    @property
+    def measured(self) -> str:
+        """Which measure a validation takes of the outputs."""
+        return self.metric if self.metric in MEASURES else "bleu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationConfig(PairsConfig):
+    source_start: int = -1  # a token that every source begins with (BART's has one); -1: none
+    target_start: int = -1  # the token that every target begins with; -1: the tokenizer's start
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if min(self.source_start, self.target_start) < -1:
             raise ConfigError(
                 "source_start and target_start are ids of tokens, or -1 for none and for the tokenizer's; "
@@ -50,27 +76,34 @@ class TranslationConfig:
 
     def frame(self, tokenizer: Tokenizer) -> Frame:
         before = () if self.source_start < 0 else (self.source_start,)
-        return Frame(tokenizer.start_id if self.target_start < 0 else self.target_start, tokenizer.end_id, before)
+        start = tokenizer.start_id if self.target_start < 0 else self.target_start
+        return Frame(start, tokenizer.end_id, before, cut=self.long == "cut")
+
+    @staticmethod
+    def room(longest_source: int, max_length: int) -> int:
+        """Tokens of an answer that a model of `max_length` positions has room for: a decoder has its own."""
+        return max_length
 
 
 class Translation:
     """The task as the training loop knows it (`regard.training.task`)."""
 
-    roles = ("translator",)
+    roles: tuple[str, ...] = ("translator",)
+    weigh: Callable[..., np.ndarray] = np.maximum  # what a batch counts of the lengths of source and target
 
-    def __init__(self, config: TranslationConfig, data: PairData, decoding: DecodingConfig):
+    def __init__(self, config: Any, data: PairData, decoding: DecodingConfig):
         self.config, self.tokenizer, self.dropout = config, data.tokenizer, data.dropout
         self.train, self.valid, self.frame = data.train, data.valid, data.frame
         self.max_length, self.batch_tokens = data.config.max_length, data.config.batch_tokens
-        self.packing = self.train.packing(data.config.batch_tokens, data.config.order, data.seed)
+        self.packing = self.train.packing(data.config.batch_tokens, data.config.order, data.seed, self.weigh)
         self.quickly = replace(decoding, beam=1, n_best=1, sample=False)  # validation is greedy
         self.metric = config.metric
-        self.higher_is_better = config.metric == "bleu"
-        if self.valid is None and config.metric == "bleu":
-            raise ConfigError("metric = 'bleu' needs validation files: set data.valid")
+        self.higher_is_better = config.metric != "loss"
+        if self.valid is None and config.metric != "loss":
+            raise ConfigError(f"metric = {config.metric!r} needs validation files: set data.valid")
 
     @classmethod
-    def make(cls, config: TranslationConfig, setup: Setup) -> Self:
+    def make(cls, config: Any, setup: Setup) -> Self:
         frame = config.frame(setup.tokenizer)
         data = PairData(setup.data, setup.tokenizer, setup.dropout, setup.cache, setup.seed, frame)
         return cls(config, data, setup.decoding)
@@ -84,33 +117,50 @@ class Translation:
     def n_batches(self, epoch: int) -> int:
         return len(self.packing.epoch(epoch))
 
-    def batch(self, epoch: int, index: int) -> PairBatch:
-        return self.train.batch(self.packing.epoch(epoch)[index], self.dropout, draw=epoch)
+    def batch(self, epoch: int, index: int) -> Any:
+        return self.made_of(self.train, self.packing.epoch(epoch)[index], self.dropout, draw=epoch)
 
-    def small_batch(self, n_tokens: int) -> PairBatch:
+    def small_batch(self, n_tokens: int) -> Any:
         """A few pairs of the training data, for a quick look at how they are learnt."""
-        few = self.train.packing(min(n_tokens, self.batch_tokens), "random", seed=0).epoch(0)[0]
-        return self.train.batch(few)
+        few = self.train.packing(min(n_tokens, self.batch_tokens), "random", seed=0, weigh=self.weigh).epoch(0)[0]
+        return self.made_of(self.train, few)
 
-    def loss(self, model: Translator, batch: PairBatch) -> Tensor:
-        return pair_loss(model, batch, self.config.smoothing)
+    def made_of(self, pairs: PairSet, indices: np.ndarray, dropout: float = 0.0, draw: int = 0) -> Any:
+        return pairs.batch(indices, dropout, draw)
 
-    def plain_loss(self, model: Translator, batch: PairBatch) -> Tensor:
+    def nats(self, model: Any, batch: Any, smoothing: float) -> Tensor:
+        """-log P of all targets of a batch."""
+        return pair_loss(model, batch, smoothing)
+
+    def loss(self, model: Any, batch: Any) -> Tensor:
+        return self.nats(model, batch, self.config.smoothing)
+
+    def plain_loss(self, model: Any, batch: Any) -> Tensor:
         """The loss without smoothing: what learning by heart can bring to zero."""
-        return pair_loss(model, batch, smoothing=0.0)
+        return self.nats(model, batch, smoothing=0.0)
 
-    def validate(self, model: Translator) -> dict[str, float]:
-        """The loss in nats a token, without smoothing; BLEU of greedy translations."""
+    def validate(self, model: Any) -> dict[str, float]:
+        """The loss in nats a token, without smoothing; BLEU or ROUGE-L of greedy outputs."""
         if self.valid is None:
             return {}
-        values = {"loss": mean_loss(model, self.valid, self.batch_tokens)}
+        values = {"loss": self.mean_loss(model, self.valid)}
         n = min(self.config.validation_lines, len(self.valid))
         if n:
             outputs = self.translate(model, self.valid.texts(0)[:n])
-            values["bleu"] = bleu(outputs, self.valid.texts(1)[:n], resamples=0).value
+            values[self.config.measured] = MEASURES[self.config.measured](outputs, self.valid.texts(1)[:n])
         return values
 
-    def samples(self, model: Translator) -> list[tuple[str, str, str]]:
+    @torch.no_grad()
+    def mean_loss(self, model: Any, pairs: PairSet) -> float:
+        device = model.embedding.weight.device
+        total, count = 0.0, 0
+        for indices in pairs.packing(self.batch_tokens, "grouped", seed=0, weigh=self.weigh).epoch(0):
+            batch = self.made_of(pairs, indices).to(device)
+            total += float(self.plain_loss(model, batch))
+            count += batch.n_targets
+        return total / count
+
+    def samples(self, model: Any) -> list[tuple[str, str, str]]:
         if self.valid is None:
             return []
         sources, references = (self.valid.texts(side)[: self.config.shown] for side in (0, 1))
@@ -120,7 +170,7 @@ class Translation:
         """Nothing is carried from batch to batch."""
         return {}
 
-    def restore(self, tensors: dict[str, Tensor], model: Translator) -> None:
+    def restore(self, tensors: dict[str, Tensor], model: Any) -> None:
         pass
 
     def inspect(self, data: DataConfig) -> list[Row]:
@@ -153,25 +203,19 @@ class Translation:
             f'regard look {folder} "a sentence"',
         )
 
-    def translate(self, model: Translator, lines: list[str]) -> list[str]:
-        generator = fastest(model, model.embedding.weight.device)
-        quickly = self.quickly.within(model.config.max_length)
+    def translate(self, model: Any, lines: list[str]) -> list[str]:
+        quickly = self.quickly.within(self.config.room(self.max_length, model.config.max_length))
+        generator = self.generator(model)
         translated = translate(generator, self.tokenizer, lines, quickly, self.max_length, self.frame)
         return [answer.text for answer in translated]
+
+    @staticmethod
+    def generator(model: Any) -> Any:
+        """What a search steps."""
+        return fastest(model, model.embedding.weight.device)
 
 
 def pair_loss(model: Translator, batch: PairBatch, smoothing: float) -> Tensor:
     """The summed cross-entropy of the labels, in nats."""
     hidden = model(batch.source, batch.source_layout, batch.target, batch.target_layout)
     return cross_entropy(hidden, model.output_table, batch.labels, smoothing, model.output_bias)
-
-
-@torch.no_grad()
-def mean_loss(model: Translator, pairs: PairSet, batch_tokens: int) -> float:
-    device = model.embedding.weight.device
-    total, count = 0.0, 0
-    for indices in pairs.packing(batch_tokens, "grouped", seed=0).epoch(0):
-        batch = pairs.batch(indices).to(device)
-        total += float(pair_loss(model, batch, smoothing=0.0))
-        count += batch.n_targets
-    return total / count

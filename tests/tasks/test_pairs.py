@@ -10,7 +10,7 @@ from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.pairs import Frame, PairData, PairSet, make_batch
-from regard.tasks.translation import Translation, TranslationConfig, mean_loss, pair_loss
+from regard.tasks.translation import Translation, TranslationConfig, pair_loss
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 FRAME = Frame(start=1, end=2)
@@ -76,7 +76,9 @@ def test_the_loss_of_a_batch_is_the_sum_over_its_pairs(data, tokenizer, tmp_path
     torch.testing.assert_close(whole, parts)
     n_targets = pairs.batch(np.arange(3)).n_targets
     plain = pair_loss(model, pairs.batch(np.arange(3)), smoothing=0.0).item() / n_targets
-    assert mean_loss(model, pairs, batch_tokens=20) == pytest.approx(plain, rel=1e-5)
+    in_parts = PairData(replace(data, batch_tokens=20), tokenizer, 0.0, tmp_path / "cache", seed=0, frame=FRAME)
+    task = Translation(TranslationConfig(validation_lines=0), in_parts, DecodingConfig())
+    assert task.validate(model) == {"loss": pytest.approx(plain, rel=1e-5)}
 
 
 def test_one_column_is_no_pair(data, tokenizer, tmp_path):
