@@ -90,6 +90,7 @@ PARAMETERS = {
     "bert-base": 110_106_428,  # as the authors' BertForPreTraining
     "bert-small": 27_913_858,
     "roberta-small": 27_649_152,
+    "distilbert-small": 18_193_024,
     "imdb-bert": 27_634_178,
     "sst2-bert": 27_634_178,
     "sms-bert": 27_634_178,

@@ -12,6 +12,7 @@ from regard.config import to_toml
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.models import ARCHITECTURES
+from regard.nn.distillation import DistillationConfig
 from regard.nn.lora import LoraConfig
 from regard.nn.paths import FAST_PATHS
 from regard.nn.positions import POSITIONS
@@ -31,6 +32,7 @@ TABLES = {
     "[tokenizer]": TokenizerConfig,
     **{f"[model] {name}": row.config for name, row in ARCHITECTURES.items()},
     "[lora]": LoraConfig,
+    "[distillation]": DistillationConfig,
     "[training]": TrainingConfig,
     "[decoding]": DecodingConfig,
 }

@@ -179,10 +179,15 @@ class Classifier(nn.Module):
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Token ids (N) -> logits (B, labels)."""
-        found = summary(self.reader(tokens, layout), layout, self.pooling, is_bidirectional(self.reader))
+        return self.label_logits(self.reader(tokens, layout), layout)
+
+    def label_logits(self, rows: Tensor, layout: Layout) -> Tensor:
+        """Hidden rows (N, D) -> logits (B, labels)."""
+        found = summary(rows, layout, self.pooling, is_bidirectional(self.reader))
         if self.pooler is not None and self.activation is not None:
             found = self.activation(self.pooler(found))
-        return self.to_labels(self.dropout(found))
+        answers: Tensor = self.to_labels(self.dropout(found))
+        return answers
 
     @property
     def embedding(self) -> nn.Embedding:

@@ -95,7 +95,7 @@ class ClassificationConfig(LabelsConfig):
 class Classification:
     """The task as the training loop knows it (`regard.training.task`)."""
 
-    roles = ("reader", "classifier")
+    roles: tuple[str, ...] = ("reader", "classifier")
 
     def __init__(self, config: ClassificationConfig, train: Documents, valid: Documents | None, setup: Setup):
         self.config, self.train, self.valid = config, train, valid
@@ -152,6 +152,11 @@ class Classification:
 
     def loss(self, model: Any, batch: DocumentBatch) -> Tensor:
         return nats(model, batch, self.config.smoothing)
+
+    def predictions(self, model: Classifier, batch: DocumentBatch) -> tuple[Tensor, Tensor]:
+        """For who compares two models: the logits of every text (B, labels), and all hidden rows (N, D)."""
+        rows = model.reader(batch.tokens, batch.layout)
+        return model.label_logits(rows, batch.layout), rows
 
     def plain_loss(self, model: Any, batch: DocumentBatch) -> Tensor:
         """The loss without smoothing: what learning by heart can bring to zero."""

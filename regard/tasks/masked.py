@@ -107,6 +107,11 @@ class MaskedLanguage:
         words, follows = nats(model, model(batch.tokens, batch.layout), batch)
         return words + follows * (batch.n_targets / batch.layout.n_sequences)
 
+    def predictions(self, model: Any, batch: HiddenBatch) -> tuple[Tensor, Tensor]:
+        """For who compares two models: the logits of every hidden word (M, V), and all hidden rows (N, D)."""
+        rows = model(batch.tokens, batch.layout)
+        return model.word_logits(rows_at(rows, batch.places)), rows
+
     def plain_loss(self, model: Any, batch: HiddenBatch) -> Tensor:
         return self.loss(model, batch)
 

@@ -16,6 +16,7 @@ from regard.tasks.setup import Setup
 from regard.text.tokenizer import Tokenizer
 from regard.training.card import About
 from regard.training.checkpoints import named_steps, refuse_existing
+from regard.training.distill import load_teacher, take_layers
 from regard.training.origin import Origin
 from regard.training.recipe import Recipe
 from regard.training.transfer import take_weights
@@ -28,12 +29,14 @@ class Prepared:
     task: Any
     model: Any
     about: About
+    teacher: Any = None  # the model that this one is distilled from
 
 
 def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Path | None = None) -> Prepared:
     """Write recipe.toml and tokenizer.json into the run folder, tokenise the data, make the model.
 
-    A resumed run keeps its tokenizer; `weights_from` gives a new run another's tokenizer and weights.
+    A resumed run keeps its tokenizer; `weights_from` gives a new run another's tokenizer and weights, and a teacher
+    gives it its tokenizer and some of its layers.
     """
     if not recipe.data.train:
         raise ConfigError(f"recipe {recipe.name!r} names no training files: set data.train to one or two of them")
@@ -51,8 +54,8 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
     kind = TASKS[recipe.kind][1]
     if resume and (folder / "tokenizer.json").is_file():
         tokenizer = Tokenizer.load(folder)
-    elif weights_from is not None:
-        tokenizer = Tokenizer.load(weights_from)
+    elif weights_from is not None or recipe.distillation.teacher:
+        tokenizer = Tokenizer.load(weights_from or recipe.distillation.teacher)
     else:
         tokenizer = Tokenizer.train(kind.texts(recipe.data), recipe.tokenizer)
     recipe = recipe.with_vocabulary(tokenizer.vocab_size)
@@ -80,12 +83,18 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
         origin = Origin.of(weights_from, taken.new, folder)
         origin.write(folder)
         about = dataclasses.replace(about, rows=(*about.rows, (f"weights from {weights_from}", str(taken))))
+    teacher = None
+    if recipe.distillation.teacher:
+        teacher = load_teacher(recipe, tokenizer)
+        is_new = origin is None and not (resume and named_steps(folder / "checkpoints"))
+        row = take_layers(model, teacher) if is_new else "its probabilities alone"
+        about = dataclasses.replace(about, rows=(*about.rows, (f"teacher {recipe.distillation.teacher}", row)))
     if recipe.lora.rank and origin is not None:
         adapt(model, recipe.lora, also=origin.new)
         about = dataclasses.replace(about, rows=(*about.rows, ("learning", describe_learning(recipe, model))))
     recipe.write(folder / "recipe.toml.part")
     os.replace(folder / "recipe.toml.part", folder / "recipe.toml")
-    return Prepared(recipe, tokenizer, task, model, about)
+    return Prepared(recipe, tokenizer, task, model, about, teacher)
 
 
 def describe(recipe: Recipe, tokenizer: Tokenizer, task: Any, model: Any, folder: Path) -> About:

@@ -12,12 +12,13 @@ from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError
 from regard.models import ARCHITECTURES
+from regard.nn.distillation import NO_TEACHER, DistillationConfig
 from regard.nn.lora import NO_ADAPTERS, LoraConfig
 from regard.tasks import TASKS
 from regard.text.tokenizer import TokenizerConfig
 from regard.training.config import TrainingConfig
 
-TABLES = ("task", "data", "tokenizer", "model", "lora", "training", "decoding")
+TABLES = ("task", "data", "tokenizer", "model", "lora", "distillation", "training", "decoding")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,7 @@ class Recipe:
     training: TrainingConfig
     decoding: DecodingConfig
     lora: LoraConfig = NO_ADAPTERS
+    distillation: DistillationConfig = NO_TEACHER
 
     @classmethod
     def read(cls, name: str, overrides: Iterable[str] = ()) -> "Recipe":
@@ -67,6 +69,7 @@ class Recipe:
             training=config.build(TrainingConfig, tables["training"], "training"),
             decoding=config.build(DecodingConfig, tables["decoding"], "decoding"),
             lora=config.build(LoraConfig, tables["lora"], "lora"),
+            distillation=config.build(DistillationConfig, tables["distillation"], "distillation"),
         )
 
     def write(self, path: Path) -> None:

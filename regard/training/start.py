@@ -7,6 +7,8 @@ import torch
 from regard.models import ARCHITECTURES
 from regard.training.card import Result
 from regard.training.counting import count
+from regard.training.distill import Distilled
+from regard.training.environment import compile_model
 from regard.training.loop import train
 from regard.training.prepare import Prepared
 from regard.training.screen import Screen
@@ -16,9 +18,13 @@ def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, scr
     """Leaves a finished run in the folder.  Raises what `train` raises."""
     if ARCHITECTURES[prepared.recipe.architecture].is_counted:
         return count(prepared, run, device, resume, screen)
+    task, recipe = prepared.task, prepared.recipe
+    if prepared.teacher is not None:
+        compile_model(prepared.teacher.to(device), recipe.training.compile, device)
+        task = Distilled(task, prepared.teacher, recipe.distillation)
     return train(
         prepared.model,
-        prepared.task,
+        task,
         prepared.recipe.training,
         prepared.about,
         run=run,

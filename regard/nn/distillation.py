@@ -1,0 +1,47 @@
+"""Distillation: a small model learns what a large one thinks, not only what is so."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistillationConfig:
+    """The defaults are those of DistilBERT's published training."""
+
+    teacher: str = ""  # a run; empty: nobody is asked
+    temperature: float = 2.0  # by which both sides' logits are divided, so that small probabilities count
+    soft: float = 5.0  # weight of the teacher's probabilities
+    hard: float = 2.0  # weight of the labels
+    cosine: float = 1.0  # weight of the directions of the hidden rows, which both must have as many of
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise ConfigError(f"temperature must be above 0, got {self.temperature}")
+        for name in ("soft", "hard", "cosine"):
+            if not getattr(self, name) >= 0:
+                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
+        if not self.soft + self.hard + self.cosine > 0:
+            raise ConfigError("soft, hard and cosine must not all be 0: nothing would be learnt")
+
+
+NO_TEACHER = DistillationConfig()
+
+
+def soft_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """T² KL(softmax(teacher / T) || softmax(student / T)), summed over the rows of logits (n, classes).
+
+    (Hinton et al. 2015, section 2; T² keeps the size of its gradients from depending on T)
+    """
+    ours = (student.float() / temperature).log_softmax(-1)
+    theirs = (teacher.float() / temperature).log_softmax(-1)
+    return temperature**2 * F.kl_div(ours, theirs, reduction="sum", log_target=True)
+
+
+def cosine_loss(student: Tensor, teacher: Tensor) -> Tensor:
+    """The mean over all rows (N, D) of 1 - cos(student, teacher)  (Sanh et al. 2019, section 3)"""
+    return (1 - torch.cosine_similarity(student.float(), teacher.float(), dim=-1)).mean()
