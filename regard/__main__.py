@@ -11,6 +11,7 @@ import regard
 from regard.commands import (
     answer,
     bench,
+    chat,
     classify,
     demo,
     doctor,
@@ -50,6 +51,7 @@ for command in (
     text.translate,
     summarize.summarize,
     generate.generate,
+    chat.chat,
     tag.tag,
     classify.classify,
     fill.fill,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard.data.conversations import read_messages
 from regard.data.streams import Stream
 from regard.decoding.config import DecodingConfig
 from regard.decoding.ensemble import Ensemble
@@ -27,6 +28,7 @@ from regard.tasks.label_to_text import write_as
 from regard.tasks.language import evaluated_text
 from regard.tasks.pairs import Frame
 from regard.tasks.reach import Reach, measure_reach
+from regard.tasks.reply import Reply, reply
 from regard.tasks.setup import Setup
 from regard.tasks.tag import TaggedLine, tag
 from regard.tasks.translate import Translated, translate
@@ -174,6 +176,14 @@ class Run:
         self.expect("language")
         config = decoding or self.recipe.decoding
         return write_stream(self.generator, self.tokenizer, prompt, self.recipe.task.unit, length, config, stop)
+
+    def chat(
+        self, messages: Sequence[dict[str, str]], length: int | None = None, decoding: DecodingConfig | None = None
+    ) -> Reply:
+        """The answer to the last of the messages, each such as {"role": "user", "content": "Hello!"}."""
+        self.expect("chat", "preference")
+        config = decoding or self.recipe.decoding
+        return reply(self.generator, self.tokenizer, [read_messages(list(messages))], length, config)[0]
 
     def generate_as(
         self, label: str, prompts: Sequence[str] = ("",), length: int = 100, decoding: DecodingConfig | None = None

@@ -1,9 +1,12 @@
 """regard train: from a recipe to a run."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from regard.training.recipe import Recipe
 
 
 def train(
@@ -30,19 +33,29 @@ def train(
         raise RunError(f"there is no run to resume in {folder}; without --resume it would be started")
     on = choose_device(device)
     chosen = Recipe.read(str(folder.resolve()) if resume else recipe, set_ or [])
-    if getattr(chosen.model, "frozen", False) and not (from_ or resume):
-        raise ConfigError(
-            f"{chosen.name} keeps a part of its model as another run has learnt it: give that run, --from RUN, "
-            "or let all of it learn: --set model.frozen=false"
-        )
-    if chosen.lora.rank and not (from_ or resume):
-        raise ConfigError(
-            f"{chosen.name} adapts what another run has learnt: give that run, --from RUN, "
-            "or let all of a new model learn: --set lora.rank=0"
-        )
+    needs = what_needs_weights(chosen)
+    if needs and not (from_ or resume):
+        raise ConfigError(f"{chosen.name} {needs}")
     screen = open_screen()
     screen.say(f"{'resuming' if resume else 'training'} {chosen.name} in {folder}: reading the data")
     prepared = prepare(chosen, folder, resume, from_)
     start(prepared, folder, on, resume, screen)
     for command in prepared.about.usage:
         screen.say(f"next: {command}")
+
+
+def what_needs_weights(recipe: "Recipe") -> str:
+    """Why a recipe cannot begin anew, and what to do; "" if it can."""
+    if getattr(recipe.model, "frozen", False):
+        return (
+            "keeps a part of its model as another run has learnt it: give that run, --from RUN, "
+            "or let all of it learn: --set model.frozen=false"
+        )
+    if recipe.kind == "preference":
+        return "chooses between the answers of a model that can answer: give its run, --from RUN"
+    if recipe.lora.rank:
+        return (
+            "adapts what another run has learnt: give that run, --from RUN, "
+            "or let all of a new model learn: --set lora.rank=0"
+        )
+    return ""

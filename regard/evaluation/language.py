@@ -12,7 +12,12 @@ def perplexities(nats: float, n_tokens: int, n_words: int, n_bytes: int) -> dict
     """
     return {
         "loss": nats / n_tokens,
-        "perplexity": math.exp(min(nats / n_tokens, MOST)),
-        "word_perplexity": math.exp(min(nats / n_words, MOST)),
+        "perplexity": perplexity(nats / n_tokens),
+        "word_perplexity": perplexity(nats / n_words),
         "bits_per_byte": nats / math.log(2) / n_bytes,
     }
+
+
+def perplexity(loss: float) -> float:
+    """e^loss, of nats a token"""
+    return math.exp(min(loss, MOST))

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -45,9 +44,9 @@ class AdaptedLinear(Linear):
     def __init__(self, frozen: nn.Linear, rank: int, scale: float):
         super().__init__(frozen.in_features, frozen.out_features, frozen.bias is not None, device="meta")
         self.weight, self.bias, self.scale = frozen.weight, frozen.bias, scale
-        place = {"device": frozen.weight.device, "dtype": frozen.weight.dtype}
-        self.lora_down = nn.Parameter(torch.randn(rank, frozen.in_features, **place) * frozen.in_features**-0.5)
-        self.lora_up = nn.Parameter(torch.zeros(frozen.out_features, rank, **place))
+        weight, d_in = frozen.weight.detach(), frozen.in_features
+        self.lora_down = nn.Parameter(weight.new_empty(rank, d_in).normal_(std=d_in**-0.5))
+        self.lora_up = nn.Parameter(weight.new_zeros(frozen.out_features, rank))
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x) + self.scale * F.linear(F.linear(x, self.lora_down), self.lora_up)

@@ -64,7 +64,7 @@ def train(
         torch.manual_seed(config.seed)
         compiled = compile_model(model.to(device).train(), config.compile, device)
         learner = Learner(model, task, config, device, d_model)
-        progress = resume_from(checkpoints, learner, run) if resume else Progress()
+        progress = resume_from(checkpoints, learner, run) if resume else begin(learner)
         run.mkdir(parents=True, exist_ok=True)
         environment = describe_environment(device, learner.precision_name, compiled)
         for difference in record_environment(run, environment, progress.step):
@@ -90,6 +90,13 @@ def train(
                 raise training.stopped(stop) from None
 
 
+def begin(learner: Learner[B]) -> Progress:
+    """Show the task the model as it is before the first step."""
+    with learner.resting():
+        learner.task.restore({}, learner.model)
+    return Progress()
+
+
 def resume_from(checkpoints: Checkpoints, learner: Learner[B], run: Path) -> Progress:
     """Put the learner where the newest whole checkpoint left it."""
     if not run.is_dir():
@@ -97,7 +104,7 @@ def resume_from(checkpoints: Checkpoints, learner: Learner[B], run: Path) -> Pro
     checkpoint = checkpoints.load_newest()
     if checkpoint is None:
         checkpoints.say(f"{run} has no whole checkpoint: starting from the first step")
-        return Progress()
+        return begin(learner)
     progress = checkpoint.progress
     where = step_folder(checkpoints.folder, progress.step)
     learner.restore(checkpoint.tensors, str(where))

@@ -1,0 +1,71 @@
+"""regard chat: a conversation with a trained run."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.commands.text import Device, RunFolder
+
+if TYPE_CHECKING:
+    from regard.decoding.config import DecodingConfig
+    from regard.run import Run
+
+
+def chat(
+    run: RunFolder,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="what you say, one message a line (default: standard input)")
+    ] = None,
+    system: Annotated[str, typer.Option(help="what the assistant is told before the conversation")] = "",
+    length: Annotated[
+        int | None, typer.Option(min=1, help="the most tokens of an answer (default: half of what the model holds)")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="a decoding setting, such as sample=true, temperature=0.8"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object a turn")] = False,
+    device: Device = None,
+) -> None:
+    """Talk: every line is your next message in one conversation, and gets one line for an answer."""
+    from regard.commands.lines import read_lines, say_notes, write_line
+    from regard.commands.text import decoding_settings
+    from regard.run import load
+
+    loaded = load(run, device)
+    loaded.expect("chat", "preference")
+    config = decoding_settings(loaded, set_ or [])
+    is_person = file is None and sys.stdin.isatty() and not as_json
+    messages = [{"role": "system", "content": system}] if system else []
+    for number, line in enumerate(read_lines(file), start=1):
+        messages.append({"role": "user", "content": line})
+        if is_person:
+            text = speak(loaded, messages, length, config)
+        else:
+            answer = loaded.chat(messages, length, config)
+            text = answer.text
+            if as_json:
+                record = {"turn": number, "message": line, "answer": text, "log_prob": answer.log_prob}
+                record |= {"finished": answer.finished, "notes": answer.notes}
+                write_line(json.dumps(record, ensure_ascii=False))
+            else:
+                write_line(text)
+                say_notes(number, list(answer.notes))
+            sys.stdout.flush()
+        messages.append({"role": "assistant", "content": text})
+
+
+def speak(run: "Run", messages: list[dict[str, str]], length: int | None, config: "DecodingConfig") -> str:
+    """Write an answer as it comes."""
+    from regard.data.conversations import read_messages
+    from regard.tasks.reply import reply_stream
+
+    said = []
+    for piece in reply_stream(run.generator, run.tokenizer, read_messages(messages), length, config):
+        said.append(piece)
+        print(piece, end="", flush=True)
+    print()
+    return "".join(said).strip()
