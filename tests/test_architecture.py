@@ -46,6 +46,8 @@ PARAMETERS = {
     "multi30k-deen-lstm": 9_139_712,
     "tatoeba-enfr": 9_421_824,
     "aeslc": 9_421_824,
+    "aeslc-gpt": 8_366_592,
+    "multi30k-enfr-gpt": 8_366_592,
     "transformer-base": 63_082_496,
     "transformer-big": 214_245_376,
     "gpt1": 116_534_784,

@@ -13,6 +13,7 @@ from regard.tasks.language import Language, LanguageConfig
 from regard.tasks.masked import MaskedConfig, MaskedLanguage
 from regard.tasks.permutation import Permutation, PermutationConfig
 from regard.tasks.preference import Preference, PreferenceConfig
+from regard.tasks.prompted import Prompted, PromptedConfig
 from regard.tasks.reading import Reading, ReadingConfig
 from regard.tasks.restoration import Restoration, RestorationConfig
 from regard.tasks.tagging import Tagging, TaggingConfig
@@ -34,4 +35,5 @@ TASKS: dict[str, tuple[type[Any], type[Any]]] = {
     "restoration": (RestorationConfig, Restoration),
     "answers": (AnswersConfig, Answers),
     "translation": (TranslationConfig, Translation),
+    "prompted": (PromptedConfig, Prompted),
 }

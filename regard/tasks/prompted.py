@@ -1,0 +1,74 @@
+"""Tasks of a language model: source, a token that names the task, and answer in one sequence."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from regard.errors import ConfigError
+from regard.models.heads import LanguageModel
+from regard.nn.loss import cross_entropy
+from regard.tasks.pairs import Frame, PairSet
+from regard.tasks.translation import PairsConfig, Translation
+from regard.tasks.turns import AnswerBatch, Script, make_batch
+from regard.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptedConfig(PairsConfig):
+    token: str = "<answer>"  # stands between source and answer; one of tokenizer.extra, such as <to-fr>
+
+    def frame(self, tokenizer: Tokenizer) -> Frame:
+        start, end, after = tokenizer.start_id, tokenizer.end_id, tokenizer.special_id(self.token)
+        return Frame(start, end, (start,), after, cut=self.long == "cut")
+
+    @staticmethod
+    def room(longest_source: int, max_length: int) -> int:
+        """Tokens of an answer: what a source with its <s> and its task leaves, and the answer's last is not read."""
+        room = max_length - longest_source - 1
+        if room < 1:
+            raise ConfigError(
+                f"a source of data.max_length = {longest_source} tokens leaves no room for an answer in "
+                f"model.max_length = {max_length}; lower the one or raise the other"
+            )
+        return room
+
+
+class Prompted(Translation):
+    """<s> source <task> answer </s>, of which the answer and its end are learnt (Radford et al. 2018, section 3.3)."""
+
+    roles = ("reader",)
+    weigh = np.add  # one sequence
+
+    @staticmethod
+    def build(config: PromptedConfig, reader: Any) -> LanguageModel:
+        return LanguageModel(reader)
+
+    def made_of(self, pairs: PairSet, indices: np.ndarray, dropout: float = 0.0, draw: int = 0) -> AnswerBatch:
+        sources, targets = pairs.columns(indices, dropout, draw)
+        scripts = [self.script(source, target) for source, target in zip(sources, targets, strict=True)]
+        return make_batch(scripts, pairs.lines(indices))
+
+    def script(self, source: np.ndarray, target: np.ndarray) -> Script:
+        """The sequence, and which of its tokens are learnt."""
+        ids = np.array([*self.frame.source(source.tolist()), *target, self.frame.end], np.int64)
+        return ids, np.arange(len(ids)) > len(ids) - len(target) - 2
+
+    def nats(self, model: Any, batch: AnswerBatch, smoothing: float) -> Tensor:
+        if batch.layout.longest > model.config.max_length:
+            raise ConfigError(
+                f"a source and its answer have {batch.layout.longest} tokens together, model.max_length is "
+                f"{model.config.max_length}; lower data.max_length or raise model.max_length"
+            )
+        rows = model(batch.tokens, batch.layout)[batch.places]
+        return cross_entropy(rows, model.output_table, batch.labels, smoothing)
+
+    @staticmethod
+    def generator(model: Any) -> Any:
+        return model
+
+    def usage(self, folder: Path) -> tuple[str, ...]:
+        verb = "summarize" if self.config.long == "cut" else "translate"
+        return (f"regard {verb} {folder} < lines.txt", f"regard evaluate {folder}")
