@@ -66,11 +66,11 @@ class Ragged(Layout):
         shape = (self.n_sequences, self.longest, *rows.shape[1:])
         if self.is_full:
             return rows.reshape(shape)
-        return Scatter.apply(rows, self.places, self.n_sequences * self.longest).view(shape)
+        return Scatter.apply(rows, self.places, self.offsets, self.longest).view(shape)
 
     def flatten(self, padded: Tensor) -> Tensor:
         rows = padded.flatten(0, 1)
-        return rows if self.is_full else Gather.apply(rows, self.places)
+        return rows if self.is_full else Gather.apply(rows, self.places, self.offsets, self.longest)
 
     def arrange(self, rows: Tensor) -> Tensor:
         return rows.reshape(self.n_rows, rows.shape[-1])
@@ -112,26 +112,39 @@ class Scatter(torch.autograd.Function):
     """out[places] = rows.  Every place is used once, so the gradient is a plain gather: fast and deterministic."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, places: Tensor, n_places: int) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, places: Tensor, offsets: Tensor, longest: int) -> Tensor:
         ctx.save_for_backward(places)
-        return rows.new_zeros(n_places, *rows.shape[1:]).index_copy_(0, places, rows)
+        return scatter(rows, places, offsets, longest)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         (places,) = ctx.saved_tensors
-        return gradient.index_select(0, places), None, None
+        return gradient.index_select(0, places), None, None, None
 
 
 class Gather(torch.autograd.Function):
     """out = padded[places]: the opposite of `Scatter`."""
 
     @staticmethod
-    def forward(ctx: Any, padded: Tensor, places: Tensor) -> Tensor:
-        ctx.save_for_backward(places)
-        ctx.n_places = padded.shape[0]
+    def forward(ctx: Any, padded: Tensor, places: Tensor, offsets: Tensor, longest: int) -> Tensor:
+        ctx.save_for_backward(places, offsets)
+        ctx.longest = longest
         return padded.index_select(0, places)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (places,) = ctx.saved_tensors
-        return gradient.new_zeros(ctx.n_places, *gradient.shape[1:]).index_copy_(0, places, gradient), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        return scatter(gradient, *ctx.saved_tensors, ctx.longest), None, None, None
+
+
+def scatter(rows: Tensor, places: Tensor, offsets: Tensor, longest: int) -> Tensor:
+    """Rows at their places of (B T), zeros at the others.
+
+    Compiled, every place fetches its own row in one pass, which merges with what comes before and after.
+    """
+    if not torch.compiler.is_compiling():
+        n_places = (len(offsets) - 1) * longest
+        return rows.new_zeros(n_places, *rows.shape[1:]).index_copy_(0, places, rows)
+    source = (offsets[:-1, None] + torch.arange(longest, device=offsets.device)).flatten()
+    is_real = source < offsets[1:, None].expand(-1, longest).flatten()
+    fetched = rows.index_select(0, source.clamp(max=len(rows) - 1))
+    return torch.where(is_real.view(-1, *[1] * (rows.ndim - 1)), fetched, rows.new_zeros(()))

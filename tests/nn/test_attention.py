@@ -58,8 +58,9 @@ def test_fast_paths_equal_the_equation_in_values_and_gradients(score, position, 
         queries, keys = (where.rotate(x, layout.positions) for x in inputs[:2])
         queries, keys = attend.score.of_queries(queries), attend.score.of_keys(keys, layout.positions[:, None])
         expected = attend.readable(queries, layout, Memory(keys, inputs[2], layout), rule)
-        learnt = [inputs[0], inputs[2], *([inputs[1]] if attend.score.reads_keys else [])]
-        if dtype == torch.float32:  # a parameter's gradient sums over all rows; half of its digits would be rounding
+        learnt = [queries, keys, inputs[2]]  # what a path is handed; before that, half precision rounds in both alike
+        if dtype == torch.float32:
+            learnt = [inputs[0], inputs[2], *([inputs[1]] if attend.score.reads_keys else [])]
             learnt += attend.score.parameters()
         push = torch.randn(size, device=device).to(dtype)
         gradients = torch.autograd.grad(expected, learnt, push, retain_graph=True)
