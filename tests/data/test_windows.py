@@ -1,9 +1,15 @@
 """Windows cover the whole context, every answer is in one, and tokens lead back to the characters."""
 
+import json
+
 import numpy as np
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import models, trainers
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from regard.data.questions import NO_ANSWER, Answer, Question
 from regard.data.windows import FRAME, Lengths, Windows, fit_to_learn, placed
@@ -12,8 +18,20 @@ from regard.text.tokenizer import Tokenizer, TokenizerConfig
 LINE = "Every fig that Bob ate, said Ann, was “one too many” – naïve figs, 東京 figs!"
 
 
-@pytest.fixture(scope="module", params=["bpe", "words", "spaces", "characters"])
+def word_pieces() -> Tokenizer:
+    """As BERT's is: it lowers case and drops accents, and yet tells the places in the text as it was."""
+    inner = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    inner.normalizer, inner.pre_tokenizer = BertNormalizer(), BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    inner.train_from_iterator([LINE], trainers.WordPieceTrainer(vocab_size=80, special_tokens=special))
+    roles = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    return Tokenizer.from_files({"tokenizer.json": inner.to_str(), "tokenizer_config.json": json.dumps(roles)})
+
+
+@pytest.fixture(scope="module", params=["bpe", "words", "spaces", "characters", "imported"])
 def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    if request.param == "imported":
+        return word_pieces()
     return Tokenizer.train([LINE] * 3, TokenizerConfig(kind=request.param, vocab_size=290))
 
 
@@ -50,7 +68,7 @@ def test_a_window_is_framed(tokenizer: Tokenizer) -> None:
     assert windows.lengths.tolist() == [len(asked) + len(context) + FRAME]
     assert windows.offset[0] == len(asked) + 2
     first, last = windows.spans()[0]
-    assert "Ann" in tokenizer.decode(windows.tokens(0)[first : last + 1].tolist())
+    assert "ann" in tokenizer.decode(windows.tokens(0)[first : last + 1].tolist()).lower()
 
 
 @given(

@@ -168,3 +168,23 @@ def test_shares_are_held_out_by_context(tmp_path: Path) -> None:
     assert not {q.context for q in parts.train.all} & {q.context for q in parts.valid.all}
     assert set(Answers.texts(recipe.data)) >= {q.context for q in parts.train.all}
     assert AnswersConfig().metric == "f1"
+
+
+def test_it_begins_with_a_pre_trained_reader(tmp_path: Path) -> None:
+    """What was learnt by finding hidden words: the reader and the tokenizer are taken, the head is new."""
+    recipe = write_questions(tmp_path)
+    lines = [
+        json.loads(line)["context"] for line in (tmp_path / "train.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    (tmp_path / "plain.txt").write_text("\n".join(lines[:50]), encoding="utf-8")
+    settings = recipe.read_text(encoding="utf-8").split("[data]")[1]
+    text = settings.replace("train.jsonl", "plain.txt").replace('"valid.jsonl"', "").replace('"test.json"', "")
+    text = text.replace("vocab_size = 40", 'vocab_size = 40\nextra = ["<mask>"]')
+    (tmp_path / "masked.toml").write_text(f'[task]\nkind = "masked"\nwindow = 16\n[data]{text}', encoding="utf-8")
+    train(tmp_path / "masked.toml", tmp_path / "masked", "training.steps=2")
+    prepared = prepare(Recipe.read(str(recipe)), tmp_path / "run", weights_from=tmp_path / "masked")
+    pretrained = load(tmp_path / "masked", "cpu")
+    assert prepared.tokenizer.to_json() == pretrained.tokenizer.to_json()
+    taken = weights_of(prepared.model.reader)
+    assert all(torch.equal(tensor, taken[name]) for name, tensor in weights_of(pretrained.model.reader).items())
+    assert prepared.about.rows[-1][1].endswith("new: to_ends")
