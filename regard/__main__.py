@@ -17,8 +17,10 @@ from regard.commands import (
     doctor,
     embed,
     evaluate,
+    export,
     fill,
     generate,
+    importing,
     ladder,
     look,
     neighbours,
@@ -62,9 +64,11 @@ for command in (
     look.look,
     neighbours.neighbours,
     reach.reach,
+    export.export,
     bench.bench,
 ):
     app.command()(command)
+app.command("import")(importing.import_model)
 app.add_typer(tokenizer.app, name="tokenizer")
 
 
