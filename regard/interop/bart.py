@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.interop.family import Family, Imported, Theirs, Weight, require, word_for
-from regard.interop.forms import AS_IS, AfterRows, EvenThenOdd, Form, Shaped
+from regard.interop.forms import AS_IS, AfterRows, EvenThenOdd, Form, Shaped, Zeros
 from regard.text.special import START
 from regard.training.recipe import Recipe
 
@@ -102,8 +102,11 @@ class Kind:
         reads: Form = EvenThenOdd(1) if self.reorders(recipe) else AS_IS  # of channels
         writes: Form = EvenThenOdd(0) if self.reorders(recipe) else AS_IS
         yield Weight("model.shared.weight", ("embedding.weight",), reads)
+        bias = (1, c.vocab_size)
         if c.output_bias:
-            yield Weight("final_logits_bias", ("output_bias",), Shaped((1, c.vocab_size), (c.vocab_size,)))
+            yield Weight("final_logits_bias", ("output_bias",), Shaped(bias, bias[1:]))
+        else:
+            yield Weight("final_logits_bias", (), Zeros(bias))
         for side, name in (("encoder", "source"), ("decoder", "target")):
             if c.position == "learned":
                 yield Weight(f"model.{side}.embed_positions.weight", (f"{name}_position.table",), AfterRows(2))

@@ -9,6 +9,7 @@ from regard.errors import RegardError
 from regard.interop.certificate import Certificate, Finding, compare_ids, compare_rows
 from regard.interop.samples import random_tokens, sentences, strings
 from regard.interop.sides import Ours, Theirs, found_at, need_transformers, quiet
+from regard.interop.translators import compare_translators
 from regard.run import Run
 
 N_RANDOM, N_SENTENCES, N_PROMPTS = 24, 24, 8
@@ -84,4 +85,6 @@ COMPARISONS: dict[str, Callable[[Run, Path], list[Finding]]] = {
     "language": compare_sequences,
     "masked": compare_sequences,
     "reading": compare_sequences,
+    "permutation": compare_sequences,
+    "translation": compare_translators,
 }

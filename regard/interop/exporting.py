@@ -93,7 +93,9 @@ def write_tokenizer(tokenizer: Tokenizer, recipe: Recipe, folder: Path) -> None:
     names = {"bos_token": start, "eos_token": end, "unk_token": tokenizer.token(tokenizer.unknown_id)}
     if recipe.kind in ("masked", "reading"):
         names |= {"cls_token": start, "sep_token": end}
-        frame(folder / "tokenizer.json", (start, tokenizer.start_id), (end, tokenizer.end_id))
+        frame(folder / "tokenizer.json", tokenizer, (tokenizer.start_id,))
+    if recipe.kind == "translation":
+        frame(folder / "tokenizer.json", tokenizer, recipe.task.frame(tokenizer).before)
     if "<mask>" in tokenizer.special:
         names["mask_token"] = "<mask>"
     settings: dict[str, Any] = {
@@ -106,12 +108,15 @@ def write_tokenizer(tokenizer: Tokenizer, recipe: Recipe, folder: Path) -> None:
     write_file(folder / "tokenizer_config.json", json.dumps(names | settings, indent=2, ensure_ascii=False).encode())
 
 
-def frame(file: Path, start: tuple[str, int], end: tuple[str, int]) -> None:
-    """Transformers' tokenizer then writes <s> a </s>, and <s> a </s> b </s> of two texts, as BERT reads them."""
+def frame(file: Path, tokenizer: Tokenizer, before: tuple[int, ...]) -> None:
+    """Transformers' tokenizer then writes a </s>, as translators read it; with <s> before, <s> a </s> and of two texts
+    <s> a </s> b </s>, as BERT reads them."""
+    end = tokenizer.token(tokenizer.end_id)
+    first = " ".join([*tokenizer.tokens(before), "$A", end])
     inner = tokenizers.Tokenizer.from_file(str(file))
     inner.post_processor = tokenizers.processors.TemplateProcessing(
-        single=f"{start[0]} $A {end[0]}",
-        pair=f"{start[0]} $A {end[0]} $B:1 {end[0]}:1",
-        special_tokens=[start, end],
+        single=first,
+        pair=f"{first} $B:1 {end}:1",
+        special_tokens=[(tokenizer.token(n), n) for n in (*before, tokenizer.end_id)],
     )
     write_file(file, inner.to_str(pretty=True).encode())

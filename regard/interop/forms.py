@@ -182,5 +182,18 @@ class FromHeads(Form):
         return tensors[0].unflatten(1, self.heads)
 
 
+@dataclass(frozen=True)
+class OneMore(Form):
+    """Ours have one row more, in which all numbers are this one."""
+
+    value: float
+
+    def ours(self, tensor: Tensor) -> tuple[Tensor, ...]:
+        return (torch.cat([tensor, torch.full_like(tensor[:1], self.value)]),)
+
+    def theirs(self, tensors: Sequence[Tensor]) -> Tensor:
+        return tensors[0][:-1]
+
+
 AS_IS = AsIs()
 TURNED = Turned()

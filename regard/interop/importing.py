@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
 from regard.interop.carry import take
+from regard.interop.safe import read_json
 from regard.interop.sources import Source
 from regard.models import ARCHITECTURES
 from regard.tasks import TASKS
@@ -46,8 +48,18 @@ def recipe_of(source: Source, tokenizer: TokenizerConfig, separator: int) -> Rec
         tokenizer=tokenizer,
         model=config.build(ARCHITECTURES[architecture].config, model, "model"),
         training=TrainingConfig(),
-        decoding=DecodingConfig(),
+        decoding=DecodingConfig(never=unwritten(source)),
     )
+
+
+def unwritten(source: Source) -> tuple[int, ...]:
+    """The tokens that their settings forbid to write, such as Marian's padding."""
+    found: list[Any] = [source.settings.get("bad_words_ids")]
+    if (source.path / "generation_config.json").is_file():
+        found.append(read_json(source.path / "generation_config.json").get("bad_words_ids"))
+    words = [word for words in found if isinstance(words, list) for word in words if isinstance(word, list)]
+    n_words = source.theirs.width("vocab_size")
+    return tuple(sorted({w[0] for w in words if len(w) == 1 and type(w[0]) is int and 0 <= w[0] < n_words}))
 
 
 def outline(recipe: Recipe, n_bytes: int) -> dict[str, Tensor]:

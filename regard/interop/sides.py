@@ -42,6 +42,12 @@ COMPARED = {
         lambda model, tokens, layout: model.word_logits(model(tokens, layout)),
         lambda answer: answer.logits,
     ),
+    "permutation": Compared(  # read plainly: the order in which words are foretold is the task's, not the model's
+        "XLNetLMHeadModel",
+        "logits",
+        lambda model, tokens, layout: logits(model.reader(tokens, layout), model.output_table, model.output_bias),
+        lambda answer: answer.logits,
+    ),
     "reading": Compared(
         "AutoModel",
         "hidden rows",
@@ -66,7 +72,7 @@ class Ours:
     def segments(self, inputs: Ids) -> list[list[int]] | None:
         """The segment of each token, where the model tells them apart."""
         reader = self.model.reader
-        if getattr(reader, "segment", None) is None:
+        if not getattr(reader.config, "n_segments", 0):
             return None
         found = reader.segments(*flat(inputs, self.device))
         return [part.tolist() for part in found.split([len(ids) for ids in inputs])]

@@ -1,0 +1,42 @@
+"""Runs of translation in and out of folders of transformers, by the commands, with their certificates."""
+
+import json
+from pathlib import Path
+
+import pytest
+import transformers
+
+from regard.commands.export import export
+from regard.commands.importing import import_model
+from regard.decoding.config import DecodingConfig
+from regard.run import Run, load
+from tests.interop.small_runs import save_translator
+
+LIMIT = 30  # tokens
+
+
+@pytest.mark.parametrize(("pre_norm", "family"), [(False, "marian"), (True, "pegasus")])
+def test_a_translator_goes_out_and_comes_back(pre_norm: bool, family: str, tmp_path: Path) -> None:
+    run = save_translator(tmp_path / "run", pre_norm=pre_norm)
+    export(run.folder, tmp_path / "hf", to="hf")
+    certificate = json.loads((tmp_path / "hf" / "certificate.json").read_text())
+    assert certificate["holds"] and certificate["family"] == family and len(certificate["findings"]) == 4
+    lines = ["the animal was tired", "the street"]
+    assert used_by_hand(tmp_path / "hf", lines) == answers(run, lines)
+    import_model(tmp_path / "hf", tmp_path / "back", n_strings=100)
+    back = load(tmp_path / "back", "cpu")
+    assert back.recipe.task.target_start == run.tokenizer.start_id
+    assert answers(back, lines) == answers(run, lines)
+
+
+def answers(run: Run, lines: list[str]) -> list[str]:
+    return [answer.text for answer in run.translate(lines, DecodingConfig(length_ratio=0.0, extra_length=LIMIT))]
+
+
+def used_by_hand(folder: Path, lines: list[str]) -> list[str]:
+    """As the users of transformers do it, with the folder's own tokenizer and settings."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder)
+    asked = tokenizer(lines, return_tensors="pt", padding=True)
+    written = model.generate(**asked, max_new_tokens=LIMIT, do_sample=False, num_beams=1)
+    return tokenizer.batch_decode(written, skip_special_tokens=True)
