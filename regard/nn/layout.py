@@ -66,11 +66,11 @@ class Ragged(Layout):
         shape = (self.n_sequences, self.longest, *rows.shape[1:])
         if self.is_full:
             return rows.reshape(shape)
-        return Scatter.apply(rows, self.places, self.offsets, self.longest).view(shape)
+        return Pad.apply(rows, self.places, self.offsets, self.longest).view(shape)
 
     def flatten(self, padded: Tensor) -> Tensor:
         rows = padded.flatten(0, 1)
-        return rows if self.is_full else Gather.apply(rows, self.places, self.offsets, self.longest)
+        return rows if self.is_full else Flatten.apply(rows, self.places, self.offsets, self.longest)
 
     def arrange(self, rows: Tensor) -> Tensor:
         return rows.reshape(self.n_rows, rows.shape[-1])
@@ -108,7 +108,7 @@ class Rectangle(Layout):
         return rows.reshape(self.n_sequences, self.longest, rows.shape[-1])
 
 
-class Scatter(torch.autograd.Function):
+class Pad(torch.autograd.Function):
     """out[places] = rows.  Every place is used once, so the gradient is a plain gather: fast and deterministic."""
 
     @staticmethod
@@ -122,8 +122,8 @@ class Scatter(torch.autograd.Function):
         return gradient.index_select(0, places), None, None, None
 
 
-class Gather(torch.autograd.Function):
-    """out = padded[places]: the opposite of `Scatter`."""
+class Flatten(torch.autograd.Function):
+    """out = padded[places]: the opposite of `Pad`."""
 
     @staticmethod
     def forward(ctx: Any, padded: Tensor, places: Tensor, offsets: Tensor, longest: int) -> Tensor:
@@ -148,3 +148,18 @@ def scatter(rows: Tensor, places: Tensor, offsets: Tensor, longest: int) -> Tens
     is_real = source < offsets[1:, None].expand(-1, longest).flatten()
     fetched = rows.index_select(0, source.clamp(max=len(rows) - 1))
     return torch.where(is_real.view(-1, *[1] * (rows.ndim - 1)), fetched, rows.new_zeros(()))
+
+
+class Gather(torch.autograd.Function):
+    """out = rows[places], where no place is taken twice, so that the gradient needs no sum."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, places: Tensor) -> Tensor:
+        ctx.save_for_backward(places)
+        ctx.n_rows = rows.shape[0]
+        return rows.index_select(0, places)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (places,) = ctx.saved_tensors
+        return gradient.new_zeros(ctx.n_rows, *gradient.shape[1:]).index_copy_(0, places, gradient), None
