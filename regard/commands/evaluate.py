@@ -30,13 +30,14 @@ def evaluate(
     picture: Annotated[Path | None, typer.Option(help="of a classifier: also draw its confusion matrix, PNG")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N")] = None,
 ) -> None:
-    """The figures of a run on its test set, or on given files; two runs of translation: also the paired test."""
+    """The figures of a run on its test set, or on given files; two runs side by side."""
     from dataclasses import asdict
 
     from rich.console import Console
 
     from regard.commands.classify import print_classification
     from regard.commands.text import decoding_settings
+    from regard.commands.versus import CHATS, print_versus
     from regard.evaluation.translation import paired
     from regard.run import PAIRS, load
 
@@ -54,6 +55,8 @@ def evaluate(
         if set_ or outputs is not None:
             raise ConfigError(f"--set and --outputs are for translations; {runs[0]} writes none when it is evaluated")
         return print_measures(loaded[0], files, root, as_json)
+    if len(runs) == 2 and all(run.recipe.kind in CHATS for run in loaded):
+        return print_versus(loaded[0], loaded[1], files, root, as_json)
     if len(runs) not in (1, 2) or len(files) not in (0, 2):
         raise ConfigError(f"evaluate takes one or two runs and no or two files, got {len(runs)} and {len(files)}")
     reports, answers = [], []

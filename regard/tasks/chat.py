@@ -15,10 +15,9 @@ from regard.errors import ConfigError
 from regard.evaluation.language import perplexity
 from regard.evaluation.metric import Metric
 from regard.models.heads import LanguageModel
-from regard.nn.loss import cross_entropy
 from regard.tasks.reply import reply
 from regard.tasks.setup import Setup
-from regard.tasks.turns import AnswerBatch, Turns
+from regard.tasks.turns import Turns, answer_nats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +49,9 @@ class Chat:
         self.config, self.tokenizer, self.decoding = config, setup.tokenizer, setup.decoding
         self.batch_tokens, self.metric = setup.data.batch_tokens, config.metric
         last_only = len(self.answers) > 1  # where answers are compared, only they count
-        self.train = Turns(train, setup, last_only)
-        self.valid = None if valid is None else Turns(valid, setup, last_only)
+        limit = setup.data.max_length
+        self.train = Turns(train, setup.tokenizer, limit, last_only)
+        self.valid = None if valid is None else Turns(valid, setup.tokenizer, limit, last_only)
         self.packing = self.train.packing(self.batch_tokens, setup.data.order, setup.seed)
 
     @classmethod
@@ -84,16 +84,11 @@ class Chat:
     # Loss.
 
     def loss(self, model: LanguageModel, batch: Any) -> Tensor:
-        return self.nats(model, batch, self.config.smoothing)
+        return answer_nats(model, batch, self.config.smoothing)
 
     def plain_loss(self, model: LanguageModel, batch: Any) -> Tensor:
         """The loss without smoothing: what learning by heart can bring to zero."""
-        return self.nats(model, batch, 0.0)
-
-    @staticmethod
-    def nats(model: LanguageModel, batch: AnswerBatch, smoothing: float) -> Tensor:
-        rows = model(batch.tokens, batch.layout)[batch.places]
-        return cross_entropy(rows, model.output_table, batch.labels, smoothing)
+        return answer_nats(model, batch, 0.0)
 
     def tensors(self) -> dict[str, Tensor]:
         """Nothing is carried from batch to batch."""
@@ -133,7 +128,7 @@ class Chat:
     ) -> tuple[str, list[Metric]]:
         """The figures of test conversations (default: the recipe's, or else the validation's), and what they are of."""
         what, dialogues = test_dialogues(setup.data, cls.answers, files)
-        turns = Turns(dialogues, setup, last_only=False)
+        turns = Turns(dialogues, setup.tokenizer, setup.data.max_length, last_only=False)
         loss, n_tokens = mean_nats(model, turns, setup.data.batch_tokens)
         wanted = [dialogues.answers[i][0].strip() for i in turns.kept]
         length = min(config.sample_length, model.config.max_length // 2)
@@ -169,7 +164,7 @@ def mean_nats(model: LanguageModel, turns: Turns, budget: int) -> tuple[float, i
     nats, count = 0.0, 0
     for indices in turns.in_order(budget):
         batch = turns.batch(indices).to(model.device)
-        nats += float(Chat.nats(model, batch, 0.0))
+        nats += float(answer_nats(model, batch, 0.0))
         count += batch.n_targets
     return nats / count, count
 

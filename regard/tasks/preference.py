@@ -147,7 +147,7 @@ class Preference(Chat):
     ) -> tuple[str, list[Metric]]:
         """Of test pairs: which answer is more probable, and what the model answers itself."""
         what, dialogues = test_dialogues(setup.data, cls.answers, files)
-        turns = Turns(dialogues, setup, last_only=True)
+        turns = Turns(dialogues, setup.tokenizer, setup.data.max_length, last_only=True)
         chosen, rejected = all_log_probs(model, turns, setup.data.batch_tokens)
         length = min(config.sample_length, model.config.max_length // 2)
         found = reply(model, setup.tokenizer, [dialogues.prompts[i] for i in turns.kept], length, setup.decoding)

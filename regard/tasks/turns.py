@@ -16,7 +16,8 @@ from regard.data.template import Template
 from regard.errors import DataError
 from regard.nn.layout import Ragged
 from regard.nn.linear import logits
-from regard.tasks.setup import Setup
+from regard.nn.loss import cross_entropy
+from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,8 @@ class Turns:
     `scripts[a][i]` is prompt i with answer a.  `last_only`: what the assistant said in the prompt is not learnt.
     """
 
-    def __init__(self, dialogues: Dialogues, setup: Setup, last_only: bool):
-        template, self.dialogues = Template(setup.tokenizer), dialogues
+    def __init__(self, dialogues: Dialogues, tokenizer: Tokenizer, max_length: int, last_only: bool):
+        template, self.dialogues = Template(tokenizer), dialogues
         n_answers = len(dialogues.answers[0])
         self.scripts: list[list[Script]] = []
         for a in range(n_answers):
@@ -80,11 +81,11 @@ class Turns:
         self.notes = Notes()
         self.notes.update(dialogues.notes)
         lengths = np.array([[len(ids) - 1 for ids, _ in scripts] for scripts in self.scripts])
-        long = np.flatnonzero((lengths > setup.data.max_length).any(0))
+        long = np.flatnonzero((lengths > max_length).any(0))
         if len(long):
-            reason = f"dropped: longer than {setup.data.max_length} tokens"
+            reason = f"dropped: longer than {max_length} tokens"
             self.notes.add(reason, dialogues.places[long[0]], len(long))
-        self.kept = np.flatnonzero((lengths <= setup.data.max_length).all(0))
+        self.kept = np.flatnonzero((lengths <= max_length).all(0))
         if not len(self.kept):
             raise DataError(
                 f"all {len(dialogues)} conversations are too long; raise data.max_length, {lengths.min()} at least"
@@ -112,6 +113,12 @@ def last_answer(learnt: np.ndarray) -> np.ndarray:
     """Of several runs of learnt tokens the last alone."""
     others = np.flatnonzero(~learnt)
     return np.arange(len(learnt)) > others[-1]
+
+
+def answer_nats(model: Any, batch: AnswerBatch, smoothing: float) -> Tensor:
+    """-log P of all learnt tokens."""
+    rows = model(batch.tokens, batch.layout)[batch.places]
+    return cross_entropy(rows, model.output_table, batch.labels, smoothing)
 
 
 def answer_log_probs(model: Any, batch: AnswerBatch) -> Tensor:

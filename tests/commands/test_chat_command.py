@@ -126,3 +126,18 @@ def test_what_cannot_be_asked(place: Path) -> None:
         run.generate(["say"])
     with pytest.raises(RegardError, match="the user speaks before an answer"):
         run.chat([{"role": "assistant", "content": "cat"}])
+
+
+def test_two_runs_side_by_side(place: Path) -> None:
+    report = json.loads(call(place, "evaluate", "short", "chat", "--json").out)
+    first, second = report["runs"]
+    outcomes = [report[name] for name in ("wins_percent", "ties_percent", "losses_percent")]
+    assert sum(outcomes) == pytest.approx(100) and first["perplexity"] > 1
+    assert first["chosen_percent"] - second["chosen_percent"] == pytest.approx(outcomes[0] - outcomes[2])
+    assert report["perplexity_ratio"] == pytest.approx(first["perplexity"] / second["perplexity"])
+    given = json.loads(call(place, "evaluate", "short", "chat", "pairs.jsonl", "talk.jsonl", "--json").out)
+    assert (given["pairs"], given["conversations"]) == ("pairs.jsonl", "talk.jsonl")
+    assert given["runs"] == report["runs"]
+    said = call(place, "evaluate", "chat", "chat")
+    assert said.code == 1 and "neither run is one of preference; give two files" in said.err
+    assert "perplexity ratio: " in call(place, "evaluate", "short", "chat").out

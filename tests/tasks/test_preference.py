@@ -12,6 +12,7 @@ from small_talk import WORDS, model_for, setup
 from regard.errors import ConfigError
 from regard.nn.layout import Ragged
 from regard.tasks.preference import Preference, PreferenceConfig, dpo_loss, margins
+from regard.tasks.versus import wins
 
 
 def preference(folder: Path, **settings) -> Preference:
@@ -113,3 +114,8 @@ def test_a_checkpoint_keeps_the_reference(tmp_path):
 def test_settings_that_mean_nothing(settings):
     with pytest.raises(ConfigError, match=next(iter(settings))):
         PreferenceConfig(**settings)
+
+
+def test_an_answer_wins_where_it_alone_is_the_chosen_one():
+    chosen = ["a", "b", "c ", "d", "e"]
+    assert wins(["a", "x", "c", "x", "e"], ["x", "b", "c", "y", "x"], chosen) == pytest.approx((40.0, 40.0, 20.0))
