@@ -70,5 +70,4 @@ class Prompted(Translation):
         return model
 
     def usage(self, folder: Path) -> tuple[str, ...]:
-        verb = "summarize" if self.config.long == "cut" else "translate"
-        return (f"regard {verb} {folder} < lines.txt", f"regard evaluate {folder}")
+        return (f"regard {self.verb} {folder} < lines.txt", f"regard evaluate {folder}")

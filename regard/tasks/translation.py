@@ -32,6 +32,7 @@ MEASURES: dict[str, Callable[[list[str], list[str]], float]] = {
 }
 METRICS = ("loss", *MEASURES)
 LONG = ("split", "cut")
+SHOWN = 300  # characters of a source that a validation shows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +165,8 @@ class Translation:
         if self.valid is None:
             return []
         sources, references = (self.valid.texts(side)[: self.config.shown] for side in (0, 1))
-        return list(zip(sources, references, self.translate(model, sources), strict=True))
+        outputs = self.translate(model, sources)
+        return list(zip(map(shortened, sources), references, outputs, strict=True))
 
     def tensors(self) -> dict[str, Tensor]:
         """Nothing is carried from batch to batch."""
@@ -196,9 +198,13 @@ class Translation:
     def purpose(self) -> str:
         return f"learnt to turn {self.config.source} into {self.config.target}"
 
+    @property
+    def verb(self) -> str:
+        return "summarize" if self.config.long == "cut" else "translate"
+
     def usage(self, folder: Path) -> tuple[str, ...]:
         return (
-            f"regard translate {folder} < lines.txt",
+            f"regard {self.verb} {folder} < lines.txt",
             f"regard evaluate {folder}",
             f'regard look {folder} "a sentence"',
         )
@@ -213,6 +219,12 @@ class Translation:
     def generator(model: Any) -> Any:
         """What a search steps."""
         return fastest(model, model.embedding.weight.device)
+
+
+def shortened(text: str) -> str:
+    """For the eye: one line, and no more than can be taken in."""
+    line = " ".join(text.split("\n"))
+    return line if len(line) <= SHOWN else line[:SHOWN] + " …"
 
 
 def pair_loss(model: Translator, batch: PairBatch, smoothing: float) -> Tensor:
