@@ -201,7 +201,7 @@ class Run:
         task, data = TASKS[self.recipe.kind][1], self.recipe.data
         return tag(
             self.model, self.tokenizer, [task.words_of(line) for line in lines], self.recipe.task.tags, task.write,
-            data.max_length, data.batch_tokens,
+            data.max_length, self.recipe.task.framed, data.batch_tokens,
         )  # fmt: skip
 
     def classify(self, lines: Sequence[str]) -> list[Classified]:

@@ -97,6 +97,7 @@ PARAMETERS = {
     "sst2-bert": 27_634_178,
     "sms-bert": 27_634_178,
     "boolq-bert": 27_634_178,
+    "wikitext2-case-bert": 27_381_269,
     "quac-bert": 27_371_522,
 }
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from regard.data.notes import Notes
 from regard.data.shards import tokenise
+from regard.errors import ConfigError
 from regard.text.tokenizer import Tokenizer
 
 
@@ -21,12 +22,22 @@ class Rows:
 
 
 class Pieces:
-    """Sentences of words, one after the other; a word is read with the space before it."""
+    """Sentences of words, one after the other; a word is read with the space before it.  `framed` pieces stand between
+    <s> and </s>, as BERT reads them."""
 
     def __init__(
-        self, sentences: Sequence[Sequence[str]], places: Sequence[str], tokenizer: Tokenizer, max_length: int
+        self,
+        sentences: Sequence[Sequence[str]],
+        places: Sequence[str],
+        tokenizer: Tokenizer,
+        max_length: int,
+        framed: bool = False,
     ):
+        self.frame = (tokenizer.start_id, tokenizer.end_id) if framed else ()
         self.max_length = max_length
+        max_length -= len(self.frame)
+        if max_length < 1:
+            raise ConfigError(f"data.max_length = {self.max_length} leaves no room between <s> and </s>; raise it")
         distinct: dict[str, int] = {}
         self.words = np.array([distinct.setdefault(w, len(distinct)) for words in sentences for w in words], np.int64)
         self.spelling = tokenise([f" {word}" for word in distinct], tokenizer)
@@ -56,9 +67,9 @@ class Pieces:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each piece."""
+        """Tokens of each piece, with its frame."""
         ends = np.concatenate([[0], np.cumsum(self.word_lengths)])
-        return ends[self.bounds[:, 1]] - ends[self.bounds[:, 0]]
+        return ends[self.bounds[:, 1]] - ends[self.bounds[:, 0]] + len(self.frame)
 
     def rows(self, pieces: np.ndarray) -> Rows:
         chosen = np.concatenate([np.arange(start, stop) for start, stop in self.bounds[pieces]])
@@ -66,7 +77,22 @@ class Pieces:
         last = np.cumsum(lengths) - 1
         # Token j of the batch is as far from its word's last token here as in the spelling of the word.
         from_here = np.repeat(self.spelling.offsets[1:][words] - 1 - last, lengths) + np.arange(last[-1] + 1)
-        return Rows(self.spelling.ids[from_here].astype(np.int64), self.lengths[pieces], last, chosen)
+        tokens = self.spelling.ids[from_here].astype(np.int64)
+        n_words, whole = np.diff(self.bounds[pieces])[:, 0], self.lengths[pieces]
+        return Rows(*self.framed(tokens, whole, last, n_words), chosen)
+
+    def framed(
+        self, tokens: np.ndarray, whole: np.ndarray, last: np.ndarray, n_words: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Tokens, lengths and places of last tokens, now with the frame of each piece; `whole` counts it already."""
+        if not self.frame:
+            return tokens, whole, last
+        start, end = self.frame
+        further = 1 + 2 * np.arange(len(whole))  # so much later comes what a piece holds
+        found = np.full(int(whole.sum()), end, np.int64)
+        found[np.cumsum(whole) - whole] = start
+        found[np.arange(len(tokens)) + np.repeat(further, whole - 2)] = tokens
+        return found, whole, last + np.repeat(further, n_words)
 
 
 def fill(lengths: np.ndarray, room: int) -> list[tuple[int, int]]:

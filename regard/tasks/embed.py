@@ -48,9 +48,15 @@ FRAMES: dict[str, Callable[[list[int], Tokenizer, Any], list[int]]] = {
     "language": lambda ids, tokenizer, task: [UNITS[task.unit](tokenizer), *ids],
     "translation": lambda ids, tokenizer, task: task.frame(tokenizer).source(ids),
     "prompted": lambda ids, tokenizer, task: task.frame(tokenizer).source(ids),
+    "denoising": lambda ids, tokenizer, task: task.frame(tokenizer).source(ids),
+    "label-words": lambda ids, tokenizer, task: task.frame(tokenizer).source(ids),
     "masked": lambda ids, tokenizer, task: [tokenizer.start_id, *ids, tokenizer.end_id],
+    "reading": lambda ids, tokenizer, task: [tokenizer.start_id, *ids, tokenizer.end_id],
     "answers": lambda ids, tokenizer, task: [tokenizer.start_id, *ids, tokenizer.end_id],
-    "classification": lambda ids, tokenizer, task: [tokenizer.start_id, *ids, tokenizer.end_id] if task.framed else ids,
+    **dict.fromkeys(
+        ("classification", "tagging", "restoration"),
+        lambda ids, tokenizer, task: [tokenizer.start_id, *ids, tokenizer.end_id] if task.framed else ids,
+    ),
 }
 
 

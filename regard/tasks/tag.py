@@ -52,10 +52,11 @@ def tag(
     tag_set: Sequence[str],
     write: Callable[[list[str], list[str]], str],
     max_length: int,
+    framed: bool,
     batch_tokens: int,
 ) -> list[TaggedLine]:
     """One answer per sentence, in order; `write` makes a text of its words and tags."""
-    pieces = Pieces(sentences, [str(i) for i in range(1, len(sentences) + 1)], tokenizer, max_length)
+    pieces = Pieces(sentences, [str(i) for i in range(1, len(sentences) + 1)], tokenizer, max_length, framed)
     best, probabilities = predict(model, pieces, batch_tokens)
     n_pieces = np.bincount(pieces.sentence, minlength=len(sentences))
     answers = []

@@ -43,10 +43,10 @@ class TagBatch:
 class TaggedSet:
     """One split: its sentences as pieces of tokens, and the number of every word's tag."""
 
-    def __init__(self, found: Tagged, tags: Sequence[str], tokenizer: Tokenizer, max_length: int):
+    def __init__(self, found: Tagged, tags: Sequence[str], tokenizer: Tokenizer, max_length: int, framed: bool):
         found.expect(tags)
         self.found = found
-        self.pieces = Pieces(found.words, found.places, tokenizer, max_length)
+        self.pieces = Pieces(found.words, found.places, tokenizer, max_length, framed)
         place = {tag: i for i, tag in enumerate(tags)}
         self.tags = np.array([place[tag] for tag in chain.from_iterable(found.tags)], np.int64)
         self.notes = Notes()

@@ -29,6 +29,7 @@ METRICS = ("f1", "accuracy", "loss")
 
 @dataclass(frozen=True, kw_only=True)
 class TaggerConfig:
+    framed: bool = False  # read <s> words </s>, as BERT does
     dropout: float = 0.1  # on the rows from which tags are read
     shown: int = 3  # fixed samples shown at each validation
     metric: str = "f1"  # which validated figure chooses the best checkpoint
@@ -64,7 +65,9 @@ class Tagging:
         self.config = self.settle(config, train)
         self.tokenizer, self.batch_tokens = setup.tokenizer, setup.data.batch_tokens
         splits = [
-            None if found is None else TaggedSet(found, self.config.tags, setup.tokenizer, setup.data.max_length)
+            None
+            if found is None
+            else TaggedSet(found, self.config.tags, setup.tokenizer, setup.data.max_length, config.framed)
             for found in (train, valid)
         ]
         assert splits[0] is not None
@@ -172,7 +175,7 @@ class Tagging:
         found = test or valid
         if found is None:
             raise ConfigError("the recipe names no test files; give one: regard evaluate RUN FILE")
-        split = TaggedSet(found, config.tags, setup.tokenizer, setup.data.max_length)
+        split = TaggedSet(found, config.tags, setup.tokenizer, setup.data.max_length, config.framed)
         ours = cls.measured(model, split, config, setup.data.batch_tokens)
         words, true = (list(chain.from_iterable(column)) for column in (found.words, found.tags))
         unigrams = Unigrams(*(list(chain.from_iterable(column)) for column in (train.words, train.tags)))
@@ -185,7 +188,7 @@ class Tagging:
         if self.valid is None or not self.config.shown:
             return []
         few = self.valid.found.select(range(min(self.config.shown, len(self.valid.found))))
-        split = TaggedSet(few, self.config.tags, self.tokenizer, self.train.pieces.max_length)
+        split = TaggedSet(few, self.config.tags, self.tokenizer, self.train.pieces.max_length, self.config.framed)
         best = iter(predict(model, split.pieces, self.batch_tokens)[0])
         predicted = [[self.config.tags[next(best)] for _ in words] for words in few.words]
         return [
@@ -200,7 +203,7 @@ class Tagging:
         _, _, test = self.read(data)
         splits = {"train": self.train, "valid": self.valid}
         if test is not None:
-            splits["test"] = TaggedSet(test, self.config.tags, self.tokenizer, data.max_length)
+            splits["test"] = TaggedSet(test, self.config.tags, self.tokenizer, data.max_length, self.config.framed)
         return [row for name, split in splits.items() if split is not None for row in split.report(name)]
 
     def rows(self) -> list[tuple[str, str]]:

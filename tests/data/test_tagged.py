@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from regard.data.pieces import Pieces, fill
 from regard.data.tagged import read_tagged, tag_set
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 COLUMNS = "the x DET\ndog y NOUN\n\n\nit\tz\tPRON\n"
@@ -114,3 +114,21 @@ def test_as_many_as_fit(lengths: list[int], room: int) -> None:
     assert [i for a, b in groups for i in range(a, b)] == list(range(len(lengths)))
     assert all(0 < sum(lengths[a:b]) <= room for a, b in groups)
     assert all(sum(lengths[a : b + 1]) > room for a, b in groups[:-1])
+
+
+def test_framed_pieces_stand_between_their_marks() -> None:
+    tokenizer = Tokenizer.train([" ".join(words) for words in SENTENCES], TokenizerConfig(vocab_size=262))
+    places = ["a", "b", "c", "d"]
+    plain, framed = (Pieces(SENTENCES, places, tokenizer, n, framed) for n, framed in ((10, False), (12, True)))
+    assert framed.bounds.tolist() == plain.bounds.tolist() and len(framed) > len(SENTENCES) - 1
+    assert framed.lengths.tolist() == (plain.lengths + 2).tolist() and framed.lengths.max() <= 12
+    order = np.random.default_rng(0).permutation(len(plain))
+    within, around = plain.rows(order), framed.rows(order)
+    assert around.words.tolist() == within.words.tolist()
+    assert (around.tokens[around.last] == within.tokens[within.last]).all()
+    inner = np.split(within.tokens, np.cumsum(within.lengths)[:-1])
+    outer = np.split(around.tokens, np.cumsum(around.lengths)[:-1])
+    for a, b in zip(inner, outer, strict=True):
+        assert b.tolist() == [tokenizer.start_id, *a.tolist(), tokenizer.end_id]
+    with pytest.raises(ConfigError, match="leaves no room between <s> and </s>"):
+        Pieces(SENTENCES, places, tokenizer, 2, framed=True)

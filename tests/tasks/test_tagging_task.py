@@ -63,6 +63,15 @@ def test_alone_as_in_a_batch(run: Run) -> None:
         assert alone.probabilities == pytest.approx(together.probabilities, abs=1e-5)
 
 
+def test_words_between_their_marks_are_learnt_too(tmp_path: Path) -> None:
+    train(write_sentences(tmp_path, "stack"), tmp_path / "run", "task.framed=true")
+    run = load(tmp_path / "run", "cpu")
+    found = {metric.name: metric.value for metric in run.measure()[1]}
+    assert found["accuracy"] > 97
+    assert run.tag(["can bee fig"])[0].tags == ["BEFORE", "O", "O"]
+    assert run.tag(["can bee " * 15])[0].notes == ["split into 2"]
+
+
 def test_padding_is_never_read(run: Run) -> None:
     """The same rows whether the places behind the shorter sentence hold nothing, or ids that mean something."""
     tokens = torch.tensor([[4, 5, 6, 7], [5, 6, 4, 4]])
