@@ -119,12 +119,24 @@ def bag_cost(model: Any, length: int) -> Cost:
     return Cost(2 * c.ngrams * c.n_labels, f"2 per n-gram and label; {c.ngrams} n-grams end at a token")
 
 
+def xlnet_cost(model: Any, length: int) -> Cost:
+    """A query also meets what each key shows of its place, d_model numbers; foretelling takes two streams."""
+    c, cost = model.config, reader_cost(model, length)
+    places = c.n_layers * length * c.n_heads * c.d_model
+    added = sum(p.numel() for _, _, attention in attentions_of(model) for p in attention.parameters(recurse=False))
+    output = 2 * model.output_table.numel() if hasattr(model, "output_table") else 0
+    return replace(
+        cost, forward=getattr(model, "n_streams", 1) * (cost.forward - output + 2 * (places - added)) + output
+    )
+
+
 # All others are readers.
 COSTS: dict[str, Callable[[Any, int], Cost]] = {
     "bag": bag_cost,
     "bilm": bilm_cost,
     "seq2seq": lambda model, length: seq2seq_cost(model.config, length, length),
     "transformer": lambda model, length: transformer_cost(model.config, length, length),
+    "xlnet": xlnet_cost,
 }
 
 

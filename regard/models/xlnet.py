@@ -136,6 +136,8 @@ class XLNet(nn.Module):
 class PermutationModel(nn.Module):
     """P(x_z(t) | x_z(<t)) = softmax(E g_z(t) + b)  (Yang et al. 2019, eq. 4)"""
 
+    n_streams = 2
+
     def __init__(self, reader: XLNet):
         super().__init__()
         self.reader, self.config = reader, reader.config

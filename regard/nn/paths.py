@@ -52,6 +52,7 @@ def fits_varlen(case: Case) -> bool:
         )
         and case.queries.shape[-1] % 8 == 0
         and case.queries.shape[-1] <= 256
+        and case.values.shape[-1] == case.queries.shape[-1]
     )
 
 

@@ -75,6 +75,9 @@ class DenoisingConfig(DrawnConfig):
         if self.shown < 0:
             raise ConfigError(f"shown must not be negative, got {self.shown}")
 
+    def frame(self, tokenizer: Tokenizer) -> Frame:
+        return Frame(tokenizer.start_id, tokenizer.end_id)
+
 
 class Denoising(Drawn):
     """The task as the training loop knows it (`regard.training.task`)."""
@@ -93,7 +96,7 @@ class Denoising(Drawn):
         spoil = OBJECTIVES[self.config.objective]
         pairs = [spoil(text, d, self.noise, self.config.noises) for text, d in zip(texts, draws, strict=True)]
         sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
-        return make_batch(sources, targets, lines, Frame(self.tokenizer.start_id, self.tokenizer.end_id))
+        return make_batch(sources, targets, lines, self.config.frame(self.tokenizer))
 
     def nats(self, model: Translator, batch: PairBatch) -> Tensor:
         return pair_loss(model, batch, 0.0)
@@ -110,7 +113,8 @@ class Denoising(Drawn):
         lengths = batch.source_layout.lengths.tolist(), batch.target_layout.lengths.tolist()
         sources = [part.tolist() for part in batch.source.split(lengths[0])]
         targets = [part.tolist()[:-1] for part in batch.labels.split(lengths[1])]
-        few = replace(self.decoding, beam=1, n_best=1, sample=False).within(model.config.max_length)
+        few = replace(self.decoding, beam=1, n_best=1, sample=False, extra_length=SHOWN_TOKENS // 2)
+        few = few.within(model.config.max_length)
         found = generate(model, sources, few, self.tokenizer.start_id, self.tokenizer.end_id)
         written = [best.tokens for best, *_ in found]
         return [

@@ -28,13 +28,16 @@ class LabelWordsConfig(LabelsConfig):
 
     prefix: str = ""  # what every text begins with, to say what is asked
 
+    def frame(self, tokenizer: Tokenizer) -> Frame:
+        return Frame(tokenizer.start_id, tokenizer.end_id, tuple(tokenizer.encode(self.prefix)))
+
 
 class WordVotes:
     """log P(word | text) for the word of every label, by a model that writes."""
 
     def __init__(self, model: Any, config: LabelWordsConfig, tokenizer: Tokenizer):
         self.model = model
-        self.words, self.frame = words_of(config, tokenizer), frame_of(config, tokenizer)
+        self.words, self.frame = words_of(config, tokenizer), config.frame(tokenizer)
 
     def parameters(self) -> Iterator[nn.Parameter]:
         parameters: Iterator[nn.Parameter] = self.model.parameters()
@@ -66,7 +69,7 @@ class LabelWords(Classification):
 
     def __init__(self, config: Any, train: Documents, valid: Documents | None, setup: Setup):
         super().__init__(config, train, valid, setup)
-        self.words, self.frame = words_of(config, setup.tokenizer), frame_of(config, setup.tokenizer)
+        self.words, self.frame = words_of(config, setup.tokenizer), config.frame(setup.tokenizer)
 
     @staticmethod
     def texts(data: DataConfig) -> Iterator[str]:
@@ -112,10 +115,6 @@ class LabelWords(Classification):
 
 def words_of(config: LabelWordsConfig, tokenizer: Tokenizer) -> list[np.ndarray]:
     return [np.array(ids, np.int64) for ids in tokenizer.encode_batch(config.shown_labels)]
-
-
-def frame_of(config: LabelWordsConfig, tokenizer: Tokenizer) -> Frame:
-    return Frame(tokenizer.start_id, tokenizer.end_id, tuple(tokenizer.encode(config.prefix)))
 
 
 def word_nats(model: Any, batch: PairBatch, smoothing: float) -> Tensor:

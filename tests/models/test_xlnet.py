@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from regard.errors import ConfigError
+from regard.models.cost import xlnet_cost
 from regard.models.xlnet import PermutationModel, XLNet, XLNetConfig
+from regard.nn import paths
 from regard.nn.layout import Ragged
 from regard.nn.linear import logits
 from regard.nn.watch import watch
@@ -180,6 +183,20 @@ def test_it_can_be_watched() -> None:
         model(torch.arange(5), Ragged([5]))
     assert len(seen.sightings) == 3 and all(s.error < 1e-5 for s in seen.sightings)
     assert torch.allclose(seen.of("self", 2).weights.sum(-1), torch.ones(1, 3, 5))
+
+
+def test_it_costs_what_pytorch_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "FAST_PATHS", {})  # not every fused kernel is counted
+    reader, n = small().requires_grad_(False), 6
+    tokens, layout = torch.arange(n), Ragged([n])
+    with FlopCounterMode(display=False) as plain, torch.no_grad():
+        reader(tokens, layout)
+    assert xlnet_cost(reader, n).forward == plain.get_total_flops() / n
+    model = PermutationModel(reader)
+    with FlopCounterMode(display=False) as both, torch.no_grad():
+        logits(model(tokens, layout, torch.arange(n)[None]), model.output_table)
+    # Keys and values are made once for both streams, and the content of the last layer is looked at by nobody.
+    assert 0.6 < both.get_total_flops() / n / xlnet_cost(model, n).forward < 1
 
 
 def test_odd_widths_are_refused() -> None:
