@@ -13,6 +13,7 @@ from regard.models import ARCHITECTURES
 from regard.nn.lora import adapt
 from regard.tasks import TASKS
 from regard.tasks.setup import Setup
+from regard.text.imported import IMPORTED
 from regard.text.tokenizer import Tokenizer
 from regard.training.card import About
 from regard.training.checkpoints import named_steps, refuse_existing
@@ -59,6 +60,8 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
     else:
         tokenizer = Tokenizer.train(kind.texts(recipe.data), recipe.tokenizer)
     recipe = recipe.with_vocabulary(tokenizer.vocab_size)
+    if tokenizer.kind == IMPORTED and not resume:
+        recipe = recipe.as_imported(Recipe.read(str((weights_from or Path(recipe.distillation.teacher)).resolve())))
     tokenizer.save(folder / "tokenizer.json")
     setup = Setup(
         data=recipe.data,

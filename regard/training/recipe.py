@@ -87,6 +87,14 @@ class Recipe:
             tokenizer=dataclasses.replace(self.tokenizer, vocab_size=vocab_size),
         )
 
+    def as_imported(self, other: "Recipe") -> "Recipe":
+        """With what belongs to the tokenizer of an imported run: its table may have more rows than there are tokens,
+        and another token may end a segment."""
+        changes = {"vocab_size": other.model.vocab_size}
+        if hasattr(self.model, "separator"):
+            changes["separator"] = getattr(other.model, "separator", self.model.separator)
+        return dataclasses.replace(self, model=dataclasses.replace(self.model, **changes), tokenizer=other.tokenizer)
+
     def with_task(self, task: Any) -> "Recipe":
         """The task as the data settled it (labels that were left open); a model that is a classifier has as many."""
         model = self.model

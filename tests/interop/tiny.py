@@ -19,10 +19,10 @@ LLAMA_SIZES = {**BERT_SIZES, "num_attention_heads": 2, "hidden_size": 12, "bos_t
 
 
 def gpt2(**more: Any) -> Any:
-    config = transformers.GPT2Config(
-        vocab_size=53, n_embd=12, n_head=3, n_layer=2, n_positions=21, bos_token_id=None, eos_token_id=None, **more
+    sizes = {"vocab_size": 53, "n_embd": 12, "n_head": 3, "n_layer": 2, "n_positions": 21}
+    return transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(**{**sizes, "bos_token_id": None, "eos_token_id": None, **more})
     )
-    return transformers.GPT2LMHeadModel(config)
 
 
 def llama(**more: Any) -> Any:

@@ -1,0 +1,162 @@
+"""From a folder of transformers, tokenizer and all, to a run that is used, looked into and trained on, and back."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from typer.testing import CliRunner
+
+from regard.__main__ import app
+from regard.errors import RunError
+from regard.interop.importing import import_source
+from regard.interop.sources import open_source, read_tokenizer
+from regard.run import load
+from regard.training.prepare import prepare
+from regard.training.recipe import Recipe
+from tests.interop import tiny
+from tests.text.test_imported import FAMILIES as TOKENIZERS
+
+SIZES = {"max_position_embeddings": 40}
+FOLDERS: dict[str, tuple[str, Callable[[int], Any]]] = {
+    "gpt2": ("gpt2", lambda n: tiny.gpt2(vocab_size=n, n_positions=40)),
+    "llama": ("llama", lambda n: tiny.llama(vocab_size=n + 11, **SIZES)),
+    "qwen2": (
+        "qwen2",
+        lambda n: tiny.qwen2(vocab_size=n + 3, tie_word_embeddings=True, num_key_value_heads=1, **SIZES),
+    ),
+    "bert": ("bert-uncased", lambda n: tiny.bert(vocab_size=n, **SIZES)),
+    "bert without a head": ("bert-cased", lambda n: tiny.bert("BertModel", vocab_size=n + 2, **SIZES)),
+    "roberta": ("roberta", lambda n: tiny.roberta(vocab_size=n, type_vocab_size=1, **SIZES)),
+    "distilbert": ("distilbert", lambda n: tiny.distilbert(vocab_size=n, **SIZES)),
+    "electra": ("electra", lambda n: tiny.electra(vocab_size=n, **SIZES)),
+}
+
+
+def make_folder(name: str, folder: Path) -> Path:
+    """Model and tokenizer, as `save_pretrained` leaves them; the table may have more rows than there are tokens."""
+    tokenizer, model = FOLDERS[name]
+    words = TOKENIZERS[tokenizer]()
+    words.save_pretrained(folder)
+    torch.manual_seed(0)
+    net = model(len(words))
+    for parameter in net.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    net.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    made: dict[str, Path] = {}
+
+    def get(name: str) -> Path:
+        if name not in made:
+            made[name] = make_folder(name, tmp_path_factory.mktemp("hf"))
+        return made[name]
+
+    return get
+
+
+def brought_in(folder: Path, run: Path) -> Any:
+    source = open_source(folder)
+    import_source(source, read_tokenizer(source), run)
+    return load(run, "cpu")
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_in_and_out_with_certificates(name: str, folders: Callable[[str], Path], tmp_path: Path) -> None:
+    """Both commands compare the two sides themselves, and fail where they differ."""
+    run, out = tmp_path / "run", tmp_path / "hf"
+    result = CliRunner().invoke(app, ["import", str(folders(name)), "--run", str(run), "--strings", "300"])
+    assert result.exit_code == 0, result.output
+    certificate = json.loads((run / "certificate.json").read_text())
+    assert certificate["holds"] and certificate["family"] == name.split()[0]
+    assert sum("token sequences" in finding["what"] for finding in certificate["findings"]) == 1
+    assert not [note for note in certificate["notes"] if "tokenizer" in note]
+    for file in ("recipe.toml", "tokenizer.json", "tokenizer_config.json", "model.safetensors", "README.md"):
+        assert (run / file).is_file()
+
+    result = CliRunner().invoke(app, ["export", str(run), str(out), "--to", "hf"])
+    assert result.exit_code == 0, result.output
+    again = json.loads((out / "certificate.json").read_text())
+    assert again["holds"] and again["family"] == certificate["family"]
+
+
+def test_an_imported_gpt_writes(folders: Callable[[str], Path], tmp_path: Path) -> None:
+    run = brought_in(folders("gpt2"), tmp_path / "run")
+    written = run.generate(["The dog"], length=5)[0][0]
+    assert written.whole.startswith("The dog")
+    assert len(run.score_texts(["The dog crossed."])[0]) > 3
+    assert run.look("The dog crossed the street.").maps
+
+
+def test_an_imported_bert_fills_and_embeds_as_transformers(folders: Callable[[str], Path], tmp_path: Path) -> None:
+    run = brought_in(folders("bert"), tmp_path / "run")
+    theirs = transformers.pipeline("fill-mask", model=str(folders("bert")), top_k=1)
+    text = "the dog [MASK] the street ."
+    (word, probability), best = run.fill([text])[0].words[0][0], theirs(text)[0]
+    assert word.strip() == best["token_str"].removeprefix("##")
+    assert probability == pytest.approx(best["score"], rel=1e-4)
+    model = transformers.AutoModel.from_pretrained(folders("bert")).eval()
+    words = transformers.AutoTokenizer.from_pretrained(folders("bert"))
+    with torch.no_grad():
+        rows = model(**words("the dog crossed", return_tensors="pt")).last_hidden_state[0]
+    np.testing.assert_allclose(run.embed(["the dog crossed"])[0], rows.mean(0), atol=1e-5)
+    np.testing.assert_allclose(run.embed(["the dog crossed"], pooling="first")[0], rows[0], atol=1e-5)
+
+
+def test_an_imported_reader_embeds(folders: Callable[[str], Path], tmp_path: Path) -> None:
+    run = brought_in(folders("bert without a head"), tmp_path / "run")
+    model = transformers.AutoModel.from_pretrained(folders("bert without a head")).eval()
+    words = transformers.AutoTokenizer.from_pretrained(folders("bert without a head"))
+    texts = ["The dog crossed the street.", "", "Tired?"]
+    batch = words(texts, return_tensors="pt", padding=True)
+    with torch.no_grad():
+        rows = model(**batch).last_hidden_state
+    seen = batch["attention_mask"][..., None]
+    np.testing.assert_allclose(run.embed(texts), (rows * seen).sum(1) / seen.sum(1), atol=1e-5)
+
+
+def test_others_begin_with_imported_weights(folders: Callable[[str], Path], tmp_path: Path) -> None:
+    """Also where the table has more rows than there are tokens, and where another token ends a segment."""
+    run = brought_in(folders("bert without a head"), tmp_path / "run")
+    (tmp_path / "train.tsv").write_text("text\tlabel\nThe dog is tired.\tsad\nThe cat is happy.\tglad\n" * 4)
+    data = dataclasses.replace(
+        run.recipe.data, root=str(tmp_path), train=("train.tsv",), columns=("text", "label"), max_length=30
+    )
+    wanted = Recipe.read("sst2-transformer")
+    model = dataclasses.replace(run.recipe.model, vocab_size=wanted.model.vocab_size, separator=2)
+    recipe = dataclasses.replace(
+        wanted, data=data, model=model, task=dataclasses.replace(wanted.task, labels=(), names=())
+    )
+    prepared = prepare(recipe, tmp_path / "tuned", weights_from=tmp_path / "run")
+    assert prepared.recipe.model == run.recipe.model
+    assert prepared.recipe.tokenizer.kind == "imported"
+    for name, tensor in run.model.reader.state_dict().items():
+        assert torch.equal(prepared.model.reader.state_dict()[name], tensor)
+    assert Recipe.read(str(tmp_path / "tuned")).model == run.recipe.model
+
+
+def test_a_tokenizer_of_another_model_is_refused(folders: Callable[[str], Path], tmp_path: Path) -> None:
+    source = open_source(make_folder("bert", tmp_path / "hf"))
+    with pytest.raises(RunError, match="tokenizer and model do not belong together"):
+        import_source(source, read_tokenizer(open_source(folders("gpt2"))), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_is_not_written_over(folders: Callable[[str], Path], tmp_path: Path) -> None:
+    brought_in(folders("gpt2"), tmp_path / "run")
+    with pytest.raises(RunError):
+        brought_in(folders("gpt2"), tmp_path / "run")
+
+
+def test_a_reader_alone_cannot_be_trained(folders: Callable[[str], Path], tmp_path: Path) -> None:
+    run = brought_in(folders("bert without a head"), tmp_path / "run")
+    result = CliRunner().invoke(app, ["evaluate", str(run.folder)])
+    assert "predicts nothing that could be measured" in str(result.exception)
