@@ -10,7 +10,7 @@ import torch
 import typer
 from rich.console import Console
 
-from bench import additive, decoding, finetuning, layers, machine, ngrams, paths, recurrent, start, training
+from bench import additive, decoding, finetuning, gpt, layers, machine, ngrams, paths, recurrent, start, training
 from bench.report import Report, as_json, print_machine
 from regard.choose import choose
 from regard.errors import RegardError
@@ -20,6 +20,7 @@ from regard.run import choose_device
 BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], Report]] = {
     "start": start.run,
     "training": training.run,
+    "gpt": gpt.run,
     "finetuning": finetuning.run,
     "decoding": decoding.run,
     "paths": paths.run,
