@@ -181,7 +181,7 @@ class Run:
         self, messages: Sequence[dict[str, str]], length: int | None = None, decoding: DecodingConfig | None = None
     ) -> Reply:
         """The answer to the last of the messages, each such as {"role": "user", "content": "Hello!"}."""
-        self.expect("chat", "preference")
+        self.expect("chat", "preference", "language")
         config = decoding or self.recipe.decoding
         return reply(self.generator, self.tokenizer, [read_messages(list(messages))], length, config)[0]
 

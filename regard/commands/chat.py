@@ -36,7 +36,7 @@ def chat(
     from regard.run import load
 
     loaded = load(run, device)
-    loaded.expect("chat", "preference")
+    loaded.expect("chat", "preference", "language")
     config = decoding_settings(loaded, set_ or [])
     is_person = file is None and sys.stdin.isatty() and not as_json
     messages = [{"role": "system", "content": system}] if system else []

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.data.conversations import SYSTEM, Conversation
-from regard.data.template import Template
+from regard.data.template import Template, template_of
 from regard.decoding.config import DecodingConfig
 from regard.decoding.search import generate, stream
 from regard.decoding.stopping import Stops, pieces
@@ -28,9 +28,10 @@ def reply(
 ) -> list[Reply]:
     """The best answer to the last message of each, of at most `length` tokens (None: see `usual_length`)."""
     length = usual_length(model) if length is None else length
-    read = [fitted(Template(tokenizer), talk, room(model, length)) for talk in conversations]
+    template = template_of(tokenizer)
+    read = [fitted(template, talk, room(model, length)) for talk in conversations]
     config = replace(config, length_ratio=0.0, extra_length=length)
-    found = generate(model, [ids for ids, _ in read], config, tokenizer.start_id, tokenizer.end_id)
+    found = generate(model, [ids for ids, _ in read], config, tokenizer.start_id, template.end_id)
     return [
         Reply(tokenizer.decode(best.tokens).strip(), best.log_prob, best.finished, notes)
         for (best, *_), (_, notes) in zip(found, read, strict=True)
@@ -42,14 +43,15 @@ def reply_stream(
 ) -> Iterator[str]:
     """The same of one conversation, in pieces as it is written."""
     length = usual_length(model) if length is None else length
-    ids, _ = fitted(Template(tokenizer), conversation, room(model, length))
+    template = template_of(tokenizer)
+    ids, _ = fitted(template, conversation, room(model, length))
     config = replace(config, length_ratio=0.0, extra_length=length)
 
     def decode(tokens: Iterable[int]) -> str:
         return tokenizer.decode(tokens).lstrip()
 
     nowhere = Stops((), decode)
-    return pieces(stream(model, ids, config, tokenizer.start_id, tokenizer.end_id, nowhere), nowhere)
+    return pieces(stream(model, ids, config, tokenizer.start_id, template.end_id, nowhere), nowhere)
 
 
 def usual_length(model: Any) -> int:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from regard.data.batches import Packing, cut
 from regard.data.conversations import ASSISTANT, Dialogues, Message
 from regard.data.notes import Notes
-from regard.data.template import Template
+from regard.data.template import template_of
 from regard.errors import DataError
 from regard.nn.layout import Ragged
 from regard.nn.linear import logits
@@ -71,7 +71,7 @@ class Turns:
     """
 
     def __init__(self, dialogues: Dialogues, tokenizer: Tokenizer, max_length: int, last_only: bool):
-        template, self.dialogues = Template(tokenizer), dialogues
+        template, self.dialogues = template_of(tokenizer), dialogues
         n_answers = len(dialogues.answers[0])
         self.scripts: list[list[Script]] = []
         for a in range(n_answers):
@@ -111,8 +111,10 @@ class Turns:
 
 def last_answer(learnt: np.ndarray) -> np.ndarray:
     """Of several runs of learnt tokens the last alone."""
-    others = np.flatnonzero(~learnt)
-    return np.arange(len(learnt)) > others[-1]
+    end = np.flatnonzero(learnt)[-1]
+    before = np.flatnonzero(~learnt[:end])[-1]
+    places = np.arange(len(learnt))
+    return (places > before) & (places <= end)
 
 
 def answer_nats(model: Any, batch: AnswerBatch, smoothing: float) -> Tensor:

@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+import tokenizers
 
 from regard.data.config import DataConfig
 from regard.data.conversations import Message, check_prompt, read_dialogues, read_messages, read_parts
 from regard.data.instructions import OPEN, generate
-from regard.data.template import Template
+from regard.data.template import ChatML, Template, template_of
 from regard.errors import ConfigError, DataError
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
@@ -131,7 +132,7 @@ def test_nobody_becomes_another_speaker_by_typing() -> None:
 
 def test_a_tokenizer_without_speakers() -> None:
     with pytest.raises(ConfigError, match=r'a chat needs tokenizer.extra = \["<system>", "<user>", "<assistant>"\]'):
-        Template(tokenizer(extra=()))
+        template_of(tokenizer(extra=()))
 
 
 def test_messages_as_programs_give_them() -> None:
@@ -159,3 +160,32 @@ def test_instructions_are_answered_rightly_and_nothing_held_out_is_learnt(tmp_pa
     ][:50] == [tuple(talk) for talk in made.train[:50]]
     pairs = read_dialogues(("held-out-pairs.jsonl",), (), tmp_path, ("chosen", "rejected"))
     assert len(pairs) == len(made.held_out_preferred)
+
+
+def test_chatml_reads_as_transformers_renders_it(tmp_path: Path) -> None:
+    """An imported tokenizer with its tokens: as the text of the template, cut by the tool that made it."""
+    transformers = pytest.importorskip("transformers")
+    inner = tokenizers.Tokenizer(tokenizers.models.BPE())
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = tokenizers.decoders.ByteLevel()
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=330, special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"], initial_alphabet=alphabet,
+        show_progress=False,
+    )  # fmt: skip
+    inner.train_from_iterator(["user\nHow are you?\n", "assistant\nWell.\n", "system\nBe brief.\n"] * 3, trainer)
+    theirs = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=inner, eos_token="<|im_end|>", bos_token="<|im_start|>", pad_token="<|im_end|>",
+        unk_token="<|endoftext|>", additional_special_tokens=["<|im_start|>", "<|im_end|>"],
+    )  # fmt: skip
+    theirs.save_pretrained(tmp_path)
+    template = template_of(Tokenizer.load(tmp_path))
+    assert isinstance(template, ChatML)
+    talk = (SYSTEM, ASKED, SAID, Message("user", "\nWell? <|im_end|> "))
+    rendered = "".join(f"<|im_start|>{m.role}\n{m.content}<|im_end|>\n" for m in talk[:3])
+    ((ids, learnt),) = template.read([talk[:3]])
+    assert ids.tolist() == theirs.encode(rendered, add_special_tokens=False)
+    assert theirs.decode(ids[learnt]) == "Well.<|im_end|>"
+    (prompt,) = template.prompts([talk])
+    assert theirs.decode(prompt).endswith("<|im_start|>user\n\nWell? <|im_end|> <|im_end|>\n<|im_start|>assistant\n")
+    assert prompt.count(template.end_id) == 4  # what was typed is not one of them
