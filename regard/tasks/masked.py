@@ -1,103 +1,47 @@
 """Masked language modelling: documents in, their hidden words out, and whether one text follows another."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.choose import choose
-from regard.data.batches import Packing
-from regard.data.config import DataConfig
-from regard.data.corpus import DOCUMENTS, Corpus
-from regard.data.report import Row, text_rows
-from regard.data.shards import tokenise
-from regard.data.streams import PlainText, read_parts
 from regard.errors import ConfigError
 from regard.evaluation.metric import Metric
 from regard.models.masked import MaskedWords, rows_at
-from regard.tasks.hidden import N_FIXED, HiddenBatch, Hider
-from regard.tasks.language import evaluated_text, test_text
+from regard.tasks.hidden import HiddenBatch, Hider
+from regard.tasks.hidden_words import HiddenConfig, HiddenWords, check_window, hider, signature
+from regard.tasks.language import evaluated_text
 from regard.tasks.setup import Setup
 
-# How often the hidden words are drawn before they come again: BERT's data held ten copies of each text (section A.2),
-# RoBERTa's texts are never hidden in the same way twice (Liu et al. 2019, section 4.1).
-MASKS: dict[str, int | None] = {"static": 10, "dynamic": None}
 SHOWN_TOKENS = 40  # of a validation passage
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedConfig:
-    documents: str = "lines"  # what a document is: a line, or a block of lines up to an empty one
-    window: int = 128  # the most tokens of a passage, <s> and </s> among them
-    share: float = 0.15  # of the tokens that are hidden
-    masks: str = "dynamic"  # drawn anew each epoch; static: ten draws, again and again
+class MaskedConfig(HiddenConfig):
     nsp: bool = True  # tell also whether the second half of a passage follows the first: next-sentence prediction
     shown: int = 2  # passages shown at each validation
-    metric: str = "loss"
 
     def __post_init__(self) -> None:
-        choose(DOCUMENTS, self.documents, "kind of documents")
-        choose(MASKS, self.masks, "kind of masks")
-        if self.window < N_FIXED[self.nsp] + 2:
-            raise ConfigError(f"window must be at least {N_FIXED[self.nsp] + 2}, got {self.window}")
-        if not 0 < self.share < 1:
-            raise ConfigError(f"share must be above 0 and below 1, got {self.share}")
+        super().__post_init__()
         if self.shown < 0:
             raise ConfigError(f"shown must not be negative, got {self.shown}")
-        if self.metric not in ("loss", "accuracy"):
-            raise ConfigError(f"metric must be loss or accuracy, got {self.metric!r}")
+
+    @property
+    def asks_next(self) -> bool:
+        return self.nsp
 
 
-class MaskedLanguage:
+class MaskedLanguage(HiddenWords):
     """The task as the training loop knows it (`regard.training.task`)."""
-
-    roles = ("reader",)
-
-    def __init__(self, config: MaskedConfig, train: Hider, valid: Hider | None, setup: Setup):
-        self.config, self.train, self.valid = config, train, valid
-        self.tokenizer, self.seed, self.batch_tokens = setup.tokenizer, setup.seed, setup.data.batch_tokens
-        self.packing = Packing(train.lengths, self.batch_tokens, setup.data.order, setup.seed)
-        self.metric, self.higher_is_better = config.metric, config.metric == "accuracy"
-
-    @classmethod
-    def make(cls, config: MaskedConfig, setup: Setup) -> Self:
-        parts = read_parts(setup.data, "lines")
-        train, valid = (None if text is None else hider(text, config, setup) for text in (parts.train, parts.valid))
-        assert train is not None
-        return cls(config, train, valid, setup)
-
-    @staticmethod
-    def texts(data: DataConfig) -> Iterable[str]:
-        """What a tokenizer learns from."""
-        return read_parts(data, "lines").train.lines
 
     @staticmethod
     def build(config: MaskedConfig, reader: Any) -> MaskedWords:
-        if config.window > reader.max_length:
-            raise ConfigError(
-                f"a window of {config.window} tokens does not fit model.max_length = {reader.max_length}; "
-                "lower task.window or raise model.max_length"
-            )
+        check_window(config.window, reader)
         return MaskedWords(reader, config.nsp)
-
-    # Batches.
-
-    def n_batches(self, epoch: int) -> int:
-        return len(self.packing.epoch(epoch))
-
-    def batch(self, epoch: int, index: int) -> HiddenBatch:
-        n_draws = MASKS[self.config.masks]
-        return self.train.batch(
-            self.packing.epoch(epoch)[index], self.seed, draw=epoch if n_draws is None else epoch % n_draws
-        )
-
-    def small_batch(self, n_tokens: int) -> HiddenBatch:
-        return next(self.train.all_batches(n_tokens))
 
     # Loss.
 
@@ -114,13 +58,6 @@ class MaskedLanguage:
 
     def plain_loss(self, model: Any, batch: HiddenBatch) -> Tensor:
         return self.loss(model, batch)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Nothing is carried from batch to batch."""
-        return {}
-
-    def restore(self, tensors: dict[str, Tensor], model: Any) -> None:
-        pass
 
     # Validation.
 
@@ -152,28 +89,8 @@ class MaskedLanguage:
         what, text = evaluated_text(setup.data, "lines", files)
         found = hider(text, config, setup)
         values = measured(model, found, setup.data.batch_tokens)
-        signature = f"documents:{config.documents}|window:{config.window}|share:{config.share:g}|n:{len(found.corpus)}"
-        return what, [Metric(name=name, value=value, signature=signature) for name, value in values.items()]
-
-    # For people.
-
-    def inspect(self, data: DataConfig) -> list[Row]:
-        """What `regard doctor` says about every part of the data."""
-        parts = {"train": self.train.corpus.text, "valid": None if self.valid is None else self.valid.corpus.text}
-        parts["test"] = test_text(data, "lines")
-        known = set().union(*self.train.corpus.text.lines)
-        return [
-            row
-            for name, text in parts.items()
-            if text is not None
-            for row in text_rows(name, text, tokenise(text.lines, self.tokenizer), self.tokenizer, known)
-        ]
-
-    def rows(self) -> list[tuple[str, str]]:
-        rows = [("training text", describe(self.train.corpus))]
-        if self.valid is not None:
-            rows.append(("validation text", describe(self.valid.corpus)))
-        return rows + [("decided", row) for row in self.train.corpus.notes.rows()]
+        how = signature(config, found)
+        return what, [Metric(name=name, value=value, signature=how) for name, value in values.items()]
 
     def purpose(self) -> str:
         return "learnt to tell the hidden words of a text" + (" and what follows it" if self.config.nsp else "")
@@ -184,16 +101,6 @@ class MaskedLanguage:
             f"regard train sst2-bert --from {folder}",
             f"regard embed {folder} FILE",
         )
-
-
-def hider(text: PlainText, config: MaskedConfig, setup: Setup) -> Hider:
-    width = config.window - N_FIXED[config.nsp]
-    corpus = Corpus(text, config.documents, width, setup.tokenizer, setup.cache)
-    return Hider(corpus, setup.tokenizer, config.share, config.nsp)
-
-
-def describe(corpus: Corpus) -> str:
-    return f"{len(corpus.ids):,} tokens in {len(corpus.places):,} documents, {len(corpus):,} passages"
 
 
 def nats(model: Any, rows: Tensor, batch: HiddenBatch) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,131 @@
+"""What every task with hidden words has: passages of plain documents, hidden by lot, as batches."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from torch import Tensor
+
+from regard.choose import choose
+from regard.data.batches import Packing
+from regard.data.config import DataConfig
+from regard.data.corpus import DOCUMENTS, Corpus
+from regard.data.report import Row, text_rows
+from regard.data.shards import tokenise
+from regard.data.streams import PlainText, read_parts
+from regard.errors import ConfigError
+from regard.tasks.hidden import N_FIXED, HiddenBatch, Hider
+from regard.tasks.language import test_text
+from regard.tasks.setup import Setup
+
+# How often the hidden words are drawn before they come again: BERT's data held ten copies of each text (section A.2),
+# RoBERTa's texts are never hidden in the same way twice (Liu et al. 2019, section 4.1).
+MASKS: dict[str, int | None] = {"static": 10, "dynamic": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HiddenConfig:
+    documents: str = "lines"  # what a document is: a line, or a block of lines up to an empty one
+    window: int = 128  # the most tokens of a passage, <s> and </s> among them
+    share: float = 0.15  # of the tokens that are hidden
+    masks: str = "dynamic"  # drawn anew each epoch; static: ten draws, again and again
+    metric: str = "loss"
+
+    def __post_init__(self) -> None:
+        choose(DOCUMENTS, self.documents, "kind of documents")
+        choose(MASKS, self.masks, "kind of masks")
+        if self.window < N_FIXED[self.asks_next] + 2:
+            raise ConfigError(f"window must be at least {N_FIXED[self.asks_next] + 2}, got {self.window}")
+        if not 0 < self.share < 1:
+            raise ConfigError(f"share must be above 0 and below 1, got {self.share}")
+        if self.metric not in ("loss", "accuracy"):
+            raise ConfigError(f"metric must be loss or accuracy, got {self.metric!r}")
+
+    @property
+    def asks_next(self) -> bool:
+        """Whether passages have two parts, of which the second may not follow the first."""
+        return False
+
+
+class HiddenWords:
+    """The part of the task that is the data's (`regard.training.task`)."""
+
+    roles = ("reader",)
+
+    def __init__(self, config: Any, train: Hider, valid: Hider | None, setup: Setup):
+        self.config, self.train, self.valid = config, train, valid
+        self.tokenizer, self.seed, self.batch_tokens = setup.tokenizer, setup.seed, setup.data.batch_tokens
+        self.packing = Packing(train.lengths, self.batch_tokens, setup.data.order, setup.seed)
+        self.metric, self.higher_is_better = config.metric, config.metric == "accuracy"
+
+    @classmethod
+    def make(cls, config: Any, setup: Setup) -> Self:
+        parts = read_parts(setup.data, "lines")
+        train, valid = (None if text is None else hider(text, config, setup) for text in (parts.train, parts.valid))
+        assert train is not None
+        return cls(config, train, valid, setup)
+
+    @staticmethod
+    def texts(data: DataConfig) -> Iterable[str]:
+        """What a tokenizer learns from."""
+        return read_parts(data, "lines").train.lines
+
+    def n_batches(self, epoch: int) -> int:
+        return len(self.packing.epoch(epoch))
+
+    def batch(self, epoch: int, index: int) -> HiddenBatch:
+        n_draws = MASKS[self.config.masks]
+        draw = epoch if n_draws is None else epoch % n_draws
+        return self.train.batch(self.packing.epoch(epoch)[index], self.seed, draw)
+
+    def small_batch(self, n_tokens: int) -> HiddenBatch:
+        return next(self.train.all_batches(n_tokens))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Nothing is carried from batch to batch."""
+        return {}
+
+    def restore(self, tensors: dict[str, Tensor], model: Any) -> None:
+        pass
+
+    def inspect(self, data: DataConfig) -> list[Row]:
+        """What `regard doctor` says about every part of the data."""
+        parts = {"train": self.train.corpus.text, "valid": None if self.valid is None else self.valid.corpus.text}
+        parts["test"] = test_text(data, "lines")
+        known = set().union(*self.train.corpus.text.lines)
+        return [
+            row
+            for name, text in parts.items()
+            if text is not None
+            for row in text_rows(name, text, tokenise(text.lines, self.tokenizer), self.tokenizer, known)
+        ]
+
+    def rows(self) -> list[tuple[str, str]]:
+        rows = [("training text", describe(self.train.corpus))]
+        if self.valid is not None:
+            rows.append(("validation text", describe(self.valid.corpus)))
+        return rows + [("decided", row) for row in self.train.corpus.notes.rows()]
+
+
+def hider(text: PlainText, config: HiddenConfig, setup: Setup) -> Hider:
+    width = config.window - N_FIXED[config.asks_next]
+    corpus = Corpus(text, config.documents, width, setup.tokenizer, setup.cache)
+    return Hider(corpus, setup.tokenizer, config.share, config.asks_next)
+
+
+def describe(corpus: Corpus) -> str:
+    return f"{len(corpus.ids):,} tokens in {len(corpus.places):,} documents, {len(corpus):,} passages"
+
+
+def signature(config: HiddenConfig, found: Hider) -> str:
+    """Of the figures of a text."""
+    n = len(found.corpus)
+    return f"documents:{config.documents}|window:{config.window}|share:{config.share:g}|passages:{n}"
+
+
+def check_window(window: int, reader: Any) -> None:
+    if window > reader.max_length:
+        raise ConfigError(
+            f"a window of {window} tokens does not fit model.max_length = {reader.max_length}; "
+            "lower task.window or raise model.max_length"
+        )
