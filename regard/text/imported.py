@@ -10,7 +10,7 @@ import tokenizers
 from regard.errors import DataError
 from regard.text.bpe import LETTERS, to_bytes
 from regard.text.special import SPECIAL
-from regard.text.vocabulary import TOKENIZER_FILE, Vocabulary, from_json
+from regard.text.vocabulary import HIDDEN, TOKENIZER_FILE, Vocabulary, from_json, parse
 
 IMPORTED = "imported"  # the kind
 ROLE_FILES = ("special_tokens_map.json", "tokenizer_config.json")  # where both say something, the second is right
@@ -24,9 +24,9 @@ ROLES = {
     "<unk>": ("unk_token",),
     "<mask>": ("mask_token",),
 }
+FURTHER = ("additional_special_tokens", "extra_special_tokens")
 SENTINEL = re.compile(r"<extra_id_(\d+)>")  # of T5; ours are called <extra_0>, <extra_1>, …
 FALLBACK = re.compile(r"<0x([0-9A-F]{2})>")  # a byte as SentencePiece writes it
-HIDDEN = "\uffff "  # no piece of a text has both: a space begins a piece, or is written otherwise
 
 
 class ImportedVocabulary(Vocabulary):
@@ -41,17 +41,25 @@ class ImportedVocabulary(Vocabulary):
         self.content = {name: files[name] for name in (TOKENIZER_FILE, *ROLE_FILES) if name in files}
         settings = json.loads(tokenizer.to_str())
         self.names = names_of(settings)
-        self.size = max(self.names) + 1
-        roles = find_roles(self.content, {name: n for n, name in self.names.items()})
-        self.hidden = {token["id"] for token in settings["added_tokens"] if token["special"]} | set(roles.values())
+        said = {key: value for name in ROLE_FILES if name in files for key, value in parse(files[name], name).items()}
+        self.size = int(said.get("known_tokens", max(self.names) + 1))
+        ids = {name: n for n, name in self.names.items()}
+        ours = find_roles(said, ids)
+        further = [content(token) for key in FURTHER for token in listed(said.get(key))]
+        further += [content(said[role]) for roles in ROLES.values() for role in roles if said.get(role)]
+        self.hidden = {token["id"] for token in settings["added_tokens"] if token["special"]}
+        self.hidden |= {*ours.values(), *(ids[name] for name in further if name in ids)}
         own = {self.names[n]: n for n in sorted(self.hidden)}
         sentinels = [(SENTINEL.fullmatch(name), n) for name, n in own.items()]
-        self.special = own | {f"<extra_{match[1]}>": n for match, n in sentinels if match} | roles
+        self.special = own | {f"<extra_{match[1]}>": n for match, n in sentinels if match} | ours
         self.pad_id, self.start_id, self.end_id = (self.role(name) for name in SPECIAL[:3])
         unknown = unknown_of(settings["model"])
-        self.unknown_id = roles.get("<unk>", -1) if unknown is None else unknown  # -1: nothing is unknown
+        self.unknown_id = ours.get("<unk>", -1) if unknown is None else unknown  # -1: nothing is unknown
         self.inner = from_json(json.dumps(hide(settings, self.hidden, self.names)))
         self.inner.encode_special_tokens = True
+        self.is_shared = "known_tokens" in said
+        self.by_name = {name: n for name, n in ids.items() if n < self.size and n not in self.hidden}
+        self.by_score = set(self.by_name.values())
         spell = speller(settings)
         as_written = {token["id"] for token in settings["added_tokens"]}
         self.spelling = {n: name.encode() if n in as_written else spell(name) for n, name in self.names.items()}
@@ -71,11 +79,25 @@ class ImportedVocabulary(Vocabulary):
     def as_text(self, text: str) -> str:
         return text
 
+    def ids(self, found: tokenizers.Encoding) -> list[int]:
+        """Where the pieces are those of one list and the ids those of another (Marian): by their text."""
+        if not self.is_shared:
+            return super().ids(found)
+        pieces = zip(found.ids, found.tokens, strict=True)
+        return [n if n in self.by_score else self.by_name.get(piece, self.unknown_id) for n, piece in pieces]
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        if not self.is_shared:
+            return super().encode_batch(texts)
+        return [self.ids(found) for found in self.inner.encode_batch(texts, add_special_tokens=False)]
+
     def decode(self, ids: Sequence[int]) -> str:
         wrong = [n for n in ids if n < 0]
         if wrong:
             raise DataError(f"{wrong[0]} is not an id of this tokenizer (0 to {self.size - 1})")
-        return str(self.inner.decode(ids, skip_special_tokens=True))
+        names = [self.names[n] for n in ids if n in self.names and n not in self.hidden]
+        text = str(self.inner.decoder.decode(names)) if self.inner.decoder else " ".join(names)
+        return text.strip(" ") if self.is_shared else text  # as Marian does
 
     def token(self, n: int) -> str:
         if n in self.spelling and n not in self.hidden:
@@ -86,21 +108,11 @@ class ImportedVocabulary(Vocabulary):
         """Words that come back otherwise, say in small letters; or all of the text, where only its spaces do."""
 
         def back(part: str) -> str:
-            return self.decode(self.inner.encode(part, add_special_tokens=False).ids)
+            return self.decode(self.ids(self.inner.encode(part, add_special_tokens=False)))
 
         if back(text) == text:
             return []
         return [word for word in text.split() if back(word).strip() != word] or [text]
-
-
-def parse(text: str, name: str) -> dict[str, Any]:
-    try:
-        settings = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{name} is not JSON ({error}); copy it again") from None
-    if not isinstance(settings, dict):
-        raise DataError(f"{name} must hold an object, got {type(settings).__name__}")
-    return settings
 
 
 def content(token: Any) -> str:
@@ -108,16 +120,21 @@ def content(token: Any) -> str:
     return str(token.get("content", "")) if isinstance(token, dict) else str(token)
 
 
+def listed(tokens: Any) -> list[Any]:
+    """Older files have a list, some newer ones give each token a name."""
+    return list(tokens.values()) if isinstance(tokens, dict) else list(tokens or [])
+
+
 def names_of(settings: dict[str, Any]) -> dict[int, str]:
     """The token of every id."""
     vocab = settings["model"]["vocab"]
     of_model = vocab.items() if isinstance(vocab, dict) else ((piece, n) for n, (piece, _) in enumerate(vocab))
-    return {n: name for name, n in of_model} | {token["id"]: token["content"] for token in settings["added_tokens"]}
+    names = {n: name.removeprefix(HIDDEN) for name, n in of_model}
+    return names | {token["id"]: token["content"] for token in settings["added_tokens"]}
 
 
-def find_roles(files: Mapping[str, str], ids: Mapping[str, int]) -> dict[str, int]:
+def find_roles(said: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, int]:
     """Our names for their special tokens."""
-    said = {key: value for name in ROLE_FILES if name in files for key, value in parse(files[name], name).items()}
     found = {}
     for ours, roles in ROLES.items():
         theirs = [content(said[role]) for role in roles if said.get(role)]

@@ -13,6 +13,7 @@ from regard.choose import choose
 from regard.errors import ConfigError, DataError, RunError
 from regard.text.bpe import BytePairs
 from regard.text.dropout import Dropout
+from regard.text.foreign import read_foreign
 from regard.text.imported import IMPORTED, ROLE_FILES, ImportedVocabulary
 from regard.text.kinds import KINDS
 from regard.text.learnt import LearntVocabulary
@@ -84,8 +85,11 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> "Tokenizer":
-        """From a tokenizer.json, or from a folder (a run, or what another tool wrote) that holds one."""
+        """From a tokenizer.json, or from a folder that holds one: a run, or what another tool wrote, which may have
+        other files instead (see foreign.py)."""
         path = Path(path)
+        if path.is_dir() and not (path / TOKENIZER_FILE).is_file() and (found := read_foreign(path)):
+            return cls.from_files(found)
         if path.is_dir():
             path = path / TOKENIZER_FILE
         if not path.is_file():
@@ -130,14 +134,13 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """No special tokens are added, and none come from the text."""
-        return list(self.pieces(text).ids)
+        return self.vocabulary.ids(self.pieces(text))
 
     def pieces(self, text: str) -> tokenizers.Encoding:
         return self.vocabulary.inner.encode(self.vocabulary.as_text(well_formed(text)), add_special_tokens=False)
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
-        ready = [self.vocabulary.as_text(well_formed(text)) for text in texts]
-        return [found.ids for found in self.vocabulary.inner.encode_batch_fast(ready, add_special_tokens=False)]
+        return self.vocabulary.encode_batch([self.vocabulary.as_text(well_formed(text)) for text in texts])
 
     def encode_places(self, texts: Iterable[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
         """For each text its ids, and from which character to behind which one of `well_formed(text)` each stands."""
@@ -165,7 +168,7 @@ class Tokenizer:
     def unknown(self, text: str) -> list[str]:
         """The pieces of the text that the vocabulary does not hold."""
         mended, found = well_formed(text), self.pieces(text)
-        places = zip(found.ids, found.offsets, strict=True)
+        places = zip(self.vocabulary.ids(found), found.offsets, strict=True)
         return [mended[start:end] for n, (start, end) in places if n == self.unknown_id]
 
     def token(self, n: int) -> str:

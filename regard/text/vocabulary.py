@@ -1,7 +1,9 @@
 """What a tokenizer is made of: its tokens with their spelling, and what is done to a text before and after."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import tokenizers
 
@@ -9,6 +11,7 @@ from regard.errors import ConfigError, DataError
 from regard.text.bpe import BytePairs
 
 TOKENIZER_FILE = "tokenizer.json"
+HIDDEN = "\uffff "  # before a name that no text shall become: spaces begin a piece, or are written otherwise
 
 
 class Vocabulary(ABC):
@@ -28,6 +31,15 @@ class Vocabulary(ABC):
     @abstractmethod
     def as_text(self, text: str) -> str:
         """Well-formed text as `inner` shall read it, as long as before, so that places stay."""
+
+    def ids(self, found: tokenizers.Encoding) -> list[int]:
+        """Of the pieces that `inner` found."""
+        ids: list[int] = found.ids
+        return ids
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        """Of texts that are ready to be read.  The fast way of the library finds ids only, without their pieces."""
+        return [found.ids for found in self.inner.encode_batch_fast(texts, add_special_tokens=False)]
 
     @abstractmethod
     def decode(self, ids: Sequence[int]) -> str: ...
@@ -55,3 +67,13 @@ def from_json(text: str) -> tokenizers.Tokenizer:
         return tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # the library raises nothing more specific
         raise DataError(f"this is not a whole {TOKENIZER_FILE} ({error}); copy or train it again") from None
+
+
+def parse(text: str, name: str) -> dict[str, Any]:
+    try:
+        settings = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{name} is not JSON ({error}); copy it again") from None
+    if not isinstance(settings, dict):
+        raise DataError(f"{name} must hold an object, got {type(settings).__name__}")
+    return settings
