@@ -93,6 +93,7 @@ PARAMETERS = {
     "bert-small": 27_913_858,
     "roberta-small": 27_649_152,
     "distilbert-small": 18_193_024,
+    "electra-small": 29_236_225,
     "imdb-bert": 27_634_178,
     "sst2-bert": 27_634_178,
     "sms-bert": 27_634_178,

@@ -15,6 +15,7 @@ from regard.tasks.permutation import Permutation, PermutationConfig
 from regard.tasks.preference import Preference, PreferenceConfig
 from regard.tasks.prompted import Prompted, PromptedConfig
 from regard.tasks.reading import Reading, ReadingConfig
+from regard.tasks.replaced import ReplacedConfig, ReplacedLanguage
 from regard.tasks.restoration import Restoration, RestorationConfig
 from regard.tasks.tagging import Tagging, TaggingConfig
 from regard.tasks.translation import Translation, TranslationConfig
@@ -24,6 +25,7 @@ TASKS: dict[str, tuple[type[Any], type[Any]]] = {
     "language": (LanguageConfig, Language),
     "bidirectional": (BidirectionalConfig, Bidirectional),
     "masked": (MaskedConfig, MaskedLanguage),
+    "replaced": (ReplacedConfig, ReplacedLanguage),
     "label-words": (LabelWordsConfig, LabelWords),
     "denoising": (DenoisingConfig, Denoising),
     "permutation": (PermutationConfig, Permutation),

@@ -50,6 +50,7 @@ FRAMES: dict[str, Callable[[list[int], Tokenizer, Any], list[int]]] = {
     "prompted": lambda ids, tokenizer, task: task.frame(tokenizer).source(ids),
     "denoising": lambda ids, tokenizer, task: task.frame(tokenizer).source(ids),
     "label-words": lambda ids, tokenizer, task: task.frame(tokenizer).source(ids),
+    "replaced": lambda ids, tokenizer, task: [tokenizer.start_id, *ids, tokenizer.end_id],
     "masked": lambda ids, tokenizer, task: [tokenizer.start_id, *ids, tokenizer.end_id],
     "reading": lambda ids, tokenizer, task: [tokenizer.start_id, *ids, tokenizer.end_id],
     "answers": lambda ids, tokenizer, task: [tokenizer.start_id, *ids, tokenizer.end_id],

@@ -1,0 +1,66 @@
+"""ELECTRA: a small generator fills in hidden words, and the reader tells which words are not the text's own."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.models.heads import attentions_of
+from regard.models.masked import MaskedWords
+from regard.models.stack import Stack, StackConfig
+from regard.nn.attention import MultiHeadAttention
+from regard.nn.layout import Layout
+
+
+class ReplacedWords(nn.Module):
+    """P(x_t was replaced) = σ(w·gelu(W h_t + b) + c)  (Clark et al. 2020, section 2)
+
+    The words that replace hidden ones are drawn from a generator, which learns to tell hidden words.  It has the
+    reader's embeddings and is else a stack of its own, narrower by `share`.
+    """
+
+    def __init__(self, reader: Any, share: float):
+        super().__init__()
+        self.reader, self.config = reader, reader.config
+        self.detect = nn.Linear(reader.d_out, reader.d_out)
+        self.to_replaced = nn.Linear(reader.d_out, 1)
+        own = Stack(narrower(reader.config, share))
+        own.embedding = reader.embedding
+        self.generator = MaskedWords(own, nsp=False)
+
+    def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """Token ids (N) -> one hidden row of the reader each (N, D)."""
+        rows: Tensor = self.reader(tokens, layout)
+        return rows
+
+    def replaced_logits(self, rows: Tensor) -> Tensor:
+        """Hidden rows (N, D) -> (N), above 0 where a word seems to be replaced."""
+        found: Tensor = self.to_replaced(F.gelu(self.detect(rows)))[:, 0]
+        return found
+
+    @property
+    def device(self) -> torch.device:
+        return self.to_replaced.weight.device
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        table: nn.Embedding = self.reader.embedding
+        return table
+
+    def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
+        return attentions_of(self.reader)
+
+
+def narrower(config: StackConfig, share: float) -> StackConfig:
+    """Fewer heads of the same width, and a narrower net between; embeddings as wide as they are."""
+    n_heads = max(1, round(share * config.n_heads))
+    sizes = {"n_heads": n_heads, "d_model": n_heads * config.heads.width, "d_ff": max(1, round(share * config.d_ff))}
+    return replace(config, d_embedding=config.embedding_width, n_key_heads=0, **sizes)
+
+
+def draw(logits: Tensor, chance: torch.Generator | None = None) -> Tensor:
+    """A word for each row of logits (M, V), with its probability; chance is PyTorch's own, or given."""
+    return torch.multinomial(logits.float().softmax(-1), 1, generator=chance)[:, 0]
