@@ -57,8 +57,14 @@ class ReplacedWords(nn.Module):
 def narrower(config: StackConfig, share: float) -> StackConfig:
     """Fewer heads of the same width, and a narrower net between; embeddings as wide as they are."""
     n_heads = max(1, round(share * config.n_heads))
-    sizes = {"n_heads": n_heads, "d_model": n_heads * config.heads.width, "d_ff": max(1, round(share * config.d_ff))}
-    return replace(config, d_embedding=config.embedding_width, n_key_heads=0, **sizes)
+    return replace(
+        config,
+        n_heads=n_heads,
+        n_key_heads=0,
+        d_model=n_heads * config.heads.width,
+        d_ff=max(1, round(share * config.d_ff)),
+        d_embedding=config.embedding_width,
+    )
 
 
 def draw(logits: Tensor, chance: torch.Generator | None = None) -> Tensor:
