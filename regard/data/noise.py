@@ -142,15 +142,14 @@ def parts(n: int, n_parts: int, draws: Draws) -> np.ndarray:
 def foretold_spans(n: int, draws: Draws, share: float, longest: int) -> np.ndarray:
     """Which of n tokens XLNet foretells: spans of 1 .. longest tokens, each at a random place of the 1 / share times as
     many that it has for itself  (Yang et al. 2019, section 2.6 "partial prediction"; their code's spans)."""
-    is_target = np.zeros(n, bool)
-    begin = 0
-    while begin < n:
-        length = 1 + draws.below(longest)
-        room = max(length, round(length / share))
-        start = begin + draws.below(room - length + 1)
-        is_target[start : start + length] = True
-        begin += room
-    return is_target
+    n_spans = n // max(1, round(1 / share)) + 1  # no span has less room than one of a single token
+    lengths = 1 + (draws.uniform(n_spans) * longest).astype(np.int64)
+    rooms = np.maximum(lengths, np.rint(lengths / share).astype(np.int64))
+    starts = np.cumsum(rooms) - rooms + (draws.uniform(n_spans) * (rooms - lengths + 1)).astype(np.int64)
+    edges = np.zeros(n + 1, np.int64)  # +1 where a span begins, -1 behind its end
+    np.add.at(edges, np.minimum(starts, n), 1)
+    np.add.at(edges, np.minimum(starts + lengths, n), -1)
+    return np.cumsum(edges[:n]) > 0
 
 
 def turns(is_target: np.ndarray, draws: Draws) -> np.ndarray:
