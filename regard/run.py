@@ -32,7 +32,7 @@ from regard.tasks.reply import Reply, reply
 from regard.tasks.setup import Setup
 from regard.tasks.tag import TaggedLine, tag
 from regard.tasks.translate import Translated, translate
-from regard.tasks.write import Written, begin, score_texts, write, write_stream
+from regard.tasks.write import Written, score_texts, write, write_stream
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoints import find_weights
 from regard.training.recipe import Recipe
@@ -40,7 +40,7 @@ from regard.training.transfer import run_weights
 from regard.training.weights import set_weights
 from regard.viewer.alignments import alignments
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, look_at_pair, look_at_text, look_at_votes
+from regard.viewer.looking import LOOKED_AT, Asked, look_at_pair, look_at_text, look_at_votes, tokens_read
 from regard.viewer.places import position_table
 
 Progress = Callable[[int, int], None]
@@ -257,17 +257,17 @@ class Run:
         heads: Collection[int] | None = None,
         vectors: bool = False,
     ) -> Capture:
-        """The attention of one sentence and its translation (the given one, or the model's own); that of a language
-        model that reads a text; the votes of a Markov model."""
-        self.expect("translation", "language")
+        """The attention of one sentence and its translation (the given one, or the model's own); that of a model that
+        reads a text; the votes of a Markov model."""
+        self.expect("translation", *LOOKED_AT)
         asked = Asked(layers=layers, heads=heads, vectors=vectors)
         if self.recipe.kind == "translation":
             asked.check(self.model)
             target = self.translate([source])[0].text if target is None else target
             return look_at_pair(self.model, self.tokenizer, self.frame, source, target, asked)
         if target is not None or not source:
-            raise RegardError("a language model is looked at while it reads one text: give the text, and no target")
-        ids = begin(source, self.tokenizer, self.recipe.task.unit)
+            raise RegardError("a model that reads is looked at while it reads one text: give the text, and no target")
+        ids = tokens_read(source, self.tokenizer, self.recipe.kind, self.recipe.task)
         if ARCHITECTURES[self.recipe.architecture].is_counted:
             return look_at_votes(self.model, self.tokenizer, ids, source)
         return look_at_text(self.model, self.tokenizer, ids, source, asked)

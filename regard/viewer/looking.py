@@ -11,10 +11,15 @@ from torch import Tensor
 from regard.errors import RegardError
 from regard.nn.layout import Ragged
 from regard.nn.watch import Seen, watch
+from regard.tasks.fill import framed, spaces_belong_to_words
 from regard.tasks.pairs import Frame, make_batch
+from regard.tasks.write import begin
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture, Map
 
+# Tasks whose models are looked at while they read one text ...
+LOOKED_AT = ("language", "masked", "replaced", "reading", "classification", "tagging", "restoration")
+FRAMED = ("masked", "replaced", "reading")  # ... and those whose texts are always framed; others say so
 NEXT_WORDS = 12  # that the votes of a Markov model are shown for
 
 Names = dict[str, tuple[list[str], list[str]]]  # kind -> the words that look, and those that are looked at
@@ -29,7 +34,7 @@ class Asked:
     vectors: bool = False
 
     def check(self, model: Any) -> None:
-        there = list(model.attentions())
+        there = list(model.attentions()) if hasattr(model, "attentions") else []  # a bag of words has none
         if not there:
             raise RegardError(
                 "this model has no attention to look at; a stack, an attentive or a skip model has, or a "
@@ -67,6 +72,16 @@ def watch_pair(model: Any, frame: Frame, source: list[int], target: list[int], a
     with watch(model, asked.layers, asked.heads, asked.vectors) as seen:
         model(batch.source, batch.source_layout, batch.target, batch.target_layout)
     return seen
+
+
+def tokens_read(text: str, tokenizer: Tokenizer, kind: str, task: Any) -> list[int]:
+    """A text as a task of this kind reads it.  Where it stands between <s> and </s>, [MASK] and [SEP] mean tokens."""
+    if kind == "language":
+        return begin(text, tokenizer, task.unit)
+    if kind in FRAMED or getattr(task, "framed", False):
+        ids: list[int] = framed(text, tokenizer, spaces_belong_to_words(tokenizer)).tolist()
+        return ids
+    return tokenizer.encode(text)
 
 
 @torch.no_grad()

@@ -90,6 +90,15 @@ def test_what_is_evaluated(place: Path) -> None:
     assert "next_accuracy" in found.out and "documents:lines|window:24" in found.out
 
 
+def test_attention_to_what_is_hidden(place: Path) -> None:
+    """Every head of a run that reads between <s> and </s>; a [MASK] there is the token, and all look both ways."""
+    capture = load(place / "run", "cpu").look("the [MASK] sees")
+    assert len(capture.maps) == 2
+    for found in capture.maps:
+        assert found.queries == found.keys == ["<s>", "the", "<mask>", "sees", "</s>"]
+        assert found.weights.min() > 0 and found.weights.sum(1) == pytest.approx(1, abs=1e-5)
+
+
 def test_a_run_of_another_task_fills_nothing(place: Path) -> None:
     recipe = RECIPE.replace('kind = "masked"\nwindow = 24', 'kind = "language"\nunit = "lines"\nwindow = 24')
     (place / "gpt.toml").write_text(recipe.replace("causal = false", "causal = true"), encoding="utf-8")
