@@ -11,6 +11,7 @@ learnt.py          a vocabulary that was learnt here
 imported.py        the tokenizer.json of another tool
 sentencepieces.py  SentencePiece models
 foreign.py         what other tools have instead of a tokenizer.json
+gguf_file.py       the tokenizer inside a GGUF file
 tokenizer.py       the one class the rest of the library uses
 """
 

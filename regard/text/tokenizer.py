@@ -14,6 +14,7 @@ from regard.errors import ConfigError, DataError, RunError
 from regard.text.bpe import BytePairs
 from regard.text.dropout import Dropout
 from regard.text.foreign import read_foreign
+from regard.text.gguf_file import is_gguf, read_gguf
 from regard.text.imported import IMPORTED, ROLE_FILES, ImportedVocabulary
 from regard.text.kinds import KINDS
 from regard.text.learnt import LearntVocabulary
@@ -85,8 +86,8 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> "Tokenizer":
-        """From a tokenizer.json, or from a folder that holds one: a run, or what another tool wrote, which may have
-        other files instead (see foreign.py)."""
+        """From a tokenizer.json, a GGUF file, or a folder: a run, or what another tool wrote, which may have other
+        files instead (see foreign.py)."""
         path = Path(path)
         if path.is_dir() and not (path / TOKENIZER_FILE).is_file() and (found := read_foreign(path)):
             return cls.from_files(found)
@@ -94,6 +95,8 @@ class Tokenizer:
             path = path / TOKENIZER_FILE
         if not path.is_file():
             raise RunError(f"no tokenizer at {path}; name a run folder or a {TOKENIZER_FILE}")
+        if is_gguf(path):
+            return cls.from_files(read_gguf(path))
         beside = [path.parent / name for name in ROLE_FILES]
         try:
             files = {file.name: file.read_bytes().decode() for file in beside if file.is_file()}

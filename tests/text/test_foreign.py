@@ -33,6 +33,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "bpe": {"model_type": "bpe"},
     "bpe as it is": {"model_type": "bpe", **AS_IS},
     "bpe with bytes": {"model_type": "bpe", "byte_fallback": True},
+    "bpe as it is with bytes": {"model_type": "bpe", "byte_fallback": True, **AS_IS},
 }
 
 
