@@ -17,6 +17,8 @@ class BidirectionalConfig:
 
     # What `Language` also asks, and here is no choice.
     carry: ClassVar[bool] = False  # a backward net would need the state of the window behind its own
+    context: ClassVar[int] = 0  # each end of a window is the beginning of a net
+    blank: ClassVar[float] = 0.0
     smoothing: ClassVar[float] = 0.0
     shown: ClassVar[int] = 0  # a model that needs both sides of a place writes nothing
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from regard.data.batches import Packing, cut, shuffled
@@ -22,6 +23,7 @@ from regard.tasks.setup import Setup
 from regard.tasks.write import write
 
 SHOWN_TOKENS = 8  # of a validation line that a sample goes on from
+BLANKS = 3  # sets these draws apart from those that shuffle
 N_COLUMNS = 10  # in which a validation text is read where states are carried
 
 
@@ -29,6 +31,8 @@ N_COLUMNS = 10  # in which a validation text is read where states are carried
 class LanguageConfig:
     unit: str = "stream"  # lines, stream or text
     window: int = 256  # the most tokens learnt from at once
+    context: int = 0  # tokens at the beginning of a validated window that are only read: the one before counted them
+    blank: float = 0.0  # the chance that a token, in training, is read as <unk> (Xie et al. 2017)
     carry: bool = False  # go on from the state of the window before: truncated back-propagation through time
     smoothing: float = 0.0
     shown: int = 2  # samples written at each validation
@@ -43,6 +47,13 @@ class LanguageConfig:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.shown < 0:
             raise ConfigError(f"shown must not be negative, got {self.shown}")
+        if not 0 <= self.context < self.window or (self.context and (self.carry or self.unit == "lines")):
+            raise ConfigError(
+                f"context is below window = {self.window}, and 0 for lines and where states are carried; "
+                f"got {self.context}"
+            )
+        if not 0 <= self.blank < 1:
+            raise ConfigError(f"blank is a chance, from 0 up to, not including, 1; got {self.blank}")
         if self.carry and self.unit == "lines":
             raise ConfigError("lines are texts of their own: nothing is carried; set unit = 'stream' or carry = false")
         if not 0 <= self.smoothing < 1:
@@ -96,7 +107,14 @@ class Language:
         return len(self.plan(epoch))
 
     def batch(self, epoch: int, index: int) -> TextBatch:
-        return make_batch(self.train, self.plan(epoch)[index], begins=index == 0)
+        batch = make_batch(self.train, self.plan(epoch)[index], begins=index == 0)
+        return self.blanked(batch, epoch, index) if self.config.blank else batch
+
+    def blanked(self, batch: TextBatch, epoch: int, index: int) -> TextBatch:
+        """With some of what is read unknown, by (seed, epoch, index) alone; what is written stays."""
+        drawn = np.random.PCG64([self.seed, epoch, BLANKS, index]).random_raw(len(batch.tokens))
+        hidden = torch.from_numpy(drawn < int(self.config.blank * 2**64))
+        return replace(batch, tokens=batch.tokens.masked_fill(hidden, self.tokenizer.unknown_id))
 
     def plan(self, epoch: int) -> list[np.ndarray]:
         """The windows of every batch of an epoch."""
@@ -184,9 +202,10 @@ class Language:
         stream = Stream(text, config.unit, setup.tokenizer, setup.cache)
         values = measured(model, stream, config, setup.data.batch_tokens, n_columns=1)
         if not config.carry:
-            values["accuracy"] = accuracy(model, stream, config.window, setup.data.batch_tokens)
+            values["accuracy"] = accuracy(model, stream, config.window, setup.data.batch_tokens, config.context)
         unknown = int((stream.lines.ids == setup.tokenizer.unknown_id).sum())
         how = "carried" if config.carry else f"window:{config.window}"
+        how += f"|context:{config.context}" if config.context else ""
         signature = f"n:{len(stream)}|tok:{setup.tokenizer.kind}|unit:{config.unit}|{how}|unknown:{unknown}"
         return what, [Metric(name=name, value=value, signature=signature) for name, value in values.items()]
 
@@ -244,5 +263,5 @@ def measured(model: Any, stream: Stream, config: LanguageConfig, batch_tokens: i
     if config.carry:
         nats = carried_nats(model, stream, config.window, n_columns)
     else:
-        nats = total_nats(model, stream, config.window, batch_tokens)
+        nats = total_nats(model, stream, config.window, batch_tokens, config.context)
     return perplexities(nats, len(stream), stream.text.n_words, stream.text.n_bytes)

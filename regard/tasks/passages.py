@@ -1,6 +1,6 @@
 """Passages of running text as batches, and the probability of a whole text."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,23 +51,42 @@ def make_batch(stream: Stream, windows: np.ndarray, begins: bool = True) -> Text
 
 
 @torch.no_grad()
-def total_nats(model: Any, stream: Stream, window: int, batch_tokens: int) -> float:
-    """-log P of the whole text, every token once.  Windows do not overlap, and know nothing of those before them."""
-    batches = (batch.to(model.device) for batch in all_batches(stream, window, batch_tokens))
-    return sum(float(model.nats(batch.tokens, batch.labels, batch.layout)) for batch in batches)
+def total_nats(model: Any, stream: Stream, window: int, batch_tokens: int, context: int = 0) -> float:
+    """-log P of the whole text, every token once, in windows that know nothing of those before them."""
+
+    def nats(windows: np.ndarray) -> float:
+        batches = (batch.to(model.device) for batch in batches_of(stream, windows, batch_tokens))
+        return sum(float(model.nats(batch.tokens, batch.labels, batch.layout)) for batch in batches)
+
+    return once_each(nats, stream, window, context)
 
 
 @torch.no_grad()
-def accuracy(model: Any, stream: Stream, window: int, batch_tokens: int) -> float:
+def accuracy(model: Any, stream: Stream, window: int, batch_tokens: int, context: int = 0) -> float:
     """Of all tokens, how many per cent are the ones that the model thinks likeliest, read in the same windows."""
-    batches = (batch.to(model.device) for batch in all_batches(stream, window, batch_tokens))
-    n_right = sum(int((model.guesses(batch.tokens, batch.layout) == batch.labels).sum()) for batch in batches)
-    return 100 * n_right / len(stream)
+
+    def n_right(windows: np.ndarray) -> float:
+        batches = (batch.to(model.device) for batch in batches_of(stream, windows, batch_tokens))
+        return sum(int((model.guesses(batch.tokens, batch.layout) == batch.labels).sum()) for batch in batches)
+
+    return 100 * once_each(n_right, stream, window, context) / len(stream)
 
 
-def all_batches(stream: Stream, window: int, batch_tokens: int) -> Iterator[TextBatch]:
-    """The whole text, every token predicted once."""
-    windows = stream.line_windows(window) if stream.unit == "lines" else stream.windows(window)
+def once_each(count: Callable[[np.ndarray], float], stream: Stream, width: int, context: int) -> float:
+    """What `count` makes of a whole text, every token once.
+
+    With a context, each window but the first begins with so many tokens of the one before, which do not count again:
+    log P(rest | context) = log P(context, rest) - log P(context).
+    """
+    if stream.unit == "lines":
+        return count(stream.line_windows(width))
+    starts = np.arange(0, max(len(stream) - context, 1), width - context)
+    total = count(np.stack([starts, np.minimum(starts + width, len(stream))], 1))
+    again = starts[1:]
+    return total - count(np.stack([again, again + context], 1)) if context and len(again) else total
+
+
+def batches_of(stream: Stream, windows: np.ndarray, batch_tokens: int) -> Iterator[TextBatch]:
     for part in cut(np.arange(len(windows)), windows[:, 1] - windows[:, 0], batch_tokens):
         yield make_batch(stream, windows[part])
 

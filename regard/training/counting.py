@@ -21,6 +21,10 @@ def count(prepared: Prepared, run: Path, device: torch.device, resume: bool, scr
     """There are no steps to resume: a run that was stopped is counted again from the beginning."""
     if prepared.recipe.task.smoothing:
         raise ConfigError("task.smoothing is of labels learnt by gradients; counts have model.smoothing")
+    if prepared.recipe.task.blank:
+        raise ConfigError(
+            "task.blank hides tokens from what learns by gradients; counts are of all tokens: set it to 0"
+        )
     if not resume:
         refuse_existing(run)
     model, task = prepared.model.to(device), prepared.task

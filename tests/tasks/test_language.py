@@ -15,7 +15,7 @@ from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.stack import Stack, StackConfig
 from regard.nn.layout import Ragged
 from regard.tasks.language import Language, LanguageConfig
-from regard.tasks.passages import carried_nats, total_nats
+from regard.tasks.passages import accuracy, carried_nats, total_nats
 from regard.text.special import END, START
 
 WAYS = [
@@ -159,6 +159,48 @@ def test_a_chain_carries_its_last_words(tmp_path, settings):
     assert task.validate(model)["loss"] == pytest.approx(carried_nats(model, task.valid, 7, 10) / len(task.valid))
 
 
+@pytest.mark.parametrize(("window", "context"), [(3, 2), (7, 2), (7, 6), (500, 400)])
+def test_with_enough_context_windows_are_the_text_in_one_piece(tmp_path, window, context):
+    task = make(tmp_path, unit="text", window=window, context=context)
+    model = chain(task, order=2)  # which remembers two tokens
+    whole = total_nats(model, task.valid, len(task.valid), len(task.valid))
+    assert task.validate(model)["loss"] == pytest.approx(whole / len(task.valid), rel=1e-6)
+    alone = accuracy(model, task.valid, len(task.valid), len(task.valid))
+    assert accuracy(model, task.valid, window, 40, context) == pytest.approx(alone)
+
+
+@pytest.mark.parametrize("context", [0, 1, 4])
+def test_context_is_read_and_not_counted(tmp_path, context):
+    task = make(tmp_path, unit="text", window=7, context=context)
+    model, tokens = lstm(task.tokenizer.vocab_size), task.valid.tokens
+    total, end = 0.0, 0
+    while end < len(task.valid):
+        start = max(end - context, 0) if end else 0
+        stop = min(start + 7, len(task.valid))
+        rows = model(torch.from_numpy(tokens[start:stop]), Ragged([stop - start]))
+        log_probs = (rows @ model.output_table.T).log_softmax(-1)
+        labels = torch.from_numpy(tokens[start + 1 : stop + 1])
+        total -= log_probs.gather(1, labels[:, None])[end - start :].sum().item()
+        end = stop
+    assert task.validate(model)["loss"] == pytest.approx(total / len(task.valid), rel=1e-5)
+
+
+def test_blanks_hide_what_is_read_by_chance_and_place_alone(tmp_path):
+    plain, blank = make(tmp_path, unit="text"), make(tmp_path, unit="text", blank=0.4)
+    hidden = 0
+    for index in range(plain.n_batches(1)):
+        one, other = plain.batch(1, index), blank.batch(1, index)
+        assert torch.equal(one.labels, other.labels)
+        changed = one.tokens != other.tokens
+        assert (other.tokens[changed] == blank.tokenizer.unknown_id).all()
+        assert torch.equal(other.tokens, blank.batch(1, index).tokens)
+        hidden += int(changed.sum())
+    assert 0.3 < hidden / len(plain.train) < 0.5
+    assert not torch.equal(blank.batch(1, 0).tokens == 3, blank.batch(1, 1).tokens == 3)
+    model = Noting()
+    assert blank.validate(model) == plain.validate(model)
+
+
 def test_a_model_that_counts_sees_whole_lines(tmp_path):
     lines = make(tmp_path, "spaces", unit="lines", window=2)
     [(tokens, lengths)] = lines.sequences()
@@ -226,6 +268,10 @@ def test_mistakes_in_the_settings():
         ({"unit": "lines", "carry": True}, "nothing is carried"),
         ({"smoothing": 1.0}, "smoothing is a share"),
         ({"shown": -1}, "shown must not be negative"),
+        ({"context": 256}, "context is below window = 256"),
+        ({"context": 1, "unit": "lines"}, "0 for lines and where states are carried"),
+        ({"context": 1, "carry": True}, "0 for lines and where states are carried"),
+        ({"blank": 1.0}, "blank is a chance"),
         ({"sample_length": 0}, "sample_length must be at least 1"),
         ({"metric": "bleu"}, "metric must be loss"),
     ):
