@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from regard.errors import ConfigError
 from regard.models.heads import ROWS, attentions_of, is_bidirectional
 from regard.nn.attention import MultiHeadAttention
-from regard.nn.layout import Layout
+from regard.nn.layout import Gather, Layout
 from regard.nn.linear import logits
 from regard.nn.loss import cross_entropy
 from regard.nn.pooling import summary
@@ -90,4 +90,4 @@ class MaskedWords(nn.Module):
 
 def rows_at(rows: Tensor, places: Tensor) -> Tensor:
     """The rows at these places, each of them there once."""
-    return rows.index_select(0, places)
+    return Gather.apply(rows, places)

@@ -1,6 +1,7 @@
 """Masked language modelling: documents in, their hidden words out, and whether one text follows another."""
 
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from regard.tasks.hidden import HiddenBatch, Hider
 from regard.tasks.hidden_words import HiddenConfig, HiddenWords, check_window, hider, signature
 from regard.tasks.language import evaluated_text
 from regard.tasks.setup import Setup
+from regard.text.tokenizer import Tokenizer
 
 SHOWN_TOKENS = 40  # of a validation passage
 
@@ -76,9 +78,9 @@ class MaskedLanguage(HiddenWords):
             batch = self.valid.batch(few[i : i + 1], seed=0, draw=0).to(model.device)
             guesses = model.guesses(rows_at(model(batch.tokens, batch.layout), batch.places))
             is_shown = batch.places < SHOWN_TOKENS
-            shown = batch.tokens[:SHOWN_TOKENS].tolist()
+            shown = with_marks(batch.tokens[:SHOWN_TOKENS].tolist(), self.tokenizer)
             truth, guess = ("|".join(self.tokenizer.tokens(ids[is_shown].tolist())) for ids in (batch.labels, guesses))
-            found.append(("".join(self.tokenizer.tokens(shown)), truth, guess))
+            found.append((shown, truth, guess))
         return found
 
     @classmethod
@@ -101,6 +103,13 @@ class MaskedLanguage(HiddenWords):
             f"regard train sst2-bert --from {folder}",
             f"regard embed {folder} FILE",
         )
+
+
+def with_marks(ids: list[int], tokenizer: Tokenizer) -> str:
+    """The text of some tokens, the special ones by their names."""
+    marks = {tokenizer.special_id(name) for name in tokenizer.special}
+    parts = [(is_mark, list(part)) for is_mark, part in groupby(ids, marks.__contains__)]
+    return " ".join(" ".join(tokenizer.tokens(p)) if is_mark else tokenizer.decode(p).strip() for is_mark, p in parts)
 
 
 def nats(model: Any, rows: Tensor, batch: HiddenBatch) -> tuple[Tensor, Tensor]:

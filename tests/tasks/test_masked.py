@@ -134,7 +134,8 @@ def test_validation_hides_the_same_words_each_time(tmp_path: Path) -> None:
     assert values["word_loss"] == pytest.approx(np.log(task.tokenizer.vocab_size), rel=0.1)  # nothing is learnt yet
     assert values["loss"] - values["word_loss"] == pytest.approx(np.log(2), rel=0.1)
     (shown, truth, guess), *_ = task.samples(net)
-    assert "<mask>" in shown and truth and guess
+    assert shown.startswith("<s> ") and " <mask> " in shown and shown.endswith(" </s>")  # as many words as are told
+    assert shown.count("<mask>") <= len(truth.split("|")) == len(guess.split("|"))
 
 
 @pytest.mark.parametrize(
