@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def export(
     run: RunFolder,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="the new folder")],
-    to: Annotated[str, typer.Option("--to", help="for which tool: hf (transformers)")],
+    to: Annotated[str, typer.Option("--to", help="for which tool: hf (transformers), onnx or ctranslate2")],
     family: Annotated[
         str | None, typer.Option(help="of hf: write it as this model_type (default: the first that fits)")
     ] = None,
@@ -54,6 +54,37 @@ def to_transformers(run: "Run", folder: Path, family: str | None) -> "Certificat
     return certify(run, folder, family)
 
 
+def to_onnx(run: "Run", folder: Path, family: str | None) -> "Certificate | None":
+    from regard.errors import RegardError
+    from regard.interop.certify_tools import certify_onnx
+    from regard.interop.exporting import refuse_full
+    from regard.interop.needs import need
+    from regard.interop.to_onnx import write_graphs
+
+    refuse_full(folder)
+    write_graphs(run, folder)
+    print(f"{run.folder} is now ONNX graphs in {folder}")
+    try:
+        need("onnxruntime")
+    except RegardError as error:
+        print(f"no certificate was written: {error}")
+        return None
+    return certify_onnx(run, folder)
+
+
+def to_ctranslate2(run: "Run", folder: Path, family: str | None) -> "Certificate | None":
+    from regard.interop.certify_tools import certify_ctranslate2
+    from regard.interop.exporting import refuse_full
+    from regard.interop.to_ctranslate2 import write_folder
+
+    refuse_full(folder)
+    names = write_folder(run, folder)
+    print(f"{run.folder} is now a CTranslate2 model in {folder}")
+    return certify_ctranslate2(run, folder, names)
+
+
 TARGETS: dict[str, Callable[["Run", Path, str | None], "Certificate | None"]] = {
     "hf": to_transformers,
+    "onnx": to_onnx,
+    "ctranslate2": to_ctranslate2,
 }

@@ -27,8 +27,7 @@ from regard.training.weights import pack_tensors, weights_of
 def export_folder(run: Run, folder: Path, model_type: str | None = None) -> str:
     """Write the folder.  Returns the family as which it was written: the asked one, the one that the run was imported
     from, or the first that fits."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RunError(f"{folder} is there already, and not empty; name another")
+    refuse_full(folder)
     recipe, tensors = unfolded(run.recipe, weights_of(run.model))
     model_type, settings = find_family(recipe, model_type or origin(run.folder))
     tokenizer = run.tokenizer
@@ -42,6 +41,12 @@ def export_folder(run: Run, folder: Path, model_type: str | None = None) -> str:
     write_file(folder / "config.json", json.dumps(settings, indent=2).encode())
     write_file(folder / "model.safetensors", pack_tensors(found, {"format": "pt"}))
     return model_type
+
+
+def refuse_full(folder: Path) -> None:
+    """Nothing is written over."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RunError(f"{folder} is there already, and not empty; name another")
 
 
 def origin(run: Path) -> str | None:

@@ -18,7 +18,13 @@ FUNCTIONS = ("RELU", "GELUTanh", "SWISH", "GELU")  # by their number
 NEVER = -1e4  # the logit of a token that is not to be written, also in half precision
 EPSILON = 1e-5  # where the settings name none
 # Numbers that may be there and say nothing that we would do otherwise.
-PLAIN = {"alibi": 0, "alibi_use_positive_positions": 0, "scale_alibi": 0, "embeddings_merge": 0}
+PLAIN = {
+    "multi_query_attention": 0,
+    "alibi": 0,
+    "alibi_use_positive_positions": 0,
+    "scale_alibi": 0,
+    "embeddings_merge": 0,
+}
 IGNORED = ("alignment_heads", "alignment_layer")  # for its own word alignments
 
 
@@ -74,7 +80,7 @@ def read_config(theirs: Theirs) -> Imported:
     d_model = theirs.width("d_model")
     function = FUNCTIONS[theirs.integer("activation", None, len(FUNCTIONS) - 1, least=0)]
     starts_empty = theirs.flag("start_from_zero_embedding", False)
-    model = {
+    model: dict[str, Any] = {
         "d_model": d_model,
         "n_heads": theirs.width("num_heads"),
         "n_layers": theirs.layers("n_layers"),

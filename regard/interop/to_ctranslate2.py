@@ -1,20 +1,22 @@
 """A run as a CTranslate2 folder: the same weights under CTranslate2's names, written through its own specifications."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tokenizers
 import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
+from regard.interop.needs import need
 from regard.models.stack import Stack
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.blocks import DecoderBlock, EncoderBlock
-from regard.nn.positions import Position
+from regard.run import Run
 
 # Which of our parts CTranslate2 has, and what it calls them.
 ACTIVATIONS = {  # of a feed-forward net: the function, and whether it gates
@@ -35,9 +37,49 @@ class Words:
     """The vocabulary in CTranslate2's terms: every token's own spelling, and the names of the special ones."""
 
     tokens: list[str]
-    start: str
+    start: str  # of a target, or of a text
     end: str
     unknown: str
+    before: str | None = None  # a source
+
+
+def write_folder(run: Run, folder: Path) -> list[str]:
+    """model.bin, config.json, the vocabulary and our tokenizer.json.  Returns the tokens' names, by their ids."""
+    need("ctranslate2")
+    if (run.recipe.kind, run.recipe.architecture) not in MADE_OF:
+        raise RegardError(
+            f"{run.folder} is a {run.recipe.architecture} for {run.recipe.kind}; CTranslate2 runs "
+            + " and ".join(f"a {architecture} for {kind}" for kind, architecture in MADE_OF)
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    run.tokenizer.save(folder / "tokenizer.json")
+    names = token_names(folder / "tokenizer.json", run.recipe.model.vocab_size)
+    save(MADE_OF[run.recipe.kind, run.recipe.architecture](run, names), folder)
+    return names
+
+
+def translator(run: Run, names: list[str]) -> Any:
+    frame = run.frame
+    before = names[frame.before[0]] if frame.before else None
+    words = Words(names, names[frame.start], names[frame.end], unknown_name(run, names), before)
+    return translator_spec(run.model, words)
+
+
+def writer(run: Run, names: list[str]) -> Any:
+    tokenizer = run.tokenizer
+    words = Words(names, names[tokenizer.start_id], names[tokenizer.end_id], unknown_name(run, names))
+    return writer_spec(run.model.reader, run.model.output_table, words)
+
+
+def token_names(file: Path, n_rows: int) -> list[str]:
+    """As tokenizer.json has them; a row of the table without a token gets a name that no text makes."""
+    inner = tokenizers.Tokenizer.from_file(str(file))
+    return [inner.id_to_token(n) or f"<unused {n}>" for n in range(n_rows)]
+
+
+def unknown_name(run: Run, names: list[str]) -> str:
+    """CTranslate2 wants one, also where nothing is unknown."""
+    return names[run.tokenizer.unknown_id if run.tokenizer.unknown_id >= 0 else run.tokenizer.end_id]
 
 
 def translator_spec(model: Transformer, words: Words) -> Any:
@@ -61,9 +103,11 @@ def translator_spec(model: Transformer, words: Words) -> Any:
     set_outputs(decoder, model.embedding.weight, model.output_table, model.output_bias)
     spec.register_source_vocabulary(words.tokens)
     spec.register_target_vocabulary(words.tokens)
-    spec.config.add_source_eos = True
-    spec.config.decoder_start_token = words.start
     set_words(spec.config, words, config.norm_eps)
+    spec.config.decoder_start_token = words.start
+    spec.config.add_source_eos = True
+    if words.before is not None:
+        spec.config.add_source_bos, spec.config.bos_token = True, words.before
     return spec
 
 
@@ -92,7 +136,6 @@ def save(spec: Any, folder: Path) -> None:
     """In float32: CTranslate2 makes smaller types of it when it loads the folder (compute_type="int8")."""
     spec.validate()
     spec.optimize(quantization="float32")
-    folder.mkdir(parents=True, exist_ok=True)
     spec.save(str(folder))
 
 
@@ -125,7 +168,7 @@ def common_shape(config: TransformerConfig) -> dict[str, Any]:
 
 
 def set_stack(
-    spec: Any, blocks: Sequence[EncoderBlock] | Sequence[DecoderBlock], position: Position, config: TransformerConfig
+    spec: Any, blocks: Iterable[EncoderBlock | DecoderBlock], position: Any, config: TransformerConfig
 ) -> None:
     """The blocks, and what every place adds to the embeddings or, by its distance, to the scores."""
     spec.scale_embeddings = math.sqrt(config.d_model) if config.scale_embedding else 1.0
@@ -149,8 +192,9 @@ def set_stack(
 def set_attention(spec: Any, attention: MultiHeadAttention, scale: float | None) -> None:
     """CTranslate2 keeps the products of one input in one matrix."""
     inputs = [attention.to_queries, attention.to_keys, attention.to_values]
-    groups = [inputs] if len(spec.linear) == 2 else [inputs[:1], inputs[1:]]
-    for linear, group in zip(spec.linear, [*groups, [attention.to_output]], strict=True):
+    groups: list[list[Any]] = [inputs] if len(spec.linear) == 2 else [inputs[:1], inputs[1:]]
+    groups.append([attention.to_output])
+    for linear, group in zip(spec.linear, groups, strict=True):
         set_linear(linear, group)
     if scale is not None:
         spec.queries_scale = scale
@@ -159,7 +203,7 @@ def set_attention(spec: Any, attention: MultiHeadAttention, scale: float | None)
         set_norm(spec.k_norm, attention.norm_keys)
 
 
-def set_feed_forward(spec: Any, net: nn.Module) -> None:
+def set_feed_forward(spec: Any, net: Any) -> None:
     gate = getattr(net, "gate", None)  # the side that the function is applied to
     set_linear(spec.linear_0, [net.expand if gate is None else gate])
     if gate is not None:
@@ -207,3 +251,9 @@ def whole(number: int) -> Any:
     import numpy as np
 
     return np.int32(number)
+
+
+MADE_OF: dict[tuple[str, str], Callable[[Run, list[str]], Any]] = {
+    ("translation", "transformer"): translator,
+    ("language", "stack"): writer,
+}
