@@ -20,6 +20,7 @@ from regard.evaluation.rouge import rouge
 from regard.evaluation.translation import bleu
 from regard.models.translator import Translator
 from regard.nn.loss import cross_entropy
+from regard.tasks.documents import UNLIMITED
 from regard.tasks.pairs import Frame, PairBatch, PairData, PairSet
 from regard.tasks.setup import Setup
 from regard.tasks.translate import translate
@@ -183,7 +184,11 @@ class Translation:
         if data.test:
             examples = read_examples(data.test, data.columns, data.root)
             parts["test"] = Part(examples, [tokenise(column, self.tokenizer) for column in examples.columns])
-        return report(parts, self.tokenizer, data.max_length).rows()
+        if not self.frame.cut:
+            return report(parts, self.tokenizer, data.max_length).rows()
+        cut = [(what, n) for what, n in self.train.notes.counts.items() if what.startswith("cut")]
+        rows = [Row("train", what, f"{n:,}", self.train.notes.first[what]) for what, n in cut]
+        return report(parts, self.tokenizer, UNLIMITED).rows() + rows
 
     def rows(self) -> list[tuple[str, str]]:
         rows = [

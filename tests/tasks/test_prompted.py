@@ -86,6 +86,14 @@ def test_a_long_source_is_dropped_or_cut(setup: Setup, task: PromptedConfig | Tr
     assert max(cutting.packing(1000, "random", 0).lengths) == 31
 
 
+@pytest.mark.parametrize(
+    ("long", "said"), [("split", "dropped: t.en is longer than 30 tokens"), ("cut", "cut after 30 tokens")]
+)
+def test_the_doctor_says_what_becomes_of_long_sources(setup: Setup, long: str, said: str) -> None:
+    rows = Prompted.make(replace(TASK, long=long), setup).inspect(setup.data)
+    assert [row.what for row in rows if row.part == "train" and "30 tokens" in row.what] == [said]
+
+
 def test_lines_are_split_or_cut_when_they_are_answered(setup: Setup) -> None:
     model, tokenizer = gpt(setup), setup.tokenizer
     lines = [ENGLISH[3], "", "the animal"]
