@@ -68,7 +68,7 @@ def generate(
     limits = [max(config.limit(p), len(prefix) + 1) for p, prefix in zip(prompts, prefixes, strict=True)]
     found: list[list[Hypothesis]] = [[] for _ in prompts]
     n_done = 0
-    for group in grouped(limits, config.batch_tokens):
+    for group in grouped(limits, config.batch_tokens, list(map(len, prompts))):
         batch, ends = [prompts[i] for i in group], [limits[i] for i in group]
         constraints = Constraints(config, [prefixes[i] for i in group], end_id)
         strategy = Beam(ends, config, end_id) if config.beam > 1 else one_by_one(batch, ends, config, end_id, stops)
