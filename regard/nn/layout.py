@@ -66,11 +66,11 @@ class Ragged(Layout):
         shape = (self.n_sequences, self.longest, *rows.shape[1:])
         if self.is_full:
             return rows.reshape(shape)
-        return Pad.apply(rows, self.places, self.offsets, self.longest).view(shape)
+        return Scatter.apply(rows, self.places, self.n_sequences * self.longest).view(shape)
 
     def flatten(self, padded: Tensor) -> Tensor:
         rows = padded.flatten(0, 1)
-        return rows if self.is_full else Flatten.apply(rows, self.places, self.offsets, self.longest)
+        return rows if self.is_full else Gather.apply(rows, self.places)
 
     def arrange(self, rows: Tensor) -> Tensor:
         return rows.reshape(self.n_rows, rows.shape[-1])
@@ -108,58 +108,30 @@ class Rectangle(Layout):
         return rows.reshape(self.n_sequences, self.longest, rows.shape[-1])
 
 
-class Pad(torch.autograd.Function):
+class Scatter(torch.autograd.Function):
     """out[places] = rows.  Every place is used once, so the gradient is a plain gather: fast and deterministic."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, places: Tensor, offsets: Tensor, longest: int) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, places: Tensor, n_places: int) -> Tensor:
         ctx.save_for_backward(places)
-        return scatter(rows, places, offsets, longest)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        (places,) = ctx.saved_tensors
-        return gradient.index_select(0, places), None, None, None
-
-
-class Flatten(torch.autograd.Function):
-    """out = padded[places]: the opposite of `Pad`."""
-
-    @staticmethod
-    def forward(ctx: Any, padded: Tensor, places: Tensor, offsets: Tensor, longest: int) -> Tensor:
-        ctx.save_for_backward(places, offsets)
-        ctx.longest = longest
-        return padded.index_select(0, places)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        return scatter(gradient, *ctx.saved_tensors, ctx.longest), None, None, None
-
-
-def scatter(rows: Tensor, places: Tensor, offsets: Tensor, longest: int) -> Tensor:
-    """Rows at their places of (B T), zeros at the others.
-
-    Compiled, every place fetches its own row in one pass, which merges with what comes before and after.
-    """
-    if not torch.compiler.is_compiling():
-        n_places = (len(offsets) - 1) * longest
         return rows.new_zeros(n_places, *rows.shape[1:]).index_copy_(0, places, rows)
-    source = (offsets[:-1, None] + torch.arange(longest, device=offsets.device)).flatten()
-    is_real = source < offsets[1:, None].expand(-1, longest).flatten()
-    fetched = rows.index_select(0, source.clamp(max=len(rows) - 1))
-    return torch.where(is_real.view(-1, *[1] * (rows.ndim - 1)), fetched, rows.new_zeros(()))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (places,) = ctx.saved_tensors
+        return gradient.index_select(0, places), None, None
 
 
 class Gather(torch.autograd.Function):
-    """out = rows[places], where no place is taken twice, so that the gradient needs no sum."""
+    """out = padded[places]: the opposite of `Scatter`."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, places: Tensor) -> Tensor:
+    def forward(ctx: Any, padded: Tensor, places: Tensor) -> Tensor:
         ctx.save_for_backward(places)
-        ctx.n_rows = rows.shape[0]
-        return rows.index_select(0, places)
+        ctx.n_places = padded.shape[0]
+        return padded.index_select(0, places)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (places,) = ctx.saved_tensors
-        return gradient.new_zeros(ctx.n_rows, *gradient.shape[1:]).index_copy_(0, places, gradient), None
+        return gradient.new_zeros(ctx.n_places, *gradient.shape[1:]).index_copy_(0, places, gradient), None
