@@ -63,8 +63,9 @@ def print_versus(run: "Run", other: "Run", files: list[Path], root: str | None, 
 
 
 def measured(run: "Run", pairs: "Dialogues", talk: "Dialogues") -> "Side":
+    from regard.tasks.reply import usual_length
     from regard.tasks.versus import side
 
-    task, recipe = run.recipe.task, run.recipe
-    length = min(task.sample_length, run.model.config.max_length // 2)
+    recipe = run.recipe
+    length = usual_length(run.model, recipe.task.sample_length)
     return side(run.generator, run.tokenizer, pairs, talk, length, recipe.decoding, recipe.data.batch_tokens)

@@ -15,7 +15,7 @@ from regard.errors import ConfigError
 from regard.evaluation.language import perplexity
 from regard.evaluation.metric import Metric
 from regard.models.heads import LanguageModel
-from regard.tasks.reply import reply
+from regard.tasks.reply import reply, usual_length
 from regard.tasks.setup import Setup
 from regard.tasks.turns import Turns, answer_nats
 
@@ -56,6 +56,10 @@ class Chat:
 
     @classmethod
     def make(cls, config: Any, setup: Setup) -> Self:
+        if setup.dropout:
+            raise ConfigError(
+                f"conversations are cut into tokens in one way: set tokenizer.dropout = 0, not {setup.dropout}"
+            )
         parts = read_parts(setup.data, cls.answers)
         return cls(config, parts.train, parts.valid, setup)
 
@@ -113,14 +117,11 @@ class Chat:
         few = self.valid.dialogues
         prompts = [few.prompts[i] for i in self.valid.kept[: self.config.shown]]
         plain = replace(self.decoding, beam=1, n_best=1)
-        found = reply(model, self.tokenizer, prompts, self.longest_answer(model), plain)
+        found = reply(model, self.tokenizer, prompts, usual_length(model, self.config.sample_length), plain)
         return [
             (as_one_text(prompt), few.answers[i][0], answer.text)
             for prompt, i, answer in zip(prompts, self.valid.kept, found, strict=False)
         ]
-
-    def longest_answer(self, model: LanguageModel) -> int:
-        return min(self.config.sample_length, model.config.max_length // 2)
 
     @classmethod
     def measure(
@@ -131,7 +132,7 @@ class Chat:
         turns = Turns(dialogues, setup.tokenizer, setup.data.max_length, last_only=False)
         loss, n_tokens = mean_nats(model, turns, setup.data.batch_tokens)
         wanted = [dialogues.answers[i][0].strip() for i in turns.kept]
-        length = min(config.sample_length, model.config.max_length // 2)
+        length = usual_length(model, config.sample_length)
         found = reply(model, setup.tokenizer, [dialogues.prompts[i] for i in turns.kept], length, setup.decoding)
         n_same = sum(answer.text == want for answer, want in zip(found, wanted, strict=True))
         signature = f"conversations:{len(turns)}|tokens:{n_tokens}|tok:{setup.tokenizer.kind}"

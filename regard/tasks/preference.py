@@ -16,7 +16,7 @@ from regard.errors import ConfigError
 from regard.evaluation.metric import Metric
 from regard.models.heads import LanguageModel
 from regard.tasks.chat import Chat, test_dialogues
-from regard.tasks.reply import reply
+from regard.tasks.reply import reply, usual_length
 from regard.tasks.setup import Setup
 from regard.tasks.turns import AnswerBatch, Turns, answer_log_probs
 
@@ -149,7 +149,7 @@ class Preference(Chat):
         what, dialogues = test_dialogues(setup.data, cls.answers, files)
         turns = Turns(dialogues, setup.tokenizer, setup.data.max_length, last_only=True)
         chosen, rejected = all_log_probs(model, turns, setup.data.batch_tokens)
-        length = min(config.sample_length, model.config.max_length // 2)
+        length = usual_length(model, config.sample_length)
         found = reply(model, setup.tokenizer, [dialogues.prompts[i] for i in turns.kept], length, setup.decoding)
         texts = [answer.text for answer in found]
         pairs = [dialogues.answers[i] for i in turns.kept]

@@ -54,10 +54,9 @@ def reply_stream(
     return pieces(stream(model, ids, config, tokenizer.start_id, template.end_id, nowhere), nowhere)
 
 
-def usual_length(model: Any) -> int:
-    """Half of what the model can hold: the rest is for the conversation."""
-    half: int = model.config.max_length // 2
-    return min(half, LONGEST)
+def usual_length(model: Any, most: int = LONGEST) -> int:
+    """At most half of what the model can hold: the rest is for the conversation."""
+    return min(model.config.max_length // 2, most)
 
 
 def room(model: Any, length: int) -> int:

@@ -134,6 +134,11 @@ def test_settings_that_mean_nothing(settings):
         ChatConfig(**settings)
 
 
+def test_conversations_are_cut_in_one_way(tmp_path):
+    with pytest.raises(ConfigError, match=r"set tokenizer\.dropout = 0"):
+        Chat.make(ChatConfig(), replace(setup(tmp_path, "talk.jsonl"), dropout=0.1))
+
+
 def test_the_tokenizer_learns_from_what_is_said(tmp_path):
     texts = list(Chat.texts(setup(tmp_path, "talk.jsonl").data))
     assert {"be kind", "say cat", *WORDS} <= set(texts)
