@@ -149,7 +149,10 @@ def foretold_spans(n: int, draws: Draws, share: float, longest: int) -> np.ndarr
     edges = np.zeros(n + 1, np.int64)  # +1 where a span begins, -1 behind its end
     np.add.at(edges, np.minimum(starts, n), 1)
     np.add.at(edges, np.minimum(starts + lengths, n), -1)
-    return np.cumsum(edges[:n]) > 0
+    is_target = np.cumsum(edges[:n]) > 0
+    if not is_target.any():  # of a short text, one token at least
+        is_target[draws.below(n)] = True
+    return is_target
 
 
 def turns(is_target: np.ndarray, draws: Draws) -> np.ndarray:

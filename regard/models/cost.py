@@ -120,14 +120,12 @@ def bag_cost(model: Any, length: int) -> Cost:
 
 
 def xlnet_cost(model: Any, length: int) -> Cost:
-    """A query also meets what each key shows of its place, d_model numbers; foretelling takes two streams."""
+    """A query also meets what each key shows of its place, d_model numbers.  The stream of the few tokens that are
+    foretold is not counted."""
     c, cost = model.config, reader_cost(model, length)
     places = c.n_layers * length * c.n_heads * c.d_model
     added = sum(p.numel() for _, _, attention in attentions_of(model) for p in attention.parameters(recurse=False))
-    output = 2 * model.output_table.numel() if hasattr(model, "output_table") else 0
-    return replace(
-        cost, forward=getattr(model, "n_streams", 1) * (cost.forward - output + 2 * (places - added)) + output
-    )
+    return replace(cost, forward=cost.forward + 2 * (places - added))
 
 
 # All others are readers.

@@ -104,18 +104,20 @@ class XLNet(nn.Module):
             h = block(h, layout, places, block.attention.remember(h, layout, places), everywhere)
         return h
 
-    def foretell(self, tokens: Tensor, layout: Layout, ranks: Tensor) -> Tensor:
-        """Token ids (N) and the turn of each place (B, T) -> what is known of each token before its own turn (N, D).
+    def foretell(self, tokens: Tensor, layout: Layout, ranks: Tensor, targets: Tensor, asked: Layout) -> Tensor:
+        """Token ids (N) and the turn of each place (B, T) -> what is known of the tokens in the rows `targets` (M),
+        which lie as `asked` says, before their own turn (M, D).
 
         Places of one turn see each other's contents, but no query does.
         """
         h, places = self.dropout(self.embedding(tokens)), self.places_of(tokens, layout)
-        g = self.dropout(self.unknown.expand_as(h))
-        up_to, before = order(ranks, itself=True), order(ranks, itself=False)
+        g, own_places = self.dropout(self.unknown.expand(len(targets), -1)), places.index_select(0, targets)
+        own_ranks = asked.pad(layout.flatten(ranks).index_select(0, targets))
+        up_to, before = order(ranks), order(ranks, itself=False, of_queries=own_ranks)
         last = self.blocks[-1]
         for block in self.blocks:
             memory = block.attention.remember(h, layout, places)
-            g = block(g, layout, places, memory, before)
+            g = block(g, asked, own_places, memory, before)
             if block is not last:  # nobody looks at the last contents
                 h = block(h, layout, places, memory, up_to)
         return g
@@ -136,20 +138,18 @@ class XLNet(nn.Module):
 class PermutationModel(nn.Module):
     """P(x_z(t) | x_z(<t)) = softmax(E g_z(t) + b)  (Yang et al. 2019, eq. 4)"""
 
-    n_streams = 2
-
     def __init__(self, reader: XLNet):
         super().__init__()
         self.reader, self.config = reader, reader.config
         self.output_bias = nn.Parameter(torch.zeros(reader.config.vocab_size))
 
-    def forward(self, tokens: Tensor, layout: Layout, ranks: Tensor) -> Tensor:
-        """Token ids (N), the turn of each place (B, T) -> the hidden row behind each token (N, D)."""
-        return self.reader.foretell(tokens, layout, ranks)
+    def forward(self, tokens: Tensor, layout: Layout, ranks: Tensor, targets: Tensor, asked: Layout) -> Tensor:
+        """The hidden row behind each token that is foretold (M, D)."""
+        return self.reader.foretell(tokens, layout, ranks, targets, asked)
 
-    def nats(self, tokens: Tensor, layout: Layout, ranks: Tensor, targets: Tensor) -> Tensor:
-        """-log P of the tokens in these rows (M), each after all that comes before its turn."""
-        hidden = self(tokens, layout, ranks).index_select(0, targets)
+    def nats(self, tokens: Tensor, layout: Layout, ranks: Tensor, targets: Tensor, asked: Layout) -> Tensor:
+        """-log P of the tokens in the rows `targets`, each after all that comes before its turn."""
+        hidden = self(tokens, layout, ranks, targets, asked)
         return cross_entropy(hidden, self.output_table, tokens[targets], 0.0, self.output_bias)
 
     @property

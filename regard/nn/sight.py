@@ -86,16 +86,24 @@ class prefix(Sight):
 
 
 class order(Sight):
-    """Look only at tokens that come earlier in a given order: ranks[b, k] < ranks[b, q], or <= with `itself`."""
+    """Look only at tokens that come earlier in a given order: ranks[b, k] < ranks[b, q], or <= with `itself`.
 
-    def __init__(self, ranks: Tensor, itself: bool = True):
+    `of_queries` has the turns of queries that are not one for each key, but some of them.
+    """
+
+    def __init__(self, ranks: Tensor, itself: bool = True, of_queries: Tensor | None = None):
         self.ranks = ranks  # B T, the turn of each position
         self.itself = itself
+        self.of_queries = ranks if of_queries is None else of_queries  # B Q
 
     def allows(self, q: Tensor, k: Tensor, b: Tensor) -> Tensor:
-        last = self.ranks.shape[1] - 1  # positions past a sequence's end have no rank; the layout hides them
-        of_query, of_key = self.ranks[b, q.clamp(max=last)], self.ranks[b, k.clamp(max=last)]
+        of_query, of_key = turn(self.of_queries, b, q), turn(self.ranks, b, k)
         return of_key <= of_query if self.itself else of_key < of_query
+
+
+def turn(ranks: Tensor, b: Tensor, place: Tensor) -> Tensor:
+    """Places past a sequence's end have no rank; the layout hides them."""
+    return ranks[b, place.clamp(max=ranks.shape[1] - 1)]
 
 
 class Both(Sight):

@@ -41,10 +41,11 @@ class TurnBatch:
     layout: Ragged
     ranks: Tensor  # B T; 0: known from the beginning
     targets: Tensor  # M rows
+    asked: Ragged  # how these lie: so many of each window
 
     @property
     def n_targets(self) -> int:
-        return len(self.targets)
+        return self.asked.n_rows
 
     @property
     def n_tokens(self) -> int:
@@ -57,6 +58,7 @@ class TurnBatch:
             layout=self.layout.to(device),
             ranks=self.ranks.to(device, non_blocking=True),
             targets=self.targets.to(device, non_blocking=True),
+            asked=self.asked.to(device),
         )
 
 
@@ -80,14 +82,15 @@ class Permutation(Drawn):
         ranks = [self.turns(len(text), d) for text, d in zip(texts, draws, strict=True)]
         layout = Ragged([len(text) for text in texts])
         flat = torch.from_numpy(np.concatenate(ranks))
-        targets = flat.nonzero()[:, 0]
-        return TurnBatch(lines, torch.from_numpy(np.concatenate(texts)), layout, layout.pad(flat), targets)
+        asked = Ragged([np.count_nonzero(own) for own in ranks])
+        tokens, targets = torch.from_numpy(np.concatenate(texts)), flat.nonzero()[:, 0]
+        return TurnBatch(lines, tokens, layout, layout.pad(flat), targets, asked)
 
     def turns(self, n: int, draws: Draws) -> np.ndarray:
         return turns(foretold_spans(n, draws, self.config.share, self.config.longest_span), draws)
 
     def nats(self, model: PermutationModel, batch: TurnBatch) -> Tensor:
-        return model.nats(batch.tokens, batch.layout, batch.ranks, batch.targets)
+        return model.nats(batch.tokens, batch.layout, batch.ranks, batch.targets, batch.asked)
 
     @staticmethod
     def signature(config: PermutationConfig) -> str:

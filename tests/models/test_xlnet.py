@@ -101,9 +101,14 @@ def test_two_streams_equal_transformers(n_segments: int) -> None:
             layout.pad(tokens), perm_mask=may_not.float(), target_mapping=torch.eye(6).expand(2, 6, 6),
             token_type_ids=segments,
         ).last_hidden_state  # fmt: skip
-        found = layout.pad(model.foretell(tokens, layout, ranks))
+        found = layout.pad(foretold(model, tokens, layout, ranks))
     is_target = ranks > 0
     assert torch.allclose(found[is_target], expected[is_target], atol=1e-5)
+
+
+def foretold(model: XLNet, tokens: Tensor, layout: Ragged, ranks: Tensor) -> Tensor:
+    """Of every place."""
+    return model.foretell(tokens, layout, ranks, torch.arange(len(tokens)), layout)
 
 
 RANKS = torch.tensor([[4, 2, 0, 1, 3], [0, 1, 2, 3, 4], [0, 0, 2, 1, 0]])
@@ -113,11 +118,11 @@ def test_no_query_sees_its_own_token_or_a_later_one() -> None:
     """By substitution: another token at place j changes the queries of later turns, all of them, and no others."""
     model, layout = small(), Ragged([5, 5, 5])
     tokens = torch.randint(0, VOCABULARY - 1, (15,))
-    before = model.foretell(tokens, layout, RANKS).unflatten(0, (3, 5))
+    before = foretold(model, tokens, layout, RANKS).unflatten(0, (3, 5))
     for j in range(5):
         other = tokens.clone().unflatten(0, (3, 5))
         other[:, j] += 1
-        changed = (model.foretell(other.flatten(), layout, RANKS).unflatten(0, (3, 5)) - before).abs().amax(-1) > 1e-7
+        changed = (foretold(model, other.flatten(), layout, RANKS).unflatten(0, (3, 5)) - before).abs().amax(-1) > 1e-7
         assert torch.equal(changed, RANKS[:, j, None] < RANKS)
 
 
@@ -132,7 +137,7 @@ def test_no_gradient_reaches_a_query_from_its_own_token() -> None:
     model.embedding.register_forward_hook(keep)
     for ranks in RANKS[:, None]:
         for i in range(5):
-            model.foretell(torch.arange(5), layout, ranks)[i].square().sum().backward()
+            foretold(model, torch.arange(5), layout, ranks)[i].square().sum().backward()
             gradient = seen.pop().grad
             reached = torch.zeros(5, dtype=torch.bool) if gradient is None else gradient.abs().sum(-1) > 0
             assert torch.equal(reached, ranks[0] < ranks[0, i])
@@ -147,7 +152,8 @@ def test_every_order_is_a_distribution_over_texts() -> None:
     with torch.no_grad():
         for turns in itertools.permutations(range(3)):
             ranks = torch.tensor(turns).expand(len(texts), 3)
-            rows = logits(model(texts.flatten(), layout, ranks), model.output_table, model.output_bias).log_softmax(-1)
+            rows = model(texts.flatten(), layout, ranks, torch.arange(texts.numel()), layout)
+            rows = logits(rows, model.output_table, model.output_bias).log_softmax(-1)
             of_text = rows.gather(-1, texts.flatten()[:, None]).unflatten(0, texts.shape)[..., 0].sum(1)
             sums.append(of_text.exp().sum())
             firsts.append(of_text[5])
@@ -192,11 +198,20 @@ def test_it_costs_what_pytorch_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     with FlopCounterMode(display=False) as plain, torch.no_grad():
         reader(tokens, layout)
     assert xlnet_cost(reader, n).forward == plain.get_total_flops() / n
-    model = PermutationModel(reader)
-    with FlopCounterMode(display=False) as both, torch.no_grad():
-        logits(model(tokens, layout, torch.arange(n)[None]), model.output_table)
-    # Keys and values are made once for both streams, and the content of the last layer is looked at by nobody.
-    assert 0.6 < both.get_total_flops() / n / xlnet_cost(model, n).forward < 1
+
+
+def test_a_query_is_the_same_whoever_else_asks() -> None:
+    model, lengths = small(), [5, 4, 6]
+    layout, n = Ragged(lengths), sum(lengths)
+    tokens = torch.randint(0, VOCABULARY, (n,))
+    ranks = layout.pad(torch.rand(n).argsort())
+    targets, asked = torch.tensor([1, 4, 6, 9, 12, 13, 14]), Ragged([2, 1, 4])
+    expected = foretold(model, tokens, layout, ranks).index_select(0, targets)
+    assert torch.allclose(model.foretell(tokens, layout, ranks, targets, asked), expected, atol=1e-5)
+    nobody = Ragged([2, 0, 4])  # of the second text nothing is asked
+    rest = targets[targets != 6]
+    found = model.foretell(tokens, layout, ranks, rest, nobody)
+    assert torch.allclose(found, expected[targets != 6], atol=1e-5)
 
 
 def test_odd_widths_are_refused() -> None:

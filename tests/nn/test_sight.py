@@ -65,3 +65,13 @@ def test_in_cached_decoding_the_queries_are_the_last_of_the_keys():
     mask = visible(causal, queries, keys)
     assert mask[0].tolist() == [[True] * 4 + [False], [True] * 5]
     assert mask[1].tolist() == [[True, True, False, False, False], [True, True, True, False, False]]
+
+
+def test_some_queries_have_their_own_turns():
+    """Those of the places 4 and 1 of one sequence, and of place 0 of the other."""
+    places = [[4, 1], [0]]
+    of_queries = torch.tensor([[RANKS[0, 4], RANKS[0, 1]], [RANKS[1, 0], 0]])
+    mask = visible(order(RANKS, of_queries=of_queries), Ragged([2, 1]), Ragged([T, T]))
+    for b, rows in enumerate(places):
+        for i, place in enumerate(rows):
+            assert torch.equal(mask[b, i], table(order(RANKS))[b, place])
