@@ -82,7 +82,7 @@ class Permutation(Drawn):
         ranks = [self.turns(len(text), d) for text, d in zip(texts, draws, strict=True)]
         layout = Ragged([len(text) for text in texts])
         flat = torch.from_numpy(np.concatenate(ranks))
-        asked = Ragged([np.count_nonzero(own) for own in ranks])
+        asked = Ragged([int(np.count_nonzero(own)) for own in ranks])
         tokens, targets = torch.from_numpy(np.concatenate(texts)), flat.nonzero()[:, 0]
         return TurnBatch(lines, tokens, layout, layout.pad(flat), targets, asked)
 
