@@ -91,7 +91,7 @@ def marian(model: Transformer) -> Any:
     theirs.shared.weight.copy_(model.embedding.weight)
     for side in (theirs.encoder, theirs.decoder):
         assert side.embed_tokens.weight is theirs.shared.weight, "transformers did not tie its embeddings"
-        side.embed_positions.weight.copy_(model.position.table)  # theirs has all sines first, then the cosines
+        side.embed_positions.weight.copy_(model.source_position.table)  # theirs has all sines first, then the cosines
     assert made.lm_head.weight is theirs.shared.weight, "transformers did not tie its output layer"
     return made
 
@@ -107,7 +107,7 @@ class TorchTransformer(nn.Module):
         c = model.config
         self.embedding = nn.Embedding(c.vocab_size, c.d_model)
         self.embedding.weight.copy_(model.embedding.weight)
-        self.register_buffer("table", model.position.get_buffer("table"))
+        self.register_buffer("table", model.source_position.get_buffer("table"))
         self.dropout = nn.Dropout(c.dropout)
         self.transformer = nn.Transformer(
             c.d_model, c.n_heads, c.n_layers, c.n_layers, c.d_ff, c.dropout, batch_first=True
