@@ -10,7 +10,20 @@ import torch
 import typer
 from rich.console import Console
 
-from bench import additive, decoding, finetuning, gpt, layers, machine, ngrams, paths, recurrent, start, training
+from bench import (
+    additive,
+    decoding,
+    finetuning,
+    gpt,
+    layers,
+    machine,
+    ngrams,
+    paths,
+    recurrent,
+    start,
+    tokenising,
+    training,
+)
 from bench.report import Report, as_json, print_machine
 from regard.choose import choose
 from regard.errors import RegardError
@@ -19,6 +32,7 @@ from regard.run import choose_device
 # What runs with (device, rounds or None, tiny, names to leave out).
 BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], Report]] = {
     "start": start.run,
+    "tokenising": tokenising.run,
     "training": training.run,
     "gpt": gpt.run,
     "finetuning": finetuning.run,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError
+from regard.text.imported import KNOWN_TOKENS
 from regard.text.sentencepieces import CONTROL, NORMAL, UNKNOWN, UNUSED, SentencePieces, as_tokenizer
 from regard.text.vocabulary import HIDDEN, TOKENIZER_FILE, parse
 from regard.text.words import PATTERN
@@ -84,7 +85,7 @@ def sentence_pieces(data: bytes, model_type: str, said: Mapping[str, Any]) -> di
 def shared_vocabulary(data: bytes, vocabulary: Sequence[str], said: Mapping[str, Any]) -> dict[str, str]:
     """The pieces that a SentencePiece model finds, with the ids of another list (Marian, CTranslate2): a piece that is
     not in the list is unknown; what the model does not know is still read where the list has it (see
-    `ImportedVocabulary.ids`)."""
+    `SharedVocabulary`)."""
     source = SentencePieces.read(data)
     pieces = {name: (score, kind) for name, score, kind in source.pieces}
     listed = set(vocabulary)
@@ -103,7 +104,7 @@ def shared_vocabulary(data: bytes, vocabulary: Sequence[str], said: Mapping[str,
     ]
     beyond = [(name, score, kind) for name, (score, kind) in pieces.items() if name not in listed and kind == NORMAL]
     settings = as_tokenizer(replace(source, pieces=known + beyond), [])
-    return as_files(settings, vocabulary, {**said, "known_tokens": len(vocabulary)})
+    return as_files(settings, vocabulary, {**said, KNOWN_TOKENS: len(vocabulary)})
 
 
 def marian(folder: Path, model_type: str, said: Settings) -> dict[str, str]:
@@ -111,6 +112,23 @@ def marian(folder: Path, model_type: str, said: Settings) -> dict[str, str]:
     if sorted(ids.values()) != list(range(len(ids))):
         raise DataError("the ids of vocab.json are not 0, 1, 2, … without a gap; copy it again")
     return shared_vocabulary((folder / "source.spm").read_bytes(), sorted(ids, key=ids.__getitem__), said)
+
+
+def ctranslate2(vocabulary: str) -> Callable[[Path, str, Settings], dict[str, str]]:
+    """A list of all pieces by their ids; the model that finds them may lie in the folder above, as Argos packs it."""
+    return lambda folder, model_type, said: shared_vocabulary(
+        (folder / "sentencepiece.model").read_bytes(), read_words(folder / vocabulary), said
+    )
+
+
+def read_words(path: Path) -> list[str]:
+    try:
+        words = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not JSON that can be used: {error}") from None
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise DataError(f"{path} must be a list of words")
+    return words
 
 
 def merges(folder: Path, model_type: str, said: Settings) -> dict[str, str]:
@@ -171,6 +189,8 @@ def one_file(name: str) -> Callable[[Path, str, Settings], dict[str, str]]:
 
 SOURCES: dict[tuple[str, ...], Callable[[Path, str, Settings], dict[str, str]]] = {
     ("source.spm", "target.spm", "vocab.json"): marian,
+    ("sentencepiece.model", "shared_vocabulary.json"): ctranslate2("shared_vocabulary.json"),
+    ("sentencepiece.model", "model/shared_vocabulary.json"): ctranslate2("model/shared_vocabulary.json"),
     ("spiece.model",): one_file("spiece.model"),
     ("tokenizer.model",): one_file("tokenizer.model"),
     ("vocab.json", "merges.txt"): merges,

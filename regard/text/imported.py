@@ -10,6 +10,7 @@ import tokenizers
 from regard.errors import DataError
 from regard.text.bpe import LETTERS, to_bytes
 from regard.text.special import SPECIAL
+from regard.text.unicode import well_formed
 from regard.text.vocabulary import HIDDEN, TOKENIZER_FILE, Vocabulary, from_json, parse
 
 IMPORTED = "imported"  # the kind
@@ -24,6 +25,7 @@ ROLES = {
     "<unk>": ("unk_token",),
     "<mask>": ("mask_token",),
 }
+KNOWN_TOKENS = "known_tokens"  # in tokenizer_config.json: so many ids are those of a model, what follows is unknown
 FURTHER = ("additional_special_tokens", "extra_special_tokens")
 SENTINEL = re.compile(r"<extra_id_(\d+)>")  # of T5; ours are called <extra_0>, <extra_1>, …
 FALLBACK = re.compile(r"<0x([0-9A-F]{2})>")  # a byte as SentencePiece writes it
@@ -37,12 +39,12 @@ class ImportedVocabulary(Vocabulary):
 
     kind = IMPORTED
 
-    def __init__(self, tokenizer: tokenizers.Tokenizer, files: Mapping[str, str]) -> None:
+    def __init__(self, settings: dict[str, Any], said: Mapping[str, Any], files: Mapping[str, str]) -> None:
+        """`settings` of tokenizer.json, and what is said of roles, which come from `files`."""
         self.content = {name: files[name] for name in (TOKENIZER_FILE, *ROLE_FILES) if name in files}
-        settings = json.loads(tokenizer.to_str())
         self.names = names_of(settings)
-        said = {key: value for name in ROLE_FILES if name in files for key, value in parse(files[name], name).items()}
-        self.size = int(said.get("known_tokens", max(self.names) + 1))
+        self.size = max(self.names) + 1
+        self.renamed = {}
         ids = {name: n for n, name in self.names.items()}
         ours = find_roles(said, ids)
         further = [content(token) for key in FURTHER for token in listed(said.get(key))]
@@ -57,9 +59,6 @@ class ImportedVocabulary(Vocabulary):
         self.unknown_id = ours.get("<unk>", -1) if unknown is None else unknown  # -1: nothing is unknown
         self.inner = from_json(json.dumps(hide(settings, self.hidden, self.names)))
         self.inner.encode_special_tokens = True
-        self.is_shared = "known_tokens" in said
-        self.by_name = {name: n for name, n in ids.items() if n < self.size and n not in self.hidden}
-        self.by_score = set(self.by_name.values())
         spell = speller(settings)
         as_written = {token["id"] for token in settings["added_tokens"]}
         self.spelling = {n: name.encode() if n in as_written else spell(name) for n, name in self.names.items()}
@@ -76,28 +75,12 @@ class ImportedVocabulary(Vocabulary):
     def files(self) -> dict[str, str]:
         return self.content
 
-    def as_text(self, text: str) -> str:
-        return text
-
-    def ids(self, found: tokenizers.Encoding) -> list[int]:
-        """Where the pieces are those of one list and the ids those of another (Marian): by their text."""
-        if not self.is_shared:
-            return super().ids(found)
-        pieces = zip(found.ids, found.tokens, strict=True)
-        return [n if n in self.by_score else self.by_name.get(piece, self.unknown_id) for n, piece in pieces]
-
-    def encode_batch(self, texts: list[str]) -> list[list[int]]:
-        if not self.is_shared:
-            return super().encode_batch(texts)
-        return [self.ids(found) for found in self.inner.encode_batch(texts, add_special_tokens=False)]
-
     def decode(self, ids: Sequence[int]) -> str:
         wrong = [n for n in ids if n < 0]
         if wrong:
             raise DataError(f"{wrong[0]} is not an id of this tokenizer (0 to {self.size - 1})")
         names = [self.names[n] for n in ids if n in self.names and n not in self.hidden]
-        text = str(self.inner.decoder.decode(names)) if self.inner.decoder else " ".join(names)
-        return text.strip(" ") if self.is_shared else text  # as Marian does
+        return str(self.inner.decoder.decode(names)) if self.inner.decoder else " ".join(names)
 
     def token(self, n: int) -> str:
         if n in self.spelling and n not in self.hidden:
@@ -108,11 +91,43 @@ class ImportedVocabulary(Vocabulary):
         """Words that come back otherwise, say in small letters; or all of the text, where only its spaces do."""
 
         def back(part: str) -> str:
-            return self.decode(self.ids(self.inner.encode(part, add_special_tokens=False)))
+            return self.decode(self.ids(self.cut(part)))
 
+        text = well_formed(text)
         if back(text) == text:
             return []
         return [word for word in text.split() if back(word).strip() != word] or [text]
+
+
+class SharedVocabulary(ImportedVocabulary):
+    """The pieces are those of one list, the ids those of another, in which they are looked up by their text (Marian:
+    a SentencePiece model for each language, one vocabulary for both).  What the first does not know, the second may."""
+
+    def __init__(self, settings: dict[str, Any], said: Mapping[str, Any], files: Mapping[str, str]) -> None:
+        super().__init__(settings, said, files)
+        self.size = said[KNOWN_TOKENS]
+        listed = {n: name for n, name in self.names.items() if n < self.size and n not in self.hidden}
+        self.by_name = {name: n for n, name in listed.items()}
+        self.is_listed = set(listed)
+
+    def ids(self, found: tokenizers.Encoding) -> list[int]:
+        pieces = zip(found.ids, found.tokens, strict=True)
+        return [n if n in self.is_listed else self.by_name.get(piece, self.unknown_id) for n, piece in pieces]
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        found = self.inner.encode_batch(self.as_texts(texts), add_special_tokens=False)  # with the pieces' text
+        return [self.ids(each) for each in found]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return super().decode(ids).strip(" ")
+
+
+def imported(tokenizer: tokenizers.Tokenizer, files: Mapping[str, str]) -> ImportedVocabulary:
+    said = {key: value for name in ROLE_FILES if name in files for key, value in parse(files[name], name).items()}
+    if not tokenizer.get_vocab_size():
+        raise DataError("it has no tokens; copy it again")
+    kind = SharedVocabulary if isinstance(said.get(KNOWN_TOKENS), int) else ImportedVocabulary
+    return kind(json.loads(tokenizer.to_str()), said, files)
 
 
 def content(token: Any) -> str:

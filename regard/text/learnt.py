@@ -11,6 +11,7 @@ from regard.errors import ConfigError, DataError
 from regard.text.bpe import LETTERS, BytePairs, to_bytes
 from regard.text.kinds import KINDS
 from regard.text.special import END, PAD, SPECIAL, START, UNKNOWN
+from regard.text.unicode import well_formed
 from regard.text.vocabulary import TOKENIZER_FILE, Vocabulary
 
 
@@ -70,13 +71,6 @@ class LearntVocabulary(Vocabulary):
     def token(self, n: int) -> str:
         return self.names[n] if n < len(self.names) else self.spelling[n].decode("utf-8", "backslashreplace")
 
-    def as_text(self, text: str) -> str:
-        """Nothing in it reads as a special token.  (The library's own replacement, in tokenizer.json for other tools,
-        moves places.)"""
-        for name, other in self.renamed.items():
-            text = text.replace(name, other)
-        return text
-
     def decode(self, ids: Sequence[int]) -> str:
         try:
             pieces = [self.spelling[n] for n in ids]
@@ -94,7 +88,7 @@ class LearntVocabulary(Vocabulary):
         between = KINDS[self.kind].between
         if not between:
             return []
-        offsets = self.inner.encode(self.as_text(text)).offsets
+        text, offsets = well_formed(text), self.cut(text).offsets
         ends, starts = [0, *(end for _, end in offsets)], [*(start for start, _ in offsets), len(text)]
         gaps = [text[end:start] for end, start in zip(ends, starts, strict=True)]
         return [gap for i, gap in enumerate(gaps) if gap != (between if 0 < i < len(gaps) - 1 else "")]

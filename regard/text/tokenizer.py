@@ -7,15 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import tokenizers
-
 from regard.choose import choose
 from regard.errors import ConfigError, DataError, RunError
 from regard.text.bpe import BytePairs
 from regard.text.dropout import Dropout
 from regard.text.foreign import read_foreign
 from regard.text.gguf_file import is_gguf, read_gguf
-from regard.text.imported import IMPORTED, ROLE_FILES, ImportedVocabulary
+from regard.text.imported import IMPORTED, ROLE_FILES, imported
 from regard.text.kinds import KINDS
 from regard.text.learnt import LearntVocabulary
 from regard.text.special import SPECIAL, check_names
@@ -119,7 +117,7 @@ class Tokenizer:
         except DataError:
             if len(files) == 1:
                 raise
-        return cls(ImportedVocabulary(tokenizer, files))
+        return cls(imported(tokenizer, files))
 
     def to_json(self) -> str:
         return self.vocabulary.files()[TOKENIZER_FILE]
@@ -137,13 +135,10 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """No special tokens are added, and none come from the text."""
-        return self.vocabulary.ids(self.pieces(text))
-
-    def pieces(self, text: str) -> tokenizers.Encoding:
-        return self.vocabulary.inner.encode(self.vocabulary.as_text(well_formed(text)), add_special_tokens=False)
+        return self.vocabulary.ids(self.vocabulary.cut(text))
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
-        return self.vocabulary.encode_batch([self.vocabulary.as_text(well_formed(text)) for text in texts])
+        return self.vocabulary.encode_batch(list(texts))
 
     def encode_places(self, texts: Iterable[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
         """For each text its ids, and from which character to behind which one of `well_formed(text)` each stands."""
@@ -166,11 +161,11 @@ class Tokenizer:
 
     def losses(self, text: str) -> list[str]:
         """The pieces of the text that `decode(encode(text))` does not give back; [] when it gives back all."""
-        return self.unknown(text) + self.vocabulary.lost(well_formed(text)) + lone_surrogates(text)
+        return self.unknown(text) + self.vocabulary.lost(text) + lone_surrogates(text)
 
     def unknown(self, text: str) -> list[str]:
         """The pieces of the text that the vocabulary does not hold."""
-        mended, found = well_formed(text), self.pieces(text)
+        mended, found = well_formed(text), self.vocabulary.cut(text)
         places = zip(self.vocabulary.ids(found), found.offsets, strict=True)
         return [mended[start:end] for n, (start, end) in places if n == self.unknown_id]
 

@@ -13,6 +13,15 @@ def well_formed(text: str) -> str:
     return text
 
 
+def all_well_formed(texts: list[str]) -> list[str]:
+    """The same for many, which most often all are: one look at them together takes next to no time."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return [well_formed(text) for text in texts]
+    return texts
+
+
 def lone_surrogates(text: str) -> list[str]:
     r"""What `well_formed` had to give up, written as escapes: "a\ud800" → ["\\ud800"]."""
     joined = text.encode(UTF16, "surrogatepass").decode(UTF16, "surrogatepass")

@@ -9,6 +9,7 @@ import tokenizers
 
 from regard.errors import ConfigError, DataError
 from regard.text.bpe import BytePairs
+from regard.text.unicode import all_well_formed, well_formed
 
 TOKENIZER_FILE = "tokenizer.json"
 HIDDEN = "\uffff "  # before a name that no text shall become: spaces begin a piece, or are written otherwise
@@ -16,7 +17,8 @@ HIDDEN = "\uffff "  # before a name that no text shall become: spaces begin a pi
 
 class Vocabulary(ABC):
     """`inner` cuts a text into tokens; `special` are the tokens that no text becomes, by all names that they go by;
-    `spelling` is the text of each token in bytes, b"" of a special one."""
+    `spelling` is the text of each token in bytes, b"" of a special one; `renamed` are parts of a text that `inner`
+    would read as special tokens, and what they are called instead."""
 
     kind: str
     inner: tokenizers.Tokenizer
@@ -27,10 +29,18 @@ class Vocabulary(ABC):
     end_id: int
     unknown_id: int
     spelling: dict[int, bytes]
+    renamed: dict[str, str]
 
-    @abstractmethod
     def as_text(self, text: str) -> str:
-        """Well-formed text as `inner` shall read it, as long as before, so that places stay."""
+        """Unicode text as `inner` shall read it, as long as the well-formed one, so that places stay.  (Those of the
+        library's own replacement, in tokenizer.json for other tools, do not.)"""
+        text = well_formed(text)
+        for name, other in self.renamed.items():
+            text = text.replace(name, other)
+        return text
+
+    def cut(self, text: str) -> tokenizers.Encoding:
+        return self.inner.encode(self.as_text(text), add_special_tokens=False)
 
     def ids(self, found: tokenizers.Encoding) -> list[int]:
         """Of the pieces that `inner` found."""
@@ -38,15 +48,18 @@ class Vocabulary(ABC):
         return ids
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
-        """Of texts that are ready to be read.  The fast way of the library finds ids only, without their pieces."""
-        return [found.ids for found in self.inner.encode_batch_fast(texts, add_special_tokens=False)]
+        """The fast way of the library finds ids only, without their places."""
+        return [found.ids for found in self.inner.encode_batch_fast(self.as_texts(texts), add_special_tokens=False)]
+
+    def as_texts(self, texts: list[str]) -> list[str]:
+        return [self.as_text(text) for text in texts] if self.renamed else all_well_formed(texts)
 
     @abstractmethod
     def decode(self, ids: Sequence[int]) -> str: ...
 
     @abstractmethod
     def lost(self, text: str) -> list[str]:
-        """What of a well-formed text, besides unknown pieces, does not come back."""
+        """What of a text, besides unknown pieces and what is no Unicode, does not come back."""
 
     @abstractmethod
     def files(self) -> dict[str, str]:

@@ -1,0 +1,75 @@
+"""Text to ids, beside the `tokenizers` library with the same tokenizer.json and all cores."""
+
+import itertools
+import random
+from collections.abc import Callable
+from typing import TypeVar
+
+import tokenizers
+import torch
+
+from bench.report import Report, Row
+from bench.timing import take_turns
+from regard.data.grammar import combinations
+from regard.data.shards import CHUNK, tokenise
+from regard.text import Tokenizer, TokenizerConfig
+
+ROUNDS = 3
+N_BYTES = 100_000_000
+N_LINES_LEARNT = 20_000
+VOCAB_SIZE = 8000
+
+T = TypeVar("T")
+
+
+def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, ...]) -> Report:
+    """On the CPU, whatever the device."""
+    lines = text(100_000 if tiny else N_BYTES)
+    n_bytes = sum(len(line.encode()) + 1 for line in lines)
+    config = TokenizerConfig(vocab_size=400 if tiny else VOCAB_SIZE)
+    tokenizer = Tokenizer.train(lines[:N_LINES_LEARNT], config)
+    library = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+    contenders: dict[str, Callable[[], int]] = {
+        "regard": lambda: in_chunks(lines, tokenizer.encode_batch, len),
+        "regard, as an array": lambda: len(tokenise(lines, tokenizer).ids),
+        "tokenizers": lambda: in_chunks(lines, library.encode_batch, len),
+        "tokenizers, ids as lists": lambda: in_chunks(lines, library.encode_batch, lambda found: len(found.ids)),
+        "tokenizers fast, ids as lists": lambda: in_chunks(
+            lines, library.encode_batch_fast, lambda found: len(found.ids)
+        ),
+    }
+    contenders = {name: go for name, go in contenders.items() if name not in skip}
+    report = Report("tokenising", "MB/s", f"byte-level BPE of {n_bytes / 1e6:,.1f} MB, {CHUNK:,} lines at a time")
+    few = lines[:CHUNK]
+    assert tokenizer.encode_batch(few) == [found.ids for found in library.encode_batch(few)]
+    n_tokens = {name: go() for name, go in contenders.items()}  # warms up, too
+    assert len(set(n_tokens.values())) <= 1, f"they find different numbers of tokens: {n_tokens}"
+    for name, seconds in take_turns(contenders, rounds or ROUNDS, torch.device("cpu")).items():
+        report.rows.append(Row(case="English and French", contender=name, figures=seconds.rates(n_bytes / 1e6)))
+    report.notes.append("all find the same tokens; each uses all cores")
+    return report
+
+
+def text(n_bytes: int) -> list[str]:
+    """Sentences of the grammar with names and numbers between them, again and again in another order."""
+    chance = random.Random(0)
+    said = [sentence.english() if n % 2 else sentence.french() for n, sentence in enumerate(combinations())]
+    letters = "etaoinshrdlucmfwypvbgkéàüß"
+    lines: list[str] = []
+    size = 0
+    while size < n_bytes:
+        chance.shuffle(said)
+        for sentence in itertools.islice(said, 10_000):
+            name = "".join(chance.choices(letters, k=chance.randint(3, 9))).title()
+            line = f"{sentence} {name}, {chance.randint(1, 99_999)}."
+            lines.append(line)
+            size += len(line.encode()) + 1
+            if size >= n_bytes:
+                break
+    return lines
+
+
+def in_chunks(lines: list[str], encode: Callable[[list[str]], list[T]], count: Callable[[T], int]) -> int:
+    """How many tokens there are.  Chunk after chunk: all at once would fill the memory."""
+    found = (each for start in range(0, len(lines), CHUNK) for each in encode(lines[start : start + CHUNK]))
+    return sum(map(count, found))
