@@ -11,7 +11,7 @@ from regard.choose import choose
 from regard.data.streams import UNITS
 from regard.errors import RegardError
 from regard.models import ARCHITECTURES
-from regard.models.heads import is_bidirectional
+from regard.models.heads import is_bidirectional, sees_future
 from regard.nn.layout import Layout
 from regard.nn.pooling import POOLINGS, summary
 from regard.tasks.documents import flat
@@ -83,6 +83,10 @@ def embed(model: Any, architecture: str, documents: list[np.ndarray], pooling: s
     if not documents:  # none, but each of them as wide as any other
         return embed(model, architecture, [ANY_TOKEN], pooling, layer)[:0]
     reader = find(model)
+    if pooling == "first" and ARCHITECTURES[architecture].role == "reader" and not sees_future(reader):
+        raise RegardError(
+            "the first row of a model that reads from left to right knows nothing of what follows; use last"
+        )
     device = next(model.parameters()).device
     lengths = np.array([max(len(document), 1) for document in documents])
     groups, found = by_length(lengths, BATCH_TOKENS), []
