@@ -114,12 +114,12 @@ def test_a_batch_is_learnt_by_heart(tmp_path: Path) -> None:
     task = make(tmp_path, nsp=True, masks="static")
     net, batch = model(task, d_model=32), task.small_batch(150)
     optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
-    for _ in range(50):
+    for _ in range(40):
         optimizer.zero_grad()
         loss = task.plain_loss(net, batch) / batch.n_targets
         loss.backward()
         optimizer.step()
-    assert loss.item() < 0.2
+    assert loss.item() < 0.3
     with torch.no_grad():
         rows = net.eval()(batch.tokens, batch.layout)
     assert torch.equal(net.guesses(rows_at(rows, batch.places)), batch.labels)
