@@ -24,13 +24,18 @@ def export(
     """Write a run as a folder of another tool, and certify that both give the same answers."""
     from regard.choose import choose
     from regard.errors import ConfigError, RegardError
+    from regard.interop.needs import MissingLibrary
     from regard.run import load
 
     write = choose(TARGETS, to, "tool (--to)")
     if family is not None and to != "hf":
         raise ConfigError(f"--family is a word of --to hf, and this is --to {to}")
-    certificate = write(load(run, "cpu"), folder, family)
-    if certificate is None:
+    try:
+        certificate = write(load(run, "cpu"), folder, family)
+    except MissingLibrary as error:
+        if not folder.exists():  # nothing could be written
+            raise
+        print(f"no certificate was written: {error}")
         return
     certificate.write(folder)
     print(certificate.text(), end="")
@@ -38,41 +43,27 @@ def export(
         raise RegardError(f"{folder} is not the same model: see {folder / 'certificate.txt'}; do not rely on it")
 
 
-def to_transformers(run: "Run", folder: Path, family: str | None) -> "Certificate | None":
-    from regard.errors import RegardError
+def to_transformers(run: "Run", folder: Path, family: str | None) -> "Certificate":
     from regard.interop.certify import certify
     from regard.interop.exporting import export_folder
-    from regard.interop.sides import need_transformers
 
     family = export_folder(run, folder, family)
     print(f"{run.folder} is now the folder {folder}: a {family} model")
-    try:
-        need_transformers()
-    except RegardError as error:
-        print(f"no certificate was written: {error}")
-        return None
     return certify(run, folder, family)
 
 
-def to_onnx(run: "Run", folder: Path, family: str | None) -> "Certificate | None":
-    from regard.errors import RegardError
+def to_onnx(run: "Run", folder: Path, family: str | None) -> "Certificate":
     from regard.interop.certify_tools import certify_onnx
     from regard.interop.exporting import refuse_full
-    from regard.interop.needs import need
     from regard.interop.to_onnx import write_graphs
 
     refuse_full(folder)
     write_graphs(run, folder)
     print(f"{run.folder} is now ONNX graphs in {folder}")
-    try:
-        need("onnxruntime")
-    except RegardError as error:
-        print(f"no certificate was written: {error}")
-        return None
     return certify_onnx(run, folder)
 
 
-def to_ctranslate2(run: "Run", folder: Path, family: str | None) -> "Certificate | None":
+def to_ctranslate2(run: "Run", folder: Path, family: str | None) -> "Certificate":
     from regard.interop.certify_tools import certify_ctranslate2
     from regard.interop.exporting import refuse_full
     from regard.interop.to_ctranslate2 import write_folder
@@ -83,7 +74,7 @@ def to_ctranslate2(run: "Run", folder: Path, family: str | None) -> "Certificate
     return certify_ctranslate2(run, folder, names)
 
 
-TARGETS: dict[str, Callable[["Run", Path, str | None], "Certificate | None"]] = {
+TARGETS: dict[str, Callable[["Run", Path, str | None], "Certificate"]] = {
     "hf": to_transformers,
     "onnx": to_onnx,
     "ctranslate2": to_ctranslate2,

@@ -8,7 +8,10 @@ import typer
 
 def import_model(
     source: Annotated[
-        Path, typer.Argument(metavar="HF_FOLDER", help="config.json, safetensors and a tokenizer; or a .gguf file")
+        Path,
+        typer.Argument(
+            metavar="HF_FOLDER", help="config.json, safetensors and a tokenizer; a .gguf file; or CTranslate2's"
+        ),
     ],
     run: Annotated[Path, typer.Option("--run", help="the folder of the new run")],
     n_strings: Annotated[
@@ -18,8 +21,10 @@ def import_model(
     """Make a run of a model of another tool, and certify that both give the same answers."""
     from regard.errors import RegardError
     from regard.interop.certify import certify
+    from regard.interop.certify_tools import certify_ctranslate2
+    from regard.interop.from_ctranslate2 import model_folder, words_of
     from regard.interop.importing import import_source
-    from regard.interop.sides import need_transformers
+    from regard.interop.needs import MissingLibrary
     from regard.interop.sources import open_source, read_tokenizer
     from regard.run import load
 
@@ -28,13 +33,15 @@ def import_model(
     print(f"{source} is now the run {run}: a {opened.model_type} model, task {recipe.kind}")
     if left_out:
         print(f"left out, because only other tasks read it: {', '.join(left_out)}")
+    notes = (f"left out: {', '.join(left_out)}",) if left_out else ()
     try:
-        need_transformers()
-    except RegardError as error:
+        if opened.model_type == "ctranslate2":
+            certificate = certify_ctranslate2(load(run, "cpu"), model_folder(source), words_of(source))
+        else:
+            certificate = certify(load(run, "cpu"), source, opened.model_type, notes, n_strings)
+    except MissingLibrary as error:
         print(f"no certificate was written: {error}")
         return
-    notes = (f"left out: {', '.join(left_out)}",) if left_out else ()
-    certificate = certify(load(run, "cpu"), source, opened.model_type, notes, n_strings)
     certificate.write(run)
     print(certificate.text(), end="")
     if not certificate.holds:

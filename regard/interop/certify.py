@@ -7,8 +7,9 @@ from pathlib import Path
 import regard
 from regard.errors import RegardError
 from regard.interop.certificate import Certificate, Finding, compare_ids, compare_rows
+from regard.interop.needs import need
 from regard.interop.samples import random_tokens, sentences, strings
-from regard.interop.sides import Ours, Theirs, found_at, need_transformers, quiet
+from regard.interop.sides import Ours, Theirs, found_at, quiet
 from regard.interop.translators import compare_translators
 from regard.run import Run
 
@@ -73,7 +74,7 @@ def compare_sequences(run: Run, folder: Path) -> list[Finding]:
 
 def compare_tokenizers(run: Run, folder: Path, n: int) -> Finding:
     """Without special tokens, and with none made of the text."""
-    transformers = need_transformers()
+    transformers = need("transformers")
     with quiet(transformers):
         theirs = transformers.AutoTokenizer.from_pretrained(**found_at(folder))
     asked = strings(n)

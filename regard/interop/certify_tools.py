@@ -42,7 +42,7 @@ def certify_onnx(run: Run, folder: Path) -> Certificate:
 def certify_ctranslate2(run: Run, folder: Path, names: Sequence[str]) -> Certificate:
     """Log-probabilities of random targets, or logits; and what is written of some sentences."""
     config = run.recipe.model
-    inputs = random_tokens(N_RANDOM, min(LONGEST, config.max_length - 2), config.vocab_size, without=special(run))
+    inputs = random_tokens(N_RANDOM, min(LONGEST, config.max_length - 2), len(names), without=special(run))
     of = f"{len(inputs)} random sequences"
     if run.recipe.kind == "translation":
         ours = OurTranslator(run)

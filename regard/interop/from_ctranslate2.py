@@ -12,6 +12,7 @@ from regard.interop.family import Family, Imported, Theirs, Weight
 from regard.interop.forms import AS_IS, Form, OneMore, Stacked
 from regard.interop.safe import read_json
 from regard.interop.to_ctranslate2 import ACTIVATIONS
+from regard.text.foreign import read_words
 from regard.training.recipe import Recipe
 
 FUNCTIONS = ("RELU", "GELUTanh", "SWISH", "GELU")  # by their number
@@ -25,16 +26,42 @@ PLAIN = {
     "scale_alibi": 0,
     "embeddings_merge": 0,
 }
+VOCABULARY = "shared_vocabulary.json"
 IGNORED = ("alignment_heads", "alignment_layer")  # for its own word alignments
 
 
-def open_model(folder: Path) -> tuple[CTranslate2File, dict[str, Any]]:
-    """The file, and all settings that it and config.json give."""
-    file = CTranslate2File(folder / "model.bin")
-    if file.kind != "TransformerSpec":
-        raise RunError(f"{file.path} is a {file.kind}; of CTranslate2's models regard reads TransformerSpec")
-    said = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
-    return file, settings_of(file) | {"layer_norm_epsilon": said.get("layer_norm_epsilon")}
+class CTranslate2Folder:
+    """model.bin and what lies beside it, or in the folder above, as Argos packs it; the settings as one `config`."""
+
+    def __init__(self, path: Path):
+        self.path, folder = path, model_folder(path)
+        self.file = CTranslate2File(folder / "model.bin")
+        if self.file.kind != "TransformerSpec":
+            raise RunError(
+                f"{self.file.path} is a {self.file.kind}; of CTranslate2's models regard reads TransformerSpec"
+            )
+        self.shapes, self.read = self.file.shapes, self.file.read
+        said = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+        if said.get("add_source_bos") or said.get("add_source_eos") is False:
+            raise RunError(f"{folder / 'config.json'} frames a source in a way that is not known here")
+        self.config = settings_of(self.file) | {"layer_norm_epsilon": said.get("layer_norm_epsilon")}
+        if not (folder / VOCABULARY).is_file():
+            raise RunError(f"{folder} has no {VOCABULARY}; regard's translators have one for source and target")
+        self.words = read_words(folder / VOCABULARY)
+        if said.get("decoder_start_token") in self.words:
+            self.config["decoder_start_id"] = self.words.index(said["decoder_start_token"])
+
+
+def is_ctranslate2(path: Path) -> bool:
+    return (model_folder(path) / "model.bin").is_file() and not (path / "model.safetensors").is_file()
+
+
+def words_of(path: Path) -> list[str]:
+    return read_words(model_folder(path) / VOCABULARY)
+
+
+def model_folder(path: Path) -> Path:
+    return path / "model" if (path / "model" / "model.bin").is_file() else path
 
 
 def settings_of(file: CTranslate2File) -> dict[str, Any]:
@@ -47,12 +74,13 @@ def settings_of(file: CTranslate2File) -> dict[str, Any]:
         for name, usual in PLAIN.items():
             if said.pop(name, usual) != usual:
                 raise RunError(f"{file.path} has {side}/{name}, which regard's models have not; nothing was imported")
+        said["scale_embedding"] = scales(said.pop("scale_embeddings", 1), file)
         layers = {re.match(rf"{side}/layer_(\d+)/", name) for name in file.shapes}
         sides.append({**said, "n_layers": len({found.group(1) for found in layers if found})})
     starts_empty = bool(sides[1].pop("start_from_zero_embedding", 0))
     if sides[0] != sides[1]:
         raise RunError(f"{file.path} has another encoder than decoder ({sides[0]}, {sides[1]}); regard's are alike")
-    known = {"activation", "num_heads", "pre_norm", "scale_embeddings", "n_layers"}
+    known = {"activation", "num_heads", "pre_norm", "scale_embedding", "n_layers"}
     if unknown := sorted(sides[0].keys() - known):
         raise RunError(f"{file.path} has the setting {unknown[0]}, which regard's models have not")
     n_words, d_model = shape(file, "decoder/embeddings/weight", 2)
@@ -90,7 +118,7 @@ def read_config(theirs: Theirs) -> Imported:
         "feed_forward": next(name for name, kind in ACTIVATIONS.items() if kind == (function, False)),
         "pre_norm": bool(theirs.integer("pre_norm", None, 1, least=0)),
         "norm_eps": theirs.number("layer_norm_epsilon", EPSILON),
-        "scale_embedding": scales(theirs.number("scale_embeddings", 1.0), d_model),
+        "scale_embedding": theirs.flag("scale_embedding", True),
         "position": "learned",  # a table that they wrote out, whatever it was made by
         "embedding_norm": theirs.flag("layernorm_embedding", False),
         "output_bias": theirs.flag("has_output_bias", False) or starts_empty,
@@ -99,13 +127,14 @@ def read_config(theirs: Theirs) -> Imported:
     return Imported("transformer", model, "translation", {"target_start": start})
 
 
-def scales(number: float, d_model: int) -> bool:
-    """1 stands for the square root of d_model; a root that was taken already is the same."""
-    if number in (0.0, 1.0):
-        return bool(number)
-    if math.isclose(number, math.sqrt(d_model), rel_tol=1e-6):
-        return True
-    raise RunError(f"embeddings are scaled by {number}; regard's are by {math.sqrt(d_model)} or not at all")
+def scales(said: float, file: CTranslate2File) -> bool:
+    """A whole number says whether, another by how much."""
+    if isinstance(said, int):
+        return bool(said)
+    root = math.sqrt(shape(file, "decoder/embeddings/weight", 2)[1])
+    if said != 1.0 and not math.isclose(said, root, rel_tol=1e-6):
+        raise RunError(f"{file.path} scales its embeddings by {said}; regard's are by {root} or not at all")
+    return said != 1.0
 
 
 def write_config(recipe: Recipe) -> dict[str, Any]:

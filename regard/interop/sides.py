@@ -2,7 +2,6 @@
 a row for every token, and what it writes when it always takes the likeliest."""
 
 import contextlib
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.search import generate
-from regard.errors import RegardError
+from regard.interop.needs import need
 from regard.nn.layout import Layout, Ragged
 from regard.nn.linear import logits
 from regard.run import Run
@@ -129,13 +128,13 @@ def up_to(end: int, ids: list[int]) -> list[int]:
 
 def greedy_config(length: int, end: int, pad: int, **more: Any) -> Any:
     """Nothing but the likeliest token: the folder's own wishes, such as a penalty, do not count."""
-    return need_transformers().GenerationConfig(
+    return need("transformers").GenerationConfig(
         do_sample=False, num_beams=1, max_new_tokens=length, eos_token_id=end, pad_token_id=pad, **more
     )
 
 
 def read_model(path: Path, made_by: str) -> Any:
-    transformers = need_transformers()
+    transformers = need("transformers")
     with quiet(transformers):
         return getattr(transformers, made_by).from_pretrained(**found_at(path), dtype=torch.float32).eval()
 
@@ -145,15 +144,6 @@ def found_at(path: Path) -> dict[str, Any]:
     if path.is_file():
         return {"pretrained_model_name_or_path": path.parent, "gguf_file": path.name, "local_files_only": True}
     return {"pretrained_model_name_or_path": path, "local_files_only": True}
-
-
-def need_transformers() -> Any:
-    try:
-        return importlib.import_module("transformers")
-    except ImportError:
-        raise RegardError(
-            "this compares with transformers, which is not here: pip install 'regard[exchange]'"
-        ) from None
 
 
 @contextlib.contextmanager

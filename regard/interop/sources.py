@@ -1,4 +1,4 @@
-"""What can be imported: a folder of transformers."""
+"""What can be imported: a folder of transformers or CTranslate2, a GGUF file."""
 
 import math
 from collections.abc import Mapping
@@ -9,6 +9,8 @@ from regard.choose import choose
 from regard.errors import RunError
 from regard.interop.families import FAMILIES
 from regard.interop.family import Family, Theirs
+from regard.interop.from_ctranslate2 import CTRANSLATE2, CTranslate2Folder, is_ctranslate2
+from regard.interop.gguf_file import GgufFile
 from regard.interop.safe import SafeFolder, Stored
 from regard.text.tokenizer import Tokenizer
 
@@ -32,13 +34,16 @@ class Source(NamedTuple):
 
 
 def open_source(path: Path) -> Source:
-    """A folder as transformers writes it."""
-    folder = SafeFolder(path)
-    model_type = folder.config.get("model_type")
+    """A folder as transformers or CTranslate2 writes it, or a GGUF file."""
+    if is_ctranslate2(path):
+        model = CTranslate2Folder(path)
+        return Source(path, "ctranslate2", CTRANSLATE2, model.config, model)
+    found: SafeFolder | GgufFile = GgufFile(path) if path.suffix == ".gguf" and path.is_file() else SafeFolder(path)
+    model_type = found.config.get("model_type")
     if not isinstance(model_type, str):
         raise RunError(f"{path / 'config.json'} names no model_type; the families are: {', '.join(FAMILIES)}")
     family = choose(FAMILIES, model_type, "family of models (model_type)")
-    return Source(path, model_type, family, folder.config, folder)
+    return Source(path, model_type, family, found.config, found)
 
 
 def read_tokenizer(source: Source) -> Tokenizer:

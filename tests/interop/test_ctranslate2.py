@@ -16,7 +16,7 @@ from regard.interop.carry import take
 from regard.interop.certificate import compare_rows
 from regard.interop.ctranslate2_file import CTranslate2File
 from regard.interop.ctranslate2_sides import CTranslate2Translator, CTranslate2Writer, our_log_probs
-from regard.interop.from_ctranslate2 import CTRANSLATE2, NEVER, open_model
+from regard.interop.from_ctranslate2 import CTRANSLATE2, NEVER, CTranslate2Folder
 from regard.interop.importing import recipe_of
 from regard.interop.samples import random_tokens
 from regard.interop.sides import Ours
@@ -116,14 +116,15 @@ def test_what_ctranslate2_has_not_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("quantization", ["float32", "int8", "int16", "float16", "bfloat16"])
-def test_its_files_come_back_as_ours(quantization: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [{"pre_norm": True}, {"scale_embedding": False, "embedding_norm": True}], ids=str)
+def test_its_files_come_back_as_ours(quantization: str, settings: dict[str, Any], tmp_path: Path) -> None:
     """Also those in which a row of whole numbers has a scale: as CTranslate2 reads them in float32."""
-    run = save_translator(tmp_path / "run", output_bias=True, pre_norm=True)
+    run = save_translator(tmp_path / "run", output_bias=True, **settings)
     names = write_folder(run, tmp_path / "out")
     if quantization != "float32":
         smaller(tmp_path / "out", run, quantization)
-    file, settings = open_model(tmp_path / "out")
-    source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, settings | {"decoder_start_id": 1}, file)
+    file = CTranslate2Folder(tmp_path / "out")
+    source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, file.config, file)
     recipe = recipe_of(source, TokenizerConfig(vocab_size=len(names)), separator=2)
     model = recipe.build_model().eval()
     set_weights(model, take(file, CTRANSLATE2, recipe, weights_of(model), "").tensors, "")
@@ -152,8 +153,8 @@ def test_a_start_from_nothing_is_one_more_word_that_is_never_said(tmp_path: Path
     with torch.no_grad():
         run.model.embedding.weight[1] = 0.0
     write_folder(run, tmp_path / "out")
-    file, settings = open_model(tmp_path / "out")
-    settings |= {"start_from_zero_embedding": True, "vocab_size": settings["vocab_size"] + 1}
+    file = CTranslate2Folder(tmp_path / "out")
+    settings = file.config | {"start_from_zero_embedding": True, "vocab_size": file.config["vocab_size"] + 1}
     source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, settings, file)
     recipe = recipe_of(source, TokenizerConfig(vocab_size=settings["vocab_size"]), separator=2)
     model = recipe.build_model().eval()
