@@ -75,6 +75,7 @@ def print_classification(
     low, high = result.accuracy.interval or (0.0, 100.0)
     console.print(Text(f"{run.folder} ({run.weights}): {what}", style="bold"))
     console.print(f"accuracy {result.accuracy.value:.2f} % (95 % interval {low:.2f} to {high:.2f})")
+    console.print(f"who always says the commonest label: {result.majority:.2f} %")
     for rows in (table_rows(result), confusion_rows(result)):
         console.print(as_table(rows))
     for note, n in notes.items():

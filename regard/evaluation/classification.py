@@ -31,6 +31,7 @@ class LabelScore:
 @dataclass(frozen=True, kw_only=True)
 class Classification:
     accuracy: Metric
+    majority: float  # accuracy of who always says the commonest label
     macro_f1: Metric  # the mean of the labels' F1, rare ones counting as much as frequent ones
     labels: tuple[LabelScore, ...]
     confusion: tuple[tuple[int, ...], ...]  # rows: the true label; columns: the predicted one
@@ -61,6 +62,7 @@ def classification(predicted: Sequence[str], true: Sequence[str], label_set: Seq
             signature=f"{settings}|interval:wilson 95%",
             interval=wilson(n_right, n),
         ),
+        majority=percent(n_true.max(), n),
         macro_f1=Metric(name="macro F1", value=mean, signature=f"{settings}|zero division:0"),
         labels=scores,
         confusion=tuple(tuple(int(count) for count in row) for row in table),

@@ -31,6 +31,7 @@ def test_the_figures_are_those_of_scikit_learn() -> None:
     np.testing.assert_allclose(found, 100 * np.array(expected).T)
     macro = f1_score(TRUE, PREDICTED, labels=LABELS, average="macro", zero_division=0)
     assert RESULT.macro_f1.value == pytest.approx(100 * macro)
+    assert RESULT.majority == pytest.approx(100 * accuracy_score(TRUE, ["ham"] * len(TRUE)))
     assert [score.n_predicted for score in RESULT.labels] == [PREDICTED.count(label) for label in LABELS]
 
 
