@@ -87,6 +87,7 @@ PARAMETERS = {
     "t5-small-own": 37_563_904,
     "xlnet-small": 28_689_536,
     "sst2-bart": 38_144_000,
+    "aeslc-bart": 38_144_000,
     "sst2-t5": 37_563_904,
     "sst2-xlnet": 28_674_562,
     "bert-base": 110_106_428,  # as the authors' BertForPreTraining
