@@ -18,6 +18,7 @@ from regard.nn.loss import cross_entropy
 from regard.nn.pooling import summary
 
 ROWS = 1 << 10  # rows whose logits are there at once
+SHORTEST = 0.75  # of the longest prompt, that is read together with it: of four tokens one at most is padding
 
 
 class Reader(Protocol):
@@ -96,11 +97,16 @@ class LanguageModel(nn.Module):
             )
         state: Any = None
         order: list[int] = []
-        for length in sorted(set(map(len, prompts))):  # prompts of one length are read together
-            rows = [i for i, prompt in enumerate(prompts) if len(prompt) == length]
+        share = SHORTEST if getattr(self.reader, "can_forget", False) else 1.0
+        for rows in alike([len(prompt) - 1 for prompt in prompts], share):
+            lengths = torch.tensor([len(prompts[i]) - 1 for i in rows])
+            n = int(lengths.max())
             part = self.reader.start(len(rows), longest - 1 + room)
-            if length > 1:
-                self.reader.step(torch.tensor([prompts[i][:-1] for i in rows], device=self.device), part)
+            if n:
+                padded = [prompts[i][:-1] + [0] * (n - len(prompts[i]) + 1) for i in rows]
+                self.reader.step(torch.tensor(padded, device=self.device), part)
+            if int(lengths.min()) < n:
+                part.truncate(lengths.to(self.device))  # what a row read too far, nobody has seen
             if state is None:
                 state = part
             else:
@@ -120,6 +126,17 @@ class LanguageModel(nn.Module):
             tokens = torch.cat([state.last[:, None], tokens[:, 1:]], 1)
             state.last = None
         return logits(self.reader.step(tokens, state.read), self.output_table)
+
+
+def alike(lengths: list[int], share: float) -> list[list[int]]:
+    """Places in groups, the shortest first, in which no length is below `share` of the longest."""
+    groups: list[list[int]] = []
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if groups and lengths[i] >= share * lengths[groups[-1][0]]:
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    return groups[::-1]
 
 
 class Text:

@@ -48,6 +48,7 @@ class Stack(nn.Module):
     """h_0 = embedding + position; h_l = block_l(h_(l-1))  (Radford et al. 2018, eq. 2; Devlin et al. 2019)"""
 
     blocks: Sequence[EncoderBlock]
+    can_forget = True  # its states can be truncated
 
     def __init__(self, config: StackConfig):
         super().__init__()

@@ -55,6 +55,21 @@ def test_prompts_of_all_lengths_go_on_as_the_whole_does(model, copies):
 
 
 @torch.no_grad()
+def test_prompts_of_about_one_length_are_read_together(monkeypatch):
+    torch.manual_seed(0)
+    model = LanguageModel(READERS["stack"]()).eval()
+    prompts = [[1] * n for n in (8, 2, 7, 9, 1, 10)]
+    shapes, step = [], model.reader.step
+    monkeypatch.setattr(model.reader, "step", lambda tokens, state: shapes.append(tokens.shape) or step(tokens, state))
+    state = model.start(prompts, 1, room=2)
+    assert [tuple(shape) for shape in shapes] == [(1, 1), (1, 6), (3, 9)]
+    assert state.lengths.tolist() == [len(prompt) - 1 for prompt in prompts]
+    got = model.step(torch.zeros(6, 1, dtype=torch.long), state)
+    for i, prompt in enumerate(prompts):
+        close(got[i], whole(model, prompt)[-1:])
+
+
+@torch.no_grad()
 def test_rows_move_and_join_before_and_after_the_first_step(model):
     state = model.start(PROMPTS[:3], 1, room=4)
     state.join(model.start(PROMPTS[3:], 1, room=4))
