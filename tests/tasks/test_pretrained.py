@@ -89,3 +89,22 @@ def test_fine_tuning_begins_where_pretraining_ended(case: str, tmp_path: Path) -
     assert {answer.label for answer in answers} <= {"bad", "good"}
     assert old.embed(["the film"]).shape == (1, 16)
     assert torch.isfinite(torch.tensor([metric.value for run in (old, new) for metric in run.measure()[1]])).all()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("bart-small", "sst2-bart"),
+        ("bart-small", "aeslc-bart"),
+        ("t5-small-own", "sst2-t5"),
+        ("xlnet-small", "sst2-xlnet"),
+    ],
+)
+def test_shipped_recipes_fit_the_runs_that_they_begin_with(first: str, second: str) -> None:
+    def shapes(name: str) -> dict[str, torch.Size]:
+        with torch.device("meta"):
+            model = Recipe.read(name).build_model()
+        reader = getattr(model, "reader", model)
+        return {name: tensor.shape for name, tensor in reader.state_dict().items()}
+
+    assert shapes(first) == shapes(second)
