@@ -55,7 +55,7 @@ def their_rows(recipe: Recipe, model: Any) -> list[torch.Tensor]:
     named = {"input_ids": padded, "attention_mask": seen}
     if getattr(recipe.model, "n_segments", 0) > 1:
         ends = (padded == SEPARATOR).long()
-        named["token_type_ids"] = (ends.cumsum(1) - ends).clamp(max=1)  # a separator ends the first segment
+        named["token_type_ids"] = (ends.cumsum(1) - ends).clamp(max=recipe.model.n_segments - 1)  # a separator ends one
     with torch.no_grad():
         answer = model(**named)
     rows = answer.prediction_logits if "prediction_logits" in answer else COMPARED[recipe.kind].theirs(answer)

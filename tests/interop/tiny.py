@@ -54,6 +54,11 @@ def electra(made_by: str = "ElectraForMaskedLM", **more: Any) -> Any:
     return getattr(transformers, made_by)(transformers.ElectraConfig(**{**BERT_SIZES, "embedding_size": 5, **more}))
 
 
+def xlnet(made_by: str = "XLNetLMHeadModel", **more: Any) -> Any:
+    sizes = {"vocab_size": 53, "d_model": 12, "n_head": 3, "n_layer": 2, "d_inner": 7, "pad_token_id": 0}
+    return getattr(transformers, made_by)(transformers.XLNetConfig(**{**sizes, **more}))
+
+
 MODELS: dict[str, Callable[[], Any]] = {
     "gpt2": gpt2,
     "gpt2, untied, narrow": lambda: gpt2(tie_word_embeddings=False, n_inner=5, activation_function="relu"),
@@ -80,6 +85,9 @@ MODELS: dict[str, Callable[[], Any]] = {
     "electra": electra,
     "electra, untied, not narrow": lambda: electra(tie_word_embeddings=False, embedding_size=12),
     "electra that tells real words": lambda: electra("ElectraForPreTraining"),
+    "xlnet": xlnet,
+    "xlnet without a head": lambda: xlnet("XLNetModel", ff_activation="relu"),
+    "xlnet that classifies": lambda: xlnet("XLNetForSequenceClassification"),
 }
 
 
