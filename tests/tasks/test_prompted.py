@@ -41,9 +41,8 @@ def setup(tmp_path: Path) -> Setup:
 
 def gpt(setup: Setup, max_length: int = 80) -> LanguageModel:
     torch.manual_seed(0)
-    config = StackConfig(
-        vocab_size=setup.tokenizer.vocab_size, d_model=16, n_heads=2, n_layers=2, d_ff=32, max_length=max_length
-    )
+    size = {"d_model": 16, "n_heads": 2, "n_layers": 2, "d_ff": 32, "dropout": 0.0}
+    config = StackConfig(vocab_size=setup.tokenizer.vocab_size, max_length=max_length, **size)
     return Prompted.build(TASK, Stack(config)).eval()
 
 
@@ -68,6 +67,23 @@ def test_the_loss_is_the_score_of_the_answers(setup: Setup) -> None:
     batch = task.made_of(task.train, np.arange(3))
     assert task.plain_loss(model, batch).item() == pytest.approx(expected, rel=1e-5)
     assert task.validate(model)["loss"] == pytest.approx(expected / batch.n_targets, rel=1e-5)
+
+
+def test_what_was_learnt_by_heart_is_written(setup: Setup) -> None:
+    """Training and decoding frame a source alike."""
+    setup = replace(setup, decoding=DecodingConfig(length_ratio=1.0, extra_length=20))
+    task, model = Prompted.make(TASK, setup), gpt(setup).train()
+    batch = task.made_of(task.train, np.arange(3))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    for _ in range(150):
+        loss = task.plain_loss(model, batch) / batch.n_targets
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.05
+    with torch.no_grad():
+        assert task.translate(model.eval(), ENGLISH[:3]) == FRENCH[:3]
+        assert task.validate(model)["bleu"] == pytest.approx(100)
 
 
 def test_batches_count_both_sides(setup: Setup) -> None:
