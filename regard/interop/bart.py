@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from regard.interop.family import Family, Imported, Theirs, Weight, require, word_for
+from regard.interop.family import TRANSLATORS, Family, Imported, Theirs, Weight, require, word_for
 from regard.interop.forms import AS_IS, AfterRows, EvenThenOdd, Form, Shaped, Zeros
-from regard.text.special import START
 from regard.training.recipe import Recipe
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "swish": "swish", "silu": "swish"}
@@ -68,13 +67,12 @@ class Kind:
         require(
             recipe,
             self.name,
-            ("translation",),
+            TRANSLATORS,
             PLAIN | {"pre_norm": self.pre_norm, "embedding_norm": self.embedding_norm},
         )
         if not (c.position == self.position or self.reorders(recipe)):
-            require(recipe, self.name, ("translation",), {"position": self.position})
+            require(recipe, self.name, TRANSLATORS, {"position": self.position})
         sides = {"layers": c.n_layers, "attention_heads": c.n_heads, "ffn_dim": c.d_ff}
-        start = recipe.task.target_start
         return {
             "model_type": self.name,
             "architectures": [self.made_by],
@@ -88,7 +86,6 @@ class Kind:
             "scale_embedding": c.scale_embedding,
             "tie_word_embeddings": True,
             "is_encoder_decoder": True,
-            "decoder_start_token_id": START if start < 0 else start,
             "forced_eos_token_id": None,
         }
 

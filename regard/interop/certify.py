@@ -7,6 +7,7 @@ from pathlib import Path
 import regard
 from regard.errors import RegardError
 from regard.interop.certificate import Certificate, Finding, compare_ids, compare_rows
+from regard.interop.family import TRANSLATORS
 from regard.interop.needs import need
 from regard.interop.samples import random_tokens, sentences, strings
 from regard.interop.sides import Ours, Theirs, found_at, quiet
@@ -56,7 +57,7 @@ def compare_sequences(run: Run, folder: Path) -> list[Finding]:
     real = [ids[:longest] for ids in real]
     what = ours.compared.what
     of_drawn, of_real = f"{len(drawn)} random sequences of 1 to {longest} tokens", f"{len(real)} sentences"
-    rows = [ours.rows(drawn), theirs.rows(drawn)]
+    rows = [[ours.rows([ids])[0] for ids in drawn], theirs.rows(drawn)]  # each alone here, all padded there
     findings = [
         compare_rows(what, rows[0], rows[1], of_drawn),
         compare_rows(what, ours.rows(real), theirs.rows(real), of_real),
@@ -87,5 +88,5 @@ COMPARISONS: dict[str, Callable[[Run, Path], list[Finding]]] = {
     "masked": compare_sequences,
     "reading": compare_sequences,
     "permutation": compare_sequences,
-    "translation": compare_translators,
+    **dict.fromkeys(TRANSLATORS, compare_translators),
 }

@@ -8,6 +8,7 @@ from pathlib import Path
 import regard
 from regard.interop.certificate import Certificate, Finding, compare_rows
 from regard.interop.ctranslate2_sides import CTranslate2Translator, CTranslate2Writer, our_log_probs
+from regard.interop.family import TRANSLATORS
 from regard.interop.onnx_sides import OnnxReader, OnnxTranslator, OurReader
 from regard.interop.samples import random_tokens
 from regard.interop.sides import Ours
@@ -23,7 +24,7 @@ LONGEST = 32  # tokens of a random sequence
 def certify_onnx(run: Run, folder: Path) -> Certificate:
     """At several shapes, some sequences shorter than the longest; what a translator writes, too."""
     findings: list[Finding] = []
-    if run.recipe.kind == "translation":
+    if run.recipe.kind in TRANSLATORS:
         translator = OurTranslator(run)
         graphs = OnnxTranslator(folder, translator)
         for n, longest in SHAPES:
@@ -44,7 +45,7 @@ def certify_ctranslate2(run: Run, folder: Path, names: Sequence[str]) -> Certifi
     config = run.recipe.model
     inputs = random_tokens(N_RANDOM, min(LONGEST, config.max_length - 2), len(names), without=special(run))
     of = f"{len(inputs)} random sequences"
-    if run.recipe.kind == "translation":
+    if run.recipe.kind in TRANSLATORS:
         ours = OurTranslator(run)
         theirs = CTranslate2Translator(folder, ours, names)
         findings = [compare_rows("log-probabilities", our_log_probs(ours, inputs), theirs.log_probs(inputs), of)]

@@ -15,6 +15,7 @@ from regard.errors import ConfigError, RunError
 from regard.interop.carry import give
 from regard.interop.certificate import FILE as CERTIFICATE
 from regard.interop.families import FAMILIES
+from regard.interop.family import TRANSLATORS
 from regard.interop.safe import read_json
 from regard.nn.positions import sinusoids
 from regard.run import Run
@@ -35,6 +36,8 @@ def export_folder(run: Run, folder: Path, model_type: str | None = None) -> str:
     if pad != tokenizer.pad_id:
         raise ConfigError(f"{model_type} needs a tokenizer whose padding has the id {pad}, not {tokenizer.pad_id}")
     settings |= {"bos_token_id": tokenizer.start_id, "eos_token_id": tokenizer.end_id, "dtype": "float32"}
+    if recipe.kind in TRANSLATORS:
+        settings["decoder_start_token_id"] = recipe.task.frame(tokenizer).start
     found = give(tensors, FAMILIES[model_type], recipe)
     folder.mkdir(parents=True, exist_ok=True)
     write_tokenizer(tokenizer, recipe, folder)
@@ -99,7 +102,7 @@ def write_tokenizer(tokenizer: Tokenizer, recipe: Recipe, folder: Path) -> None:
     if recipe.kind in ("masked", "reading"):
         names |= {"cls_token": start, "sep_token": end}
         frame(folder / "tokenizer.json", tokenizer, (tokenizer.start_id,))
-    if recipe.kind == "translation":
+    if recipe.kind in TRANSLATORS:
         frame(folder / "tokenizer.json", tokenizer, recipe.task.frame(tokenizer).before)
     if "<mask>" in tokenizer.special:
         names["mask_token"] = "<mask>"

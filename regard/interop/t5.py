@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from regard.interop.family import Family, Imported, Theirs, Weight, require, word_for
+from regard.interop.family import TRANSLATORS, Family, Imported, Theirs, Weight, require, word_for
 from regard.interop.forms import AS_IS, Scaled
-from regard.text.special import START
 from regard.training.recipe import Recipe
 
 FEED_FORWARDS = {  # v1.0 has the first, v1.1 the second
@@ -58,8 +57,7 @@ def read_config(theirs: Theirs) -> Imported:
 
 def write_config(recipe: Recipe) -> dict[str, Any]:
     c = recipe.model
-    require(recipe, "t5", ("translation",), SHAPE)
-    start = recipe.task.target_start
+    require(recipe, "t5", TRANSLATORS, SHAPE)
     return {
         "model_type": "t5",
         "architectures": ["T5ForConditionalGeneration"],
@@ -78,7 +76,6 @@ def write_config(recipe: Recipe) -> dict[str, Any]:
         "vocab_size": c.vocab_size,
         "tie_word_embeddings": c.tied,
         "is_encoder_decoder": True,
-        "decoder_start_token_id": START if start < 0 else start,
     }
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
+from regard.interop.family import TRANSLATORS
 from regard.interop.needs import need
 from regard.models.stack import Stack
 from regard.models.transformer import Transformer, TransformerConfig
@@ -60,6 +61,8 @@ def write_folder(run: Run, folder: Path) -> list[str]:
 
 def translator(run: Run, names: list[str]) -> Any:
     frame = run.frame
+    if len(frame.before) > 1:
+        raise RegardError(f"CTranslate2 begins a source with one token, and this run with {len(frame.before)}")
     before = names[frame.before[0]] if frame.before else None
     words = Words(names, names[frame.start], names[frame.end], unknown_name(run, names), before)
     return translator_spec(run.model, words)
@@ -254,6 +257,6 @@ def whole(number: int) -> Any:
 
 
 MADE_OF: dict[tuple[str, str], Callable[[Run, list[str]], Any]] = {
-    ("translation", "transformer"): translator,
+    **{(kind, "transformer"): translator for kind in TRANSLATORS},
     ("language", "stack"): writer,
 }

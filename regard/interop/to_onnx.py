@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
+from regard.interop.family import TRANSLATORS
 from regard.interop.needs import need
 from regard.interop.sides import COMPARED
 from regard.models.transformer import Transformer
@@ -70,17 +71,17 @@ def write_graphs(run: Run, folder: Path) -> None:
     for name in ("onnx", "onnxscript"):
         need(name)
     recipe = run.recipe
-    if recipe.architecture not in ARCHITECTURES or recipe.kind not in {*ROWS, "translation"}:
+    if recipe.architecture not in ARCHITECTURES or recipe.kind not in {*ROWS, *TRANSLATORS}:
         raise RegardError(
             f"{run.folder} is a {recipe.architecture} for {recipe.kind}; ONNX graphs are made of "
-            f"{', '.join(ARCHITECTURES)} for {', '.join(ROWS)} and translation"
+            f"{', '.join(ARCHITECTURES)} for {', '.join((*ROWS, *TRANSLATORS))}"
         )
     if SCORES[getattr(recipe.model, "score", "scaled_dot")].scale is None:
         raise RegardError(f"the score {recipe.model.score!r} has no graph of any shape; the products have")
     folder.mkdir(parents=True, exist_ok=True)
     tokens, lengths = torch.ones(2, 3, dtype=torch.long), torch.tensor([3, 2])
     batch, time = torch.export.Dim("batch"), torch.export.Dim("time")
-    if recipe.kind == "translation":
+    if recipe.kind in TRANSLATORS:
         memory = torch.zeros(2, 3, recipe.model.d_model)
         target, written = torch.ones(2, 4, dtype=torch.long), torch.export.Dim("written")
         shapes: Any = {"source": {0: batch, 1: time}, "lengths": {0: batch}}

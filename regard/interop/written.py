@@ -7,6 +7,7 @@ from regard.data.reading import read_examples
 from regard.errors import RegardError
 from regard.evaluation.translation import bleu
 from regard.interop.certificate import Finding, compare_ids
+from regard.interop.family import TRANSLATORS
 from regard.interop.samples import sentences
 from regard.interop.sides import Ids
 from regard.run import Run
@@ -49,7 +50,7 @@ def compare_written(ours: Side, theirs: Side, run: Run) -> list[Finding]:
     """Token for token, and by the change of BLEU."""
     found = dev_set(run)
     room = min(LONGEST, run.recipe.model.max_length // 2)
-    if run.recipe.kind == "translation":
+    if run.recipe.kind in TRANSLATORS:
         prompts = [ids[: run.max_length] for ids in run.tokenizer.encode_batch(found.sources)]
     else:
         prompts = [begin(text, run.tokenizer, run.recipe.task.unit)[:room] for text in found.sources]

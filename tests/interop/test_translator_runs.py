@@ -9,8 +9,10 @@ import transformers
 from regard.commands.export import export
 from regard.commands.importing import import_model
 from regard.decoding.config import DecodingConfig
+from regard.models.transformer import TransformerConfig
 from regard.run import Run, load
-from tests.interop.small_runs import save_translator
+from regard.tasks.denoising import DenoisingConfig
+from tests.interop.small_runs import save, save_translator
 
 LIMIT = 30  # tokens
 
@@ -27,6 +29,16 @@ def test_a_translator_goes_out_and_comes_back(pre_norm: bool, family: str, tmp_p
     back = load(tmp_path / "back", "cpu")
     assert back.recipe.task.target_start == run.tokenizer.start_id
     assert answers(back, lines) == answers(run, lines)
+
+
+@pytest.mark.parametrize("to", ["hf", "ctranslate2"])
+def test_a_mended_text_goes_out_as_bart(to: str, tmp_path: Path) -> None:
+    """What was pre-trained to mend texts is a translator, too."""
+    like_bart = {"position": "learned", "embedding_norm": True, "scale_embedding": False, "feed_forward": "gelu"}
+    save(tmp_path / "run", "denoising", "transformer", DenoisingConfig(window=16), TransformerConfig, like_bart)
+    export(tmp_path / "run", tmp_path / "out", to=to)
+    certificate = json.loads((tmp_path / "out" / "certificate.json").read_text())
+    assert certificate["holds"] and certificate["family"] == {"hf": "bart"}.get(to, to)
 
 
 def answers(run: Run, lines: list[str]) -> list[str]:

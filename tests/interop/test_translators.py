@@ -152,9 +152,9 @@ def test_exported_translators_answer_as_ours(name: str, tmp_path: Path) -> None:
 def export(recipe: Recipe, model: Any, model_type: str, folder: Path) -> None:
     folder.mkdir()
     settings = FAMILIES[model_type].write_config(recipe)
-    (folder / "config.json").write_text(
-        json.dumps({"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2} | settings)
-    )
+    start = recipe.task.frame(TOKENIZER).start
+    special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": start}
+    (folder / "config.json").write_text(json.dumps(special | settings))
     tensors = give(weights_of(model), FAMILIES[model_type], recipe)
     save_file({name: t.detach().clone() for name, t in tensors.items()}, folder / "model.safetensors", {"format": "pt"})
 
