@@ -52,10 +52,11 @@ def write_folder(run: Run, folder: Path) -> list[str]:
             f"{run.folder} is a {run.recipe.architecture} for {run.recipe.kind}; CTranslate2 runs "
             + " and ".join(f"a {architecture} for {kind}" for kind, architecture in MADE_OF)
         )
+    names = token_names(run)
+    spec = MADE_OF[run.recipe.kind, run.recipe.architecture](run, names)
     folder.mkdir(parents=True, exist_ok=True)
+    save(spec, folder)
     run.tokenizer.save(folder / "tokenizer.json")
-    names = token_names(folder / "tokenizer.json", run.recipe.model.vocab_size)
-    save(MADE_OF[run.recipe.kind, run.recipe.architecture](run, names), folder)
     return names
 
 
@@ -74,10 +75,10 @@ def writer(run: Run, names: list[str]) -> Any:
     return writer_spec(run.model.reader, run.model.output_table, words)
 
 
-def token_names(file: Path, n_rows: int) -> list[str]:
+def token_names(run: Run) -> list[str]:
     """As tokenizer.json has them; a row of the table without a token gets a name that no text makes."""
-    inner = tokenizers.Tokenizer.from_file(str(file))
-    return [inner.id_to_token(n) or f"<unused {n}>" for n in range(n_rows)]
+    inner = tokenizers.Tokenizer.from_str(run.tokenizer.to_json())
+    return [inner.id_to_token(n) or f"<unused {n}>" for n in range(run.recipe.model.vocab_size)]
 
 
 def unknown_name(run: Run, names: list[str]) -> str:

@@ -113,6 +113,7 @@ def test_what_ctranslate2_has_not_is_refused(tmp_path: Path) -> None:
         write_folder(save_translator(tmp_path / "a", score="additive"), tmp_path / "out")
     with pytest.raises(RegardError, match="this one has 'alibi'"):
         write_folder(save_writer(tmp_path / "b", position="alibi"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("quantization", ["float32", "int8", "int16", "float16", "bfloat16"])
@@ -140,8 +141,7 @@ def smaller(folder: Path, run: Run, quantization: str) -> None:
     """The same weights in a smaller type, by CTranslate2's own means."""
     from regard.interop.to_ctranslate2 import token_names, translator
 
-    names = token_names(folder / "tokenizer.json", run.recipe.model.vocab_size)
-    spec = translator(run, names)
+    spec = translator(run, token_names(run))
     spec.validate()
     spec.optimize(quantization=quantization)
     spec.save(str(folder))
