@@ -182,5 +182,5 @@ POSITIONS: dict[str, type[Position]] = {
 def sinusoids(n_positions: int, n_channels: int, base: float = 10000.0) -> Tensor:
     """The table of sines and cosines, T by channels; an odd last channel is a sine."""
     wavelengths = base ** (torch.arange(0, n_channels, 2) / n_channels)
-    angles = torch.arange(n_positions)[:, None] / wavelengths
+    angles = torch.arange(n_positions)[:, None] * (1 / wavelengths)  # rounded as other tools round it, not divided
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[:, :n_channels]
