@@ -14,6 +14,7 @@ from regard.text import Tokenizer, TokenizerConfig
 from regard.text.kinds import KINDS
 from regard.text.special import SPECIAL
 from regard.text.unicode import visible, well_formed
+from regard.text.vocabulary import AT_A_TIME
 from regard.text.words import split
 
 LINES = [
@@ -93,6 +94,15 @@ def test_typed_special_tokens_stay_text(tokenizer: Tokenizer, tmp_path: Path) ->
             assert each.encode_batch([text]) == [ids]
             if each.kind == "bpe":
                 assert min(each.sample(text, 5, 0.5)) >= len(each.special)
+
+
+def test_a_large_batch_is_its_texts_in_order(tokenizer: Tokenizer) -> None:
+    texts = [f"{LINES[n % len(LINES)]} {n}" for n in range(3 * AT_A_TIME // 50)]
+    assert sum(map(len, texts)) > 2 * AT_A_TIME
+    texts[len(texts) // 2] = "\ud800"
+    assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]
+    assert tokenizer.encode_batch(iter([])) == []
+    assert [tokenizer.encode_batch([text]) for text in ("", "a")] == [[[]], [tokenizer.encode("a")]]
 
 
 def test_special_tokens_have_the_first_ids_and_no_text(tokenizer: Tokenizer, config: TokenizerConfig) -> None:
