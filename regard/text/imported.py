@@ -56,6 +56,8 @@ class ImportedVocabulary(Vocabulary):
         self.special = own | {f"<extra_{match[1]}>": n for match, n in sentinels if match} | ours
         self.pad_id, self.start_id, self.end_id = (self.role(name) for name in SPECIAL[:3])
         unknown = unknown_of(settings["model"])
+        if unknown is None and not knows_all(settings["model"]):
+            raise DataError("it has no token for what is unknown; copy it again")
         self.unknown_id = ours.get("<unk>", -1) if unknown is None else unknown  # -1: nothing is unknown
         self.inner = from_json(json.dumps(hide(settings, self.hidden, self.names)))
         self.inner.encode_special_tokens = True
@@ -137,7 +139,7 @@ def content(token: Any) -> str:
 
 def listed(tokens: Any) -> list[Any]:
     """Older files have a list, some newer ones give each token a name."""
-    return list(tokens.values()) if isinstance(tokens, dict) else list(tokens or [])
+    return list(tokens.values()) if isinstance(tokens, dict) else tokens if isinstance(tokens, list) else []
 
 
 def names_of(settings: dict[str, Any]) -> dict[int, str]:
@@ -183,6 +185,11 @@ def unknown_of(model: dict[str, Any]) -> int | None:
         return None if model["unk_id"] is None else int(model["unk_id"])
     vocab: dict[str, int] = model["vocab"]
     return vocab.get(model.get("unk_token") or "")
+
+
+def knows_all(model: dict[str, Any]) -> bool:
+    """Nothing is unknown where every byte has a token; other BPE leaves out what it does not know."""
+    return bool(model["type"] == "BPE" or model.get("byte_fallback"))
 
 
 def speller(settings: dict[str, Any]) -> Callable[[str], bytes]:

@@ -98,7 +98,9 @@ def parts_of(texts: list[str]) -> Iterator[list[str]]:
 def from_json(text: str) -> tokenizers.Tokenizer:
     try:
         return tokenizers.Tokenizer.from_str(text)
-    except Exception as error:  # the library raises nothing more specific
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # the library raises nothing more specific, and panics at what it did not expect
         raise DataError(f"this is not a whole {TOKENIZER_FILE} ({error}); copy or train it again") from None
 
 

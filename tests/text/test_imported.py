@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,42 @@ def test_an_id_without_a_token(ours: Tokenizer) -> None:
     assert ours.token(ours.vocab_size + 5) == f"<no token {ours.vocab_size + 5}>"
     with pytest.raises(DataError, match="-1 is not an id"):
         ours.decode([-1])
+
+
+JUNK = [None, -1, 0, 2**31, 2**63, 1e400, "", "x", "<s>", [], {}, [[1]], True, {"type": "BPE"}]
+
+
+def mutate(settings: Any, chance: random.Random, depth: int = 0) -> None:
+    """Somewhere inside, something is taken away or replaced."""
+    keys = list(settings)[:40] if isinstance(settings, dict) else range(len(settings))
+    if not keys:
+        return
+    key, how = chance.choice(keys), chance.random()
+    if how < 0.15:
+        settings.pop(key)
+    elif how < 0.4 or depth > 4 or not isinstance(settings[key], dict | list):
+        settings[key] = chance.choice(JUNK)
+    else:
+        mutate(settings[key], chance, depth + 1)
+
+
+@pytest.mark.parametrize("n", [60, pytest.param(3000, marks=pytest.mark.slow)])
+def test_mutated_files_are_read_or_refused(folder: Path, n: int) -> None:
+    whole = {name: (folder / name).read_text() for name in ("tokenizer.json", "tokenizer_config.json")}
+    chance = random.Random(n)
+    n_read = 0
+    for _ in range(n):
+        name = chance.choice(list(whole))
+        settings = json.loads(whole[name])
+        mutate(settings, chance)
+        try:
+            found = Tokenizer.from_files(whole | {name: json.dumps(settings)})
+        except DataError:
+            continue
+        n_read += 1
+        found.decode(found.encode("The animal [SEP] </s> \N{SNOWMAN} 12"))
+        found.losses("A b"), found.tokens([0, 3, 10**6])
+    assert 0 < n_read < n
 
 
 def test_imported_is_not_learnt() -> None:
