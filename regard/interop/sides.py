@@ -2,6 +2,7 @@
 a row for every token, and what it writes when it always takes the likeliest."""
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -148,12 +149,14 @@ def found_at(path: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def quiet(transformers: Any) -> Iterator[None]:
-    """Without its bars, and its remarks on weights that a class has no use for."""
+    """Without its bars, and its remarks on weights that a class has no use for and on libraries that it would like."""
     before = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         transformers.logging.set_verbosity(before)
         transformers.logging.enable_progress_bar()
