@@ -18,8 +18,8 @@ from regard.data.lexicon import SUBJECTS
 WORDS = tuple(SUBJECTS)
 NAMES = ("Ada", "Alan", "Anna", "Ben", "Carla", "David", "Emma", "Felix", "Grace", "Hugo", "Ida", "Jan")
 NUMBERS = ("zero", "one", "two", "three", "four", "five")
-LONG_SHARE = 0.75  # of the answers in conversations that are whole sentences: what a model says when it must choose
-N_TRAIN, N_HELD_OUT, N_PAIRS, N_HELD_OUT_PAIRS = 6000, 400, 1500, 500
+LONG_SHARE = 0.7  # of the answers in conversations that are whole sentences: what a model says when it must choose
+N_TRAIN, N_HELD_OUT, N_PAIRS, N_HELD_OUT_PAIRS = 12_000, 400, 1500, 500
 
 
 @dataclass(frozen=True)
