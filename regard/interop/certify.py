@@ -2,15 +2,18 @@
 
 import importlib.metadata
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+
+from torch import nn
 
 import regard
 from regard.errors import RegardError
 from regard.interop.certificate import Certificate, Finding, compare_ids, compare_rows
-from regard.interop.family import TRANSLATORS
+from regard.interop.family import TRANSLATORS, WRITERS
 from regard.interop.needs import need
 from regard.interop.samples import random_tokens, sentences, strings
-from regard.interop.sides import Ours, Theirs, found_at, quiet
+from regard.interop.sides import Ids, Ours, Theirs, found_at, quiet
 from regard.interop.translators import compare_translators
 from regard.run import Run
 
@@ -18,6 +21,7 @@ N_RANDOM, N_SENTENCES, N_PROMPTS = 24, 24, 8
 LONGEST = 64  # tokens of a random sequence
 WRITTEN = 20  # tokens that follow a prompt
 N_STRINGS = 10_000
+N_EXACT, EXACT = 3, 1e-6  # sequences that are read in float64, and the largest difference there
 
 
 def certify(
@@ -62,15 +66,39 @@ def compare_sequences(run: Run, folder: Path) -> list[Finding]:
         compare_rows(what, rows[0], rows[1], of_drawn),
         compare_rows(what, ours.rows(real), theirs.rows(real), of_real),
     ]
+    if not all(finding.holds for finding in findings):
+        exact = largest_in_double(ours, theirs, drawn[:N_EXACT])
+        findings = [without_rounding(finding, exact) for finding in findings]
     if run.recipe.kind == "masked":
         best = [[side.argmax(-1).tolist() for side in one] for one in rows]
         findings.append(compare_ids("likeliest words", best[0], best[1], of_drawn))
-    if run.recipe.kind == "language":
+    if run.recipe.kind in WRITERS:
         room = min(WRITTEN, config.max_length - 1)
         prompts = [ids[: config.max_length - room] for ids in (*drawn[:N_PROMPTS], *real[:N_PROMPTS])]
         of = f"{room} tokens after each of {len(prompts)} prompts"
         findings.append(compare_ids("greedy outputs", ours.greedy(prompts, room), theirs.greedy(prompts, room), of))
     return findings
+
+
+def largest_in_double(ours: Ours, theirs: Theirs, inputs: Ids) -> float:
+    for side in (ours, theirs):
+        nn.Module.double(side.model)  # transformers forbids its own method where a file had few bits a number
+    rows = zip(ours.rows(inputs), theirs.rows(inputs), strict=True)
+    exact = max(float((a - b).abs().max()) for a, b in rows)
+    for side in (ours, theirs):
+        nn.Module.float(side.model)
+    return exact
+
+
+def without_rounding(finding: Finding, exact: float) -> Finding:
+    """A deep model with large logits may differ by more than the limit because float32 rounds.  In float64 nothing of
+    that is left, but all that would be another model."""
+    return replace(
+        finding,
+        wanted=f"{finding.wanted}, or at most {EXACT:g} in float64",
+        holds=finding.holds or exact <= EXACT,
+        of=f"{finding.of}; in float64 {exact:.3g} on {N_EXACT} random ones",
+    )
 
 
 def compare_tokenizers(run: Run, folder: Path, n: int) -> Finding:
@@ -84,7 +112,7 @@ def compare_tokenizers(run: Run, folder: Path, n: int) -> Finding:
 
 
 COMPARISONS: dict[str, Callable[[Run, Path], list[Finding]]] = {
-    "language": compare_sequences,
+    **dict.fromkeys(WRITERS, compare_sequences),
     "masked": compare_sequences,
     "reading": compare_sequences,
     "permutation": compare_sequences,

@@ -11,6 +11,7 @@ from regard.errors import ConfigError
 from regard.interop.forms import AS_IS, Form
 from regard.training.recipe import Recipe
 
+WRITERS = ("language", "prompted", "chat", "preference")  # kinds of tasks in which a text is written token by token
 TRANSLATORS = ("translation", "denoising", "label-words")  # kinds of tasks in which a source becomes a target
 LONGEST = 1 << 24  # places of a model that has no table of them in its files
 

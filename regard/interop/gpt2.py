@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from regard.interop.family import PLAIN, Family, Imported, Theirs, Weight, product, require, word_for
+from regard.interop.family import PLAIN, WRITERS, Family, Imported, Theirs, Weight, product, require, word_for
 from regard.interop.forms import TURNED, Stacked
 from regard.training.recipe import Recipe
 
@@ -42,7 +42,7 @@ def read_config(theirs: Theirs) -> Imported:
 def write_config(recipe: Recipe) -> dict[str, Any]:
     c = recipe.model
     shape = {"causal": True, "pre_norm": True, "position": "learned", "norm": "layer"}
-    require(recipe, "gpt2", ("language",), PLAIN | shape)
+    require(recipe, "gpt2", WRITERS, PLAIN | shape)
     return {
         "model_type": "gpt2",
         "architectures": ["GPT2LMHeadModel"],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.errors import ConfigError
-from regard.interop.family import PLAIN, Family, Imported, Theirs, Weight, product, require
+from regard.interop.family import PLAIN, WRITERS, Family, Imported, Theirs, Weight, product, require
 from regard.interop.forms import RotaryPairs
 from regard.training.recipe import Recipe
 
@@ -60,7 +60,7 @@ class Decoder:
         bias = "all" if c.bias == "all" and self.model_type == "llama" else self.bias
         of_family = {"causal": True, "pre_norm": True, "position": "rotary", "norm": "rms", "feed_forward": "swiglu"}
         free = {"n_key_heads": c.n_key_heads, "d_head": c.d_head, "bias": bias, "norm_heads": self.norm_heads}
-        require(recipe, self.model_type, ("language",), PLAIN | of_family | free)
+        require(recipe, self.model_type, WRITERS, PLAIN | of_family | free)
         return {
             "model_type": self.model_type,
             "architectures": [self.made_by],

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.search import generate
+from regard.interop.family import WRITERS
 from regard.interop.needs import need
 from regard.nn.layout import Layout, Ragged
 from regard.nn.linear import logits
@@ -29,13 +30,14 @@ class Compared(NamedTuple):
     theirs: Callable[[Any], Tensor]
 
 
+WRITER = Compared(
+    "AutoModelForCausalLM",
+    "logits",
+    lambda model, tokens, layout: logits(model(tokens, layout), model.output_table),
+    lambda answer: answer.logits,
+)
 COMPARED = {
-    "language": Compared(
-        "AutoModelForCausalLM",
-        "logits",
-        lambda model, tokens, layout: logits(model(tokens, layout), model.output_table),
-        lambda answer: answer.logits,
-    ),
+    **dict.fromkeys(WRITERS, WRITER),
     "masked": Compared(
         "AutoModelForMaskedLM",
         "logits",

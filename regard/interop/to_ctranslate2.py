@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.interop.family import TRANSLATORS
+from regard.interop.family import TRANSLATORS, WRITERS
 from regard.interop.needs import need
 from regard.models.stack import Stack
 from regard.models.transformer import Transformer, TransformerConfig
@@ -50,7 +50,7 @@ def write_folder(run: Run, folder: Path) -> list[str]:
     if (run.recipe.kind, run.recipe.architecture) not in MADE_OF:
         raise RegardError(
             f"{run.folder} is a {run.recipe.architecture} for {run.recipe.kind}; CTranslate2 runs "
-            + " and ".join(f"a {architecture} for {kind}" for kind, architecture in MADE_OF)
+            + " or ".join(f"a {architecture} for {kind}" for kind, architecture in MADE_OF)
         )
     names = token_names(run)
     spec = MADE_OF[run.recipe.kind, run.recipe.architecture](run, names)
@@ -259,5 +259,5 @@ def whole(number: int) -> Any:
 
 MADE_OF: dict[tuple[str, str], Callable[[Run, list[str]], Any]] = {
     **{(kind, "transformer"): translator for kind in TRANSLATORS},
-    ("language", "stack"): writer,
+    **{(kind, "stack"): writer for kind in WRITERS},
 }

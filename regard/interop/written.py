@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from regard.data.reading import read_examples
+from regard.data.streams import UNITS
 from regard.errors import RegardError
 from regard.evaluation.translation import bleu
 from regard.interop.certificate import Finding, compare_ids
@@ -11,7 +12,6 @@ from regard.interop.family import TRANSLATORS
 from regard.interop.samples import sentences
 from regard.interop.sides import Ids
 from regard.run import Run
-from regard.tasks.write import begin
 
 N_LINES = 200
 LONGEST = 60  # tokens that are written
@@ -53,7 +53,8 @@ def compare_written(ours: Side, theirs: Side, run: Run) -> list[Finding]:
     if run.recipe.kind in TRANSLATORS:
         prompts = [ids[: run.max_length] for ids in run.tokenizer.encode_batch(found.sources)]
     else:
-        prompts = [begin(text, run.tokenizer, run.recipe.task.unit)[:room] for text in found.sources]
+        start = UNITS[run.recipe.task.unit](run.tokenizer) if run.recipe.kind == "language" else run.tokenizer.start_id
+        prompts = [[start, *ids][:room] for ids in run.tokenizer.encode_batch(found.sources)]
     written = [side.greedy(prompts, room) for side in (ours, theirs)]
     of = f"{len(prompts)} lines of {found.name}, up to {room} tokens each"
     findings = [compare_ids("greedy outputs", written[0], written[1], of)]

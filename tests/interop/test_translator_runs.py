@@ -17,7 +17,9 @@ from tests.interop.small_runs import save, save_translator
 LIMIT = 30  # tokens
 
 
-@pytest.mark.parametrize(("pre_norm", "family"), [(False, "marian"), (True, "pegasus")])
+@pytest.mark.parametrize(
+    ("pre_norm", "family"), [(False, "marian"), pytest.param(True, "pegasus", marks=pytest.mark.slow)]
+)
 def test_a_translator_goes_out_and_comes_back(pre_norm: bool, family: str, tmp_path: Path) -> None:
     run = save_translator(tmp_path / "run", pre_norm=pre_norm)
     export(run.folder, tmp_path / "hf", to="hf")
@@ -31,6 +33,7 @@ def test_a_translator_goes_out_and_comes_back(pre_norm: bool, family: str, tmp_p
     assert answers(back, lines) == answers(run, lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", ["hf", "ctranslate2"])
 def test_a_mended_text_goes_out_as_bart(to: str, tmp_path: Path) -> None:
     """What was pre-trained to mend texts is a translator, too."""
