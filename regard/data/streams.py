@@ -170,6 +170,10 @@ class Stream:
         starts = self.starts[line] + width * piece
         return np.stack([starts, np.minimum(starts + width, self.ends[line])], 1)
 
+    def all_windows(self, width: int) -> np.ndarray:
+        """(n, 2): the whole text once, lines each by itself."""
+        return self.line_windows(width) if self.unit == "lines" else self.windows(width)
+
     def columns(self, n: int, width: int, first: int = 0) -> list[np.ndarray]:
         """The text in n columns side by side, cut into windows: for each, (n, 2) places.  Each goes on where the one
         before it ended.  Fewer than n tokens at the end have no place in any column."""

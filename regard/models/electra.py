@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.models.heads import attentions_of
-from regard.models.masked import MaskedWords
+from regard.models.masked import MaskedWords, check_sees_both_sides
 from regard.models.stack import Stack, StackConfig
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.layout import Layout
@@ -24,6 +24,7 @@ class ReplacedWords(nn.Module):
 
     def __init__(self, reader: Any, share: float):
         super().__init__()
+        check_sees_both_sides(reader)
         self.reader, self.config = reader, reader.config
         self.detect = nn.Linear(reader.d_out, reader.d_out)
         self.to_replaced = nn.Linear(reader.d_out, 1)

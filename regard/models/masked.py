@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import ConfigError
-from regard.models.heads import ROWS, attentions_of, is_bidirectional
+from regard.models.heads import ROWS, attentions_of
+from regard.models.stack import Stack
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.layout import Gather, Layout
 from regard.nn.linear import logits
@@ -24,8 +25,7 @@ class MaskedWords(nn.Module):
 
     def __init__(self, reader: Any, nsp: bool):
         super().__init__()
-        if is_bidirectional(reader) or getattr(reader.config, "causal", True):
-            raise ConfigError("hidden words are told from both sides: this needs a stack with causal = false")
+        check_sees_both_sides(reader)
         self.reader, self.config = reader, reader.config
         vocab_size, d_embedding = reader.embedding.weight.shape
         self.transform = nn.Linear(reader.d_out, d_embedding)
@@ -86,6 +86,14 @@ class MaskedWords(nn.Module):
 
     def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
         return attentions_of(self.reader)
+
+
+def check_sees_both_sides(reader: Any) -> None:
+    if not isinstance(reader, Stack) or reader.config.causal:
+        raise ConfigError(
+            "hidden words are told from both sides, by a stack of Transformer blocks: "
+            "set model.architecture = 'stack' and model.causal = false"
+        )
 
 
 def rows_at(rows: Tensor, places: Tensor) -> Tensor:

@@ -94,6 +94,8 @@ class Denoising(Drawn):
 
     def draw(self, texts: list[np.ndarray], lines: list[str], draws: list[Draws]) -> PairBatch:
         spoil = OBJECTIVES[self.config.objective]
+        if self.config.unit == "lines":  # their ends are the frame's
+            texts = [text[:-1] if text[-1] == self.tokenizer.end_id else text for text in texts]
         pairs = [spoil(text, d, self.noise, self.config.noises) for text, d in zip(texts, draws, strict=True)]
         sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
         return make_batch(sources, targets, lines, self.config.frame(self.tokenizer))
@@ -108,7 +110,7 @@ class Denoising(Drawn):
         """The beginning of some validation windows: spoilt, what should be written, and what the model writes."""
         if self.valid is None or not self.config.shown:
             return []
-        windows = self.valid.windows(self.config.window)[: self.config.shown]
+        windows = self.valid.all_windows(self.config.window)[: self.config.shown]
         batch = self.made_of(self.valid, np.minimum(windows, windows[:, :1] + SHOWN_TOKENS), -1)
         lengths = batch.source_layout.lengths.tolist(), batch.target_layout.lengths.tolist()
         sources = [part.tolist() for part in batch.source.split(lengths[0])]

@@ -66,7 +66,7 @@ class Drawn(Language, ABC):
 
     def parts(self, stream: Stream, width: int, n_tokens: int) -> list[np.ndarray]:
         """The windows of a whole text, in batches."""
-        windows = stream.line_windows(width) if self.config.unit == "lines" else stream.windows(width)
+        windows = stream.all_windows(width)
         return [windows[part] for part in cut(np.arange(len(windows)), windows[:, 1] - windows[:, 0], n_tokens)]
 
     def plain_loss(self, model: Any, batch: Any) -> Tensor:

@@ -53,6 +53,7 @@ class HiddenWords:
     roles = ("reader",)
 
     def __init__(self, config: Any, train: Hider, valid: Hider | None, setup: Setup):
+        setup.expect_one_cut("a text with hidden words")
         self.config, self.train, self.valid = config, train, valid
         self.tokenizer, self.seed, self.batch_tokens = setup.tokenizer, setup.seed, setup.data.batch_tokens
         self.packing = Packing(train.lengths, self.batch_tokens, setup.data.order, setup.seed)

@@ -69,6 +69,7 @@ class Language:
     higher_is_better = False
 
     def __init__(self, config: LanguageConfig, train: Stream, valid: Stream | None, setup: Setup):
+        setup.expect_one_cut("running text")
         self.config, self.train, self.valid = config, train, valid
         self.tokenizer, self.decoding, self.seed = setup.tokenizer, setup.decoding, setup.seed
         self.batch_tokens, self.metric = setup.data.batch_tokens, config.metric
@@ -139,7 +140,7 @@ class Language:
 
     def small_batch(self, n_tokens: int) -> TextBatch:
         width = min(self.config.window, n_tokens)
-        windows = self.train.line_windows(width) if self.config.unit == "lines" else self.train.windows(width)
+        windows = self.train.all_windows(width)
         return make_batch(self.train, windows[cut(np.arange(len(windows)), windows[:, 1] - windows[:, 0], n_tokens)[0]])
 
     def sequences(self) -> Iterable[tuple[np.ndarray, np.ndarray]]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
+from regard.errors import ConfigError
 from regard.text.tokenizer import Tokenizer
 
 
@@ -16,3 +17,8 @@ class Setup:
     cache: Path  # folder of the token shards
     seed: int
     decoding: DecodingConfig
+
+    def expect_one_cut(self, what: str) -> None:
+        """Refuse BPE-dropout where a task would ignore it."""
+        if self.dropout:
+            raise ConfigError(f"{what} is cut into tokens in one way: set tokenizer.dropout = 0, not {self.dropout:g}")

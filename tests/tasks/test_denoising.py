@@ -107,6 +107,23 @@ def test_sentences_end_with_their_marks(tmp_path: Path) -> None:
     assert {".", "!", "?"} <= ends and all(token[-1] in ".!?" for token in ends)
 
 
+@pytest.mark.parametrize("settings", [{}, SPANS])
+def test_a_line_ends_once(settings: dict[str, Any], tmp_path: Path) -> None:
+    """Its </s> is the frame's: no noise hides it, and nothing stands behind it."""
+    task = denoising(tmp_path, unit="lines", **settings)
+    end = task.tokenizer.end_id
+    for index in range(task.n_batches(0)):
+        batch = task.batch(0, index)
+        for side, layout in ((batch.source, batch.source_layout), (batch.labels, batch.target_layout)):
+            assert all(part.tolist().index(end) == len(part) - 1 for part in side.split(layout.lengths.tolist()))
+
+
+def test_the_samples_of_lines_are_lines(tmp_path: Path) -> None:
+    task = denoising(tmp_path, unit="lines", noises=("permute",))
+    shown = task.samples(transformer(task.tokenizer.vocab_size))
+    assert [truth for _, truth, _ in shown] == VALID.split("\n")[:2]
+
+
 def test_missing_special_tokens_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="<mask>"):
         Denoising.make(DenoisingConfig(window=30), setup(tmp_path, extra=()))

@@ -1,15 +1,18 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from small_documents import make
+from small_documents import make, setup
 from torch.nn import functional as F
 
 from regard.errors import ConfigError
+from regard.models import ARCHITECTURES
 from regard.models.masked import MaskedWords, rows_at
 from regard.models.stack import Stack, StackConfig
+from regard.tasks import TASKS
 from regard.tasks.hidden import HiddenBatch
 from regard.tasks.masked import MaskedConfig, MaskedLanguage
 
@@ -162,3 +165,19 @@ def test_a_model_must_see_both_sides_and_a_window_must_fit(tmp_path: Path) -> No
         model(task, causal=True)
     with pytest.raises(ConfigError, match="a window of 16 tokens does not fit"):
         model(task, max_length=12)
+
+
+@pytest.mark.parametrize("architecture", [name for name, row in ARCHITECTURES.items() if row.role == "reader"])
+@pytest.mark.parametrize("kind", ["masked", "replaced"])
+def test_a_reader_that_cannot_tell_hidden_words_is_refused_with_a_way_out(architecture: str, kind: str) -> None:
+    config_of, task = TASKS[kind]
+    made = ARCHITECTURES[architecture]
+    with torch.device("meta"):  # their own sizes, without the weights
+        reader = made.module(made.config(vocab_size=60))
+    with pytest.raises(ConfigError, match=r"model\.architecture = 'stack' and model\.causal = false"):
+        task.build(config_of(), reader)
+
+
+def test_texts_with_hidden_words_are_cut_into_tokens_in_one_way(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"tokenizer\.dropout = 0"):
+        MaskedLanguage.make(MaskedConfig(window=16), replace(setup(tmp_path), dropout=0.1))
