@@ -13,7 +13,7 @@ from regard.interop.certificate import Certificate, Finding, compare_ids, compar
 from regard.interop.family import TRANSLATORS, WRITERS
 from regard.interop.needs import need
 from regard.interop.samples import random_tokens, sentences, strings
-from regard.interop.sides import Ids, Ours, Theirs, found_at, quiet
+from regard.interop.sides import Ids, Ours, InTransformers, found_at, quiet
 from regard.interop.translators import compare_translators
 from regard.run import Run
 
@@ -53,7 +53,7 @@ def certify(
 def compare_sequences(run: Run, folder: Path) -> list[Finding]:
     """A model that reads one sequence."""
     ours = Ours(run)
-    theirs = Theirs(folder, ours)
+    theirs = InTransformers(folder, ours)
     tokenizer, config = run.tokenizer, run.recipe.model
     longest = min(LONGEST, config.max_length)
     drawn = random_tokens(N_RANDOM, longest, config.vocab_size, without={tokenizer.pad_id})
@@ -80,7 +80,7 @@ def compare_sequences(run: Run, folder: Path) -> list[Finding]:
     return findings
 
 
-def largest_in_double(ours: Ours, theirs: Theirs, inputs: Ids) -> float:
+def largest_in_double(ours: Ours, theirs: InTransformers, inputs: Ids) -> float:
     for side in (ours, theirs):
         nn.Module.double(side.model)  # transformers forbids its own method where a file had few bits a number
     rows = zip(ours.rows(inputs), theirs.rows(inputs), strict=True)

@@ -86,7 +86,7 @@ class Ours:
         return [list(best.tokens) for (best,) in found]
 
 
-class Theirs:
+class InTransformers:
     def __init__(self, folder: Path, ours: Ours):
         self.ours, self.compared = ours, ours.compared
         self.model = read_model(folder, self.compared.made_by)
