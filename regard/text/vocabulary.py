@@ -1,6 +1,7 @@
 """What a tokenizer is made of: its tokens with their spelling, and what is done to a text before and after."""
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from regard.text.bpe import BytePairs
 from regard.text.unicode import all_well_formed, well_formed
 
 TOKENIZER_FILE = "tokenizer.json"
+WITH_PREFIX = re.compile(r'"continuing_subword_prefix"\s*:\s*"[^"]')
 AT_A_TIME = 50_000  # characters: what is found for them fits a processor's cache
 HIDDEN = "\uffff "  # before a name that no text shall become: spaces begin a piece, or are written otherwise
 
@@ -96,12 +98,24 @@ def parts_of(texts: list[str]) -> Iterator[list[str]]:
 
 
 def from_json(text: str) -> tokenizers.Tokenizer:
+    if WITH_PREFIX.search(text):
+        check_prefix(parse(text, TOKENIZER_FILE).get("model"))
     try:
         return tokenizers.Tokenizer.from_str(text)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # the library raises nothing more specific, and panics at what it did not expect
         raise DataError(f"this is not a whole {TOKENIZER_FILE} ({error}); copy or train it again") from None
+
+
+def check_prefix(model: Any) -> None:
+    """The library takes the prefix off the right half of a merge without a look, and ends the process if it cannot."""
+    if not isinstance(model, dict) or not isinstance(model.get("merges"), list):
+        return  # no BPE
+    prefix = str(model.get("continuing_subword_prefix") or "")
+    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"]]
+    if not all(isinstance(pair, list) and pair and str(pair[-1]).startswith(prefix) for pair in pairs):
+        raise DataError(f"the prefix {prefix!r} does not begin the right half of every merge; copy it again")
 
 
 def parse(text: str, name: str) -> dict[str, Any]:

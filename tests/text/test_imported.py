@@ -274,6 +274,14 @@ def test_gaps_between_ids(gpt2: Path) -> None:
     assert gapped.encode_batch(STRINGS) == [[n + 10 * (n > 300) for n in ids] for ids in before]
 
 
+def test_a_prefix_that_would_end_the_process(gpt2: Path) -> None:
+    settings = json.loads((gpt2 / "tokenizer.json").read_text())
+    settings["model"]["continuing_subword_prefix"] = "##"
+    (gpt2 / "tokenizer.json").write_text(json.dumps(settings))
+    with pytest.raises(DataError, match="does not begin the right half of every merge"):
+        Tokenizer.load(gpt2)
+
+
 def test_texts_are_neither_cut_nor_padded(gpt2: Path) -> None:
     settings = json.loads((gpt2 / "tokenizer.json").read_text())
     settings["truncation"] = {"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0}
