@@ -13,7 +13,7 @@ from regard.interop.certificate import Certificate, Finding, compare_ids, compar
 from regard.interop.family import TRANSLATORS, WRITERS
 from regard.interop.needs import need
 from regard.interop.samples import random_tokens, sentences, strings
-from regard.interop.sides import Ids, Ours, InTransformers, found_at, quiet
+from regard.interop.sides import Ids, InTransformers, Ours, found_at, quiet
 from regard.interop.translators import compare_translators
 from regard.run import Run
 
