@@ -19,6 +19,7 @@ pytest.importorskip("onnxruntime")
 
 BERT = {"causal": False, "pre_norm": False, "n_segments": 2, "embedding_norm": True, "scale_embedding": False}
 LLAMA = {"position": "rotary", "norm": "rms", "bias": "none", "feed_forward": "swiglu", "n_key_heads": 1}
+PRODUCTS = ("cosine", "location", "general", "dot")
 T5 = {"position": "buckets", "norm": "rms", "bias": "none", "pre_norm": True, "score": "dot", "d_head": 6}
 
 
@@ -42,7 +43,9 @@ def test_other_writers(settings: dict[str, Any], tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, T5, {"score": "general"}], ids=["the paper's", "T5", "general"])
+@pytest.mark.parametrize(
+    "settings", [{}, T5, *({"score": name} for name in PRODUCTS)], ids=["the paper's", "T5", *PRODUCTS]
+)
 def test_translators_write_the_same(settings: dict[str, Any], tmp_path: Path) -> None:
     findings = certified(save_translator(tmp_path / "run", **settings).folder, tmp_path)
     assert findings[5]["what"] == "share of identical greedy outputs" and findings[5]["value"] == 1

