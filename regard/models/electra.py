@@ -1,6 +1,5 @@
 """ELECTRA: a small generator fills in hidden words, and the reader tells which words are not the text's own."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -8,14 +7,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.models.heads import attentions_of
+from regard.models.heads import Head
 from regard.models.masked import MaskedWords, check_sees_both_sides
 from regard.models.stack import Stack, StackConfig
-from regard.nn.attention import MultiHeadAttention
 from regard.nn.layout import Layout
 
 
-class ReplacedWords(nn.Module):
+class ReplacedWords(Head):
     """P(x_t was replaced) = σ(w·gelu(W h_t + b) + c)  (Clark et al. 2020, section 2)
 
     The words that replace hidden ones are drawn from a generator, which learns to tell hidden words.  It has the
@@ -23,9 +21,8 @@ class ReplacedWords(nn.Module):
     """
 
     def __init__(self, reader: Any, share: float):
-        super().__init__()
         check_sees_both_sides(reader)
-        self.reader, self.config = reader, reader.config
+        super().__init__(reader)
         self.detect = nn.Linear(reader.d_out, reader.d_out)
         self.to_replaced = nn.Linear(reader.d_out, 1)
         own = Stack(narrower(reader.config, share))
@@ -41,18 +38,6 @@ class ReplacedWords(nn.Module):
         """Hidden rows (N, D) -> (N), above 0 where a word seems to be replaced."""
         found: Tensor = self.to_replaced(F.gelu(self.detect(rows)))[:, 0]
         return found
-
-    @property
-    def device(self) -> torch.device:
-        return self.to_replaced.weight.device
-
-    @property
-    def embedding(self) -> nn.Embedding:
-        table: nn.Embedding = self.reader.embedding
-        return table
-
-    def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
-        return attentions_of(self.reader)
 
 
 def narrower(config: StackConfig, share: float) -> StackConfig:

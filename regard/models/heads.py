@@ -30,15 +30,34 @@ class Reader(Protocol):
     def __call__(self, tokens: Tensor, layout: Layout) -> Tensor: ...
 
 
-class LanguageModel(nn.Module):
+class Head(nn.Module):
+    """What is read off a reader's rows; whoever holds it may also ask for what the reader has."""
+
+    def __init__(self, reader: Any):
+        super().__init__()
+        self.reader, self.config = reader, reader.config
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        table: nn.Embedding = self.reader.embedding
+        return table
+
+    @property
+    def device(self) -> torch.device:
+        return self.embedding.weight.device
+
+    def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
+        return attentions_of(self.reader)
+
+
+class LanguageModel(Head):
     """P(x_t | x_<t) = softmax(E h_{t-1}); E are the embeddings where they are as wide as h (Press and Wolf 2017) and
     the reader's settings do not say tied = false."""
 
     def __init__(self, reader: Any):
-        super().__init__()
         if sees_future(reader):
             raise ConfigError("a language model must not see the future: it needs causal = true, bidirectional = false")
-        self.reader, self.config = reader, reader.config
+        super().__init__(reader)
         vocab_size, d_model = reader.embedding.weight.shape
         is_tied = d_model == reader.d_out and getattr(reader.config, "tied", True)
         self.own_table = None if is_tied else nn.Parameter(torch.empty(vocab_size, reader.d_out))
@@ -67,21 +86,9 @@ class LanguageModel(nn.Module):
         return cross_entropy(rows, self.output_table, labels, smoothing), after
 
     @property
-    def device(self) -> torch.device:
-        return self.output_table.device
-
-    @property
-    def embedding(self) -> nn.Embedding:
-        table: nn.Embedding = self.reader.embedding
-        return table
-
-    @property
     def output_table(self) -> Tensor:
         table: Tensor = self.reader.embedding.weight
         return table if self.own_table is None else self.own_table
-
-    def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
-        return attentions_of(self.reader)
 
     # Decoding: the interface of `regard.decoding.interface`.
 
@@ -182,13 +189,13 @@ POOLERS: dict[str, Callable[[Tensor], Tensor] | None] = {
 }
 
 
-class Classifier(nn.Module):
+class Classifier(Head):
     """P(label | x_1 .. x_T) = softmax(W s + b), with one summary s of all rows; with a pooler, s is f(U s' + u) of the
     summary s'  (Devlin et al. 2019: of the first row, and f = tanh)"""
 
     def __init__(self, reader: Any, n_labels: int, pooling: str, dropout: float, pooler: str = "none"):
-        super().__init__()
-        self.reader, self.config, self.pooling = reader, reader.config, pooling
+        super().__init__(reader)
+        self.pooling = pooling
         self.activation = POOLERS[pooler]
         self.pooler = None if self.activation is None else nn.Linear(reader.d_out, reader.d_out)
         self.dropout = nn.Dropout(dropout)
@@ -206,21 +213,12 @@ class Classifier(nn.Module):
         answers: Tensor = self.to_labels(self.dropout(found))
         return answers
 
-    @property
-    def embedding(self) -> nn.Embedding:
-        table: nn.Embedding = self.reader.embedding
-        return table
 
-    def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
-        return attentions_of(self.reader)
-
-
-class Tagger(nn.Module):
+class Tagger(Head):
     """P(tag_t | x_1 .. x_T) = softmax(W h_t + b)"""
 
     def __init__(self, reader: Any, n_tags: int, dropout: float):
-        super().__init__()
-        self.reader, self.config = reader, reader.config
+        super().__init__(reader)
         self.dropout = nn.Dropout(dropout)
         self.to_tags = nn.Linear(reader.d_out, n_tags)
 
@@ -228,34 +226,14 @@ class Tagger(nn.Module):
         """Token ids (N) -> logits (N, tags)."""
         return self.to_tags(self.dropout(self.reader(tokens, layout)))
 
-    @property
-    def embedding(self) -> nn.Embedding:
-        table: nn.Embedding = self.reader.embedding
-        return table
 
-    def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
-        return attentions_of(self.reader)
-
-
-class Bare(nn.Module):
+class Bare(Head):
     """The reader alone: its rows are what is asked of it."""
-
-    def __init__(self, reader: Any):
-        super().__init__()
-        self.reader, self.config = reader, reader.config
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Token ids (N) -> one hidden row each (N, D)."""
         rows: Tensor = self.reader(tokens, layout)
         return rows
-
-    @property
-    def embedding(self) -> nn.Embedding:
-        table: nn.Embedding = self.reader.embedding
-        return table
-
-    def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
-        return attentions_of(self.reader)
 
 
 def attentions_of(reader: Any) -> Iterator[tuple[str, int, MultiHeadAttention]]:

@@ -1,6 +1,5 @@
 """What BERT is pre-trained with: the words that were hidden, and whether the second text follows the first."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -8,9 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import ConfigError
-from regard.models.heads import ROWS, attentions_of
+from regard.models.heads import ROWS, Head
 from regard.models.stack import Stack
-from regard.nn.attention import MultiHeadAttention
 from regard.nn.layout import Gather, Layout
 from regard.nn.linear import logits
 from regard.nn.loss import cross_entropy
@@ -19,14 +17,13 @@ from regard.nn.pooling import summary
 STD = 0.02  # with which BERT's weights begin
 
 
-class MaskedWords(nn.Module):
+class MaskedWords(Head):
     """P(x_t | all but the hidden) = softmax(E norm(gelu(W h_t + b)) + c), E being the embeddings
     P(b follows a) = softmax(V tanh(U h_1 + u) + v), if it is asked  (Devlin et al. 2019, section 3.1 and appendix A)"""
 
     def __init__(self, reader: Any, nsp: bool):
-        super().__init__()
         check_sees_both_sides(reader)
-        self.reader, self.config = reader, reader.config
+        super().__init__(reader)
         vocab_size, d_embedding = reader.embedding.weight.shape
         self.transform = nn.Linear(reader.d_out, d_embedding)
         self.norm = nn.LayerNorm(d_embedding, eps=reader.config.norm_eps)
@@ -74,18 +71,6 @@ class MaskedWords(nn.Module):
     def output_table(self) -> Tensor:
         table: Tensor = self.reader.embedding.weight
         return table if self.own_table is None else self.own_table
-
-    @property
-    def device(self) -> torch.device:
-        return self.output_bias.device
-
-    @property
-    def embedding(self) -> nn.Embedding:
-        table: nn.Embedding = self.reader.embedding
-        return table
-
-    def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
-        return attentions_of(self.reader)
 
 
 def check_sees_both_sides(reader: Any) -> None:

@@ -1,14 +1,12 @@
 """Where in a text an answer stands: a head that finds the first and the last of its tokens."""
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.models.heads import attentions_of
-from regard.nn.attention import MultiHeadAttention
+from regard.models.heads import Head
 from regard.nn.layout import Layout
 
 
@@ -22,15 +20,14 @@ class Spans(NamedTuple):
     none: Tensor  # the probability that the sequence holds no answer
 
 
-class SpanFinder(nn.Module):
+class SpanFinder(Head):
     """P(begin = i) = softmax_i(S · h_i), P(end = j) = softmax_j(E · h_j)  (Devlin et al. 2019, section 4.2)
 
     The first row of a sequence, <s>, stands for "no answer here" (section 4.3).
     """
 
     def __init__(self, reader: Any, dropout: float):
-        super().__init__()
-        self.reader, self.config = reader, reader.config
+        super().__init__(reader)
         self.dropout = nn.Dropout(dropout)
         self.to_ends = nn.Linear(reader.d_out, 2)
 
@@ -58,11 +55,3 @@ class SpanFinder(nn.Module):
         best, place = scores.max(1)
         first, last = place // layout.longest, place % layout.longest
         return Spans(first, last, best - nothing, (best - every).exp(), (nothing - every).exp())
-
-    @property
-    def embedding(self) -> nn.Embedding:
-        table: nn.Embedding = self.reader.embedding
-        return table
-
-    def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
-        return attentions_of(self.reader)

@@ -86,9 +86,7 @@ class Stack(nn.Module):
         return self.widen(self.dropout(self.embedding_norm(x)))
 
     def segments(self, tokens: Tensor, layout: Layout) -> Tensor:
-        """How many separators stand before each token of its sequence; the last segment has no end."""
-        ends = layout.pad((tokens == self.config.separator).long())
-        return layout.flatten(ends.cumsum(1) - ends).clamp(max=self.config.n_segments - 1)
+        return count_separators(tokens, layout, self.config.separator, self.config.n_segments)
 
     def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
         for i, block in enumerate(self.blocks):
@@ -114,6 +112,12 @@ class Stack(nn.Module):
             x = block(x, layout, self.sight, past=state.layer(i))
         state.advance(n)
         return self.norm(x)
+
+
+def count_separators(tokens: Tensor, layout: Layout, separator: int, n_segments: int) -> Tensor:
+    """The segment of each token: how many separators stand before it in its sequence; the last segment has no end."""
+    ends = layout.pad((tokens == separator).long())
+    return layout.flatten(ends.cumsum(1) - ends).clamp(max=max(n_segments - 1, 0))
 
 
 def shrink_residuals(blocks: Sequence[EncoderBlock]) -> None:

@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 from regard.choose import choose
 from regard.errors import ConfigError
+from regard.models.heads import Head
+from regard.models.stack import count_separators
 from regard.models.transformer import initialise_small
 from regard.nn.attention import Memory
 from regard.nn.blocks import FEED_FORWARDS, Residual
@@ -126,26 +128,24 @@ class XLNet(nn.Module):
         return self.places(layout.positions, self.segments(tokens, layout))
 
     def segments(self, tokens: Tensor, layout: Layout) -> Tensor:
-        """How many separators stand before each token of its sequence; the last segment has no end."""
-        ends = layout.pad((tokens == self.config.separator).long())
-        return layout.flatten(ends.cumsum(1) - ends).clamp(max=max(self.config.n_segments - 1, 0))
+        return count_separators(tokens, layout, self.config.separator, self.config.n_segments)
 
     def attentions(self) -> Iterator[tuple[str, int, RelativeAttention]]:
         for i, block in enumerate(self.blocks):
             yield "self", i, block.attention
 
 
-class PermutationModel(nn.Module):
+class PermutationModel(Head):
     """P(x_z(t) | x_z(<t)) = softmax(E g_z(t) + b)  (Yang et al. 2019, eq. 4)"""
 
     def __init__(self, reader: XLNet):
-        super().__init__()
-        self.reader, self.config = reader, reader.config
+        super().__init__(reader)
         self.output_bias = nn.Parameter(torch.zeros(reader.config.vocab_size))
 
     def forward(self, tokens: Tensor, layout: Layout, ranks: Tensor, targets: Tensor, asked: Layout) -> Tensor:
         """The hidden row behind each token that is foretold (M, D)."""
-        return self.reader.foretell(tokens, layout, ranks, targets, asked)
+        rows: Tensor = self.reader.foretell(tokens, layout, ranks, targets, asked)
+        return rows
 
     def nats(self, tokens: Tensor, layout: Layout, ranks: Tensor, targets: Tensor, asked: Layout) -> Tensor:
         """-log P of the tokens in the rows `targets`, each after all that comes before its turn."""
@@ -153,16 +153,5 @@ class PermutationModel(nn.Module):
         return cross_entropy(hidden, self.output_table, tokens[targets], 0.0, self.output_bias)
 
     @property
-    def device(self) -> torch.device:
-        return self.output_bias.device
-
-    @property
-    def embedding(self) -> nn.Embedding:
-        return self.reader.embedding
-
-    @property
     def output_table(self) -> Tensor:
-        return self.reader.embedding.weight
-
-    def attentions(self) -> Iterator[tuple[str, int, RelativeAttention]]:
-        return self.reader.attentions()
+        return self.embedding.weight
