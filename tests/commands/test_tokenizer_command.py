@@ -75,3 +75,13 @@ def test_mistakes(tmp_path: Path) -> None:
     ):
         with pytest.raises(error):
             regard_tokenizer(*arguments)
+
+
+def test_further_special_tokens(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(TEXT + "the <mask>\n", encoding="utf-8")
+    out = tmp_path / "tokenizer.json"
+    result = regard_tokenizer("train", tmp_path / "a.txt", "--extra", "<mask>", "--extra", "<to-fr>", "--out", out)
+    assert result.exit_code == 0
+    tokenizer = Tokenizer.load(out)
+    assert [tokenizer.special_id(name) for name in ("<mask>", "<to-fr>")] == [4, 5]
+    assert not {4, 5} & set(tokenizer.encode("the <mask><to-fr>"))
