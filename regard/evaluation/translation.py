@@ -29,10 +29,17 @@ class Comparison:
     signature: str
 
 
+class PlainCHRF(CHRF):
+    """chrF as a float: sacreBLEU's own is NumPy's where something matches, and of a mixture it takes no mean."""
+
+    def _compute_f_score(self, statistics: list[int]) -> float:
+        return float(super()._compute_f_score(statistics))
+
+
 METRICS: dict[str, Callable[[], Any]] = {
     "BLEU": BLEU,  # Papineni et al. 2002, tokenised by 13a
     "BLEU lower-cased": partial(BLEU, lowercase=True),
-    "chrF": CHRF,  # F-score of character n-grams, Popović 2015
+    "chrF": PlainCHRF,  # F-score of character n-grams, Popović 2015
 }
 
 

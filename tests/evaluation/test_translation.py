@@ -46,6 +46,12 @@ def test_an_interval_holds_the_value_and_is_the_same_twice() -> None:
     assert bleu(OUTPUTS, REFERENCES, resamples=0).interval is None
 
 
+def test_resamples_in_which_nothing_matches_count_as_zero() -> None:
+    metric = chrf(["Un chien.", ""], ["Un chien.", "Un chat."])
+    assert metric.interval is not None
+    assert metric.interval[1] - metric.interval[0] == pytest.approx(100)  # from nothing to all
+
+
 def test_exact_match_is_a_share() -> None:
     metric = exact_match(["a b", "c ", "d"], ["a b", "c", "D"])
     assert metric.value == pytest.approx(200 / 3)
