@@ -2,6 +2,7 @@
 
 import json
 import os
+from itertools import count
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,10 +40,11 @@ def answer(
         raise ConfigError("a question is about a text: give it, --context FILE or --context TEXT")
     about = None if context is None else text_of(context)
     loaded = load(run, device)
+    numbers = count(1)
 
     def reply(lines: list[str]) -> list[tuple[str, "Answered"]]:
         """The question of each line, and its answer."""
-        pairs = [read_pair(line) if about is None else (line, about) for line in lines]
+        pairs = [read_pair(line, next(numbers)) if about is None else (line, about) for line in lines]
         questions = [asked for asked, _ in pairs]
         return list(zip(questions, loaded.answer(questions, [told for _, told in pairs], always), strict=True))
 
@@ -65,13 +67,13 @@ def text_of(context: str) -> str:
     return "\n".join(read_lines(context)) if os.path.isfile(context) else context
 
 
-def read_pair(line: str) -> tuple[str, str]:
+def read_pair(line: str, number: int) -> tuple[str, str]:
     """Question and context of a line of JSON."""
     try:
         record = json.loads(line)
         return str(record["question"]), str(record["context"])
     except (json.JSONDecodeError, RecursionError, TypeError, KeyError):
         raise DataError(
-            f'each line of input must be {{"question": ..., "context": ...}}, got {line[:60]!r}; '
-            "or give the text once, --context FILE, and a question a line"
+            f'standard input:{number}: each line of input must be {{"question": ..., "context": ...}}, '
+            f"got {line[:60]!r}; or give the text once, --context FILE, and a question a line"
         ) from None

@@ -53,7 +53,7 @@ def chat(
                 write_line(json.dumps(record, ensure_ascii=False))
             else:
                 write_line(text)
-                say_notes(number, list(answer.notes))
+                say_notes(number, [*answer.notes, *([] if answer.finished else ["hit the length limit"])])
             sys.stdout.flush()
         messages.append({"role": "assistant", "content": text})
 

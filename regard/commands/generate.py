@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -84,9 +84,11 @@ def generate(
         sys.stdout.flush()
 
 
-def print_streams(prompts: list[str], texts: Iterable[Iterable[str]]) -> None:
+def print_streams(prompts: list[str], texts: Iterable[Iterator[str]]) -> None:
     for number, (prompt, pieces) in enumerate(zip(prompts, texts, strict=True)):
-        sys.stdout.write(("\n---\n" if number else "") + prompt)
+        first = next(pieces, "")  # before anything is shown: settings that no stream can have are refused here
+        sys.stdout.write(("\n---\n" if number else "") + prompt + first)
+        sys.stdout.flush()
         for piece in pieces:
             sys.stdout.write(piece)
             sys.stdout.flush()

@@ -94,7 +94,8 @@ def stream(
 ) -> Iterator[int]:
     """The tokens that `generate` finds, one by one; the last may complete a stop string."""
     if config.beam > 1 or config.n_best > 1:
-        raise RegardError(f"one text at a time can be streamed: set beam = 1 and n_best = 1, got {config.n_best}")
+        got = f"beam = {config.beam} and n_best = {config.n_best}"
+        raise RegardError(f"one text at a time can be streamed: set beam = 1 and n_best = 1, got {got}")
     limits = [config.limit(prompt)]
     strategy = one_by_one([prompt], limits, config, end_id, stops)
     for tokens, _, _ in walk(model, [prompt], limits, strategy, Constraints(config, [[]], end_id), start_id):

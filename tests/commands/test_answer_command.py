@@ -84,8 +84,8 @@ def test_a_line_for_each_line(place: Path) -> None:
 
 @pytest.mark.parametrize("line", ["no JSON", "[1]", '{"question": "Who"}', "null"])
 def test_lines_that_are_no_questions(place: Path, line: str) -> None:
-    outcome = answer(place, stdin=f"{line}\n")
-    assert outcome.code == 1 and 'each line of input must be {"question": ..., "context": ...}' in outcome.err
+    outcome = answer(place, stdin=f'{{"question": "Who", "context": "Bob"}}\n{line}\n')
+    assert outcome.code == 1 and 'input:2: each line of input must be {"question": ..., "context": ...}' in outcome.err
 
 
 def test_a_question_needs_a_text(place: Path) -> None:

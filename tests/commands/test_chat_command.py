@@ -86,6 +86,11 @@ def test_a_file_and_a_decoding_setting(place: Path) -> None:
     assert said.code == 0 and len(said.out.splitlines()) == 2
 
 
+def test_an_answer_that_was_cut_says_so(place: Path) -> None:
+    said = call(place, "chat", "chat", "--length", "1", stdin=b"say cat\n")
+    assert said.code == 0 and said.err == "line 1: hit the length limit\n"
+
+
 def test_a_long_conversation_goes_on_and_says_what_it_forgot(place: Path) -> None:
     said = call(place, "chat", "chat", "--length", "8", stdin=b"say cat\n" * 12)
     assert said.code == 0 and len(said.out.splitlines()) == 12 and "turns were left out" in said.err

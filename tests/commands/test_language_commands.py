@@ -143,6 +143,12 @@ def test_a_stream_is_the_text_and_ends_before_a_stop(at: Call, name: str) -> Non
         assert at("generate", name, "the animal", *asked, "--stop", stop, *more).removesuffix("\n") == short
 
 
+def test_what_cannot_be_streamed_shows_nothing(desk: Path) -> None:
+    asked = ("--length", "9", "--set", "beam=3", "--device", "cpu")
+    outcome = call(desk, "generate", "stack", "the animal", "--stream", *asked)
+    assert outcome.code == 1 and outcome.out == "" and "got beam = 3" in outcome.err
+
+
 def test_log_probabilities_of_tokens_are_those_of_the_text(at: Call) -> None:
     asked = ("--length", "9", "--samples", "3", "--logprobs", "2", "--json", "--device", "cpu")
     record = json.loads(at("generate", "stack", "the animal", *asked))
