@@ -1,5 +1,6 @@
 """What every task with hidden words has: passages of plain documents, hidden by lot, as batches."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -10,12 +11,12 @@ from regard.choose import choose
 from regard.data.batches import Packing
 from regard.data.config import DataConfig
 from regard.data.corpus import DOCUMENTS, Corpus
-from regard.data.report import Row, text_rows
-from regard.data.shards import tokenise
+from regard.data.report import Row
 from regard.data.streams import PlainText, read_parts
 from regard.errors import ConfigError
+from regard.evaluation.metric import Metric
 from regard.tasks.hidden import N_FIXED, HiddenBatch, Hider
-from regard.tasks.language import test_text
+from regard.tasks.language import evaluated_text, inspected, test_text
 from regard.tasks.setup import Setup
 
 # How often the hidden words are drawn before they come again: BERT's data held ten copies of each text (section A.2),
@@ -47,7 +48,7 @@ class HiddenConfig:
         return False
 
 
-class HiddenWords:
+class HiddenWords(ABC):
     """The part of the task that is the data's (`regard.training.task`)."""
 
     roles = ("reader",)
@@ -87,19 +88,30 @@ class HiddenWords:
         return {}
 
     def restore(self, tensors: dict[str, Tensor], model: Any) -> None:
-        pass
+        assert not tensors, "nothing was carried from batch to batch"
+
+    def validate(self, model: Any) -> dict[str, float]:
+        """With the same words hidden, and any other chance the same, each time."""
+        return {} if self.valid is None else self.figures(model, self.valid, self.config, self.batch_tokens)
+
+    @classmethod
+    def measure(cls, model: Any, config: Any, setup: Setup, files: tuple[str, ...]) -> tuple[str, list[Metric]]:
+        """The figures of test files (default: the recipe's, or else its validation text), and what they are of."""
+        what, text = evaluated_text(setup.data, "lines", files)
+        found = hider(text, config, setup)
+        values = cls.figures(model, found, config, setup.data.batch_tokens)
+        how = signature(config, found)
+        return what, [Metric(name=name, value=value, signature=how) for name, value in values.items()]
+
+    @staticmethod
+    @abstractmethod
+    def figures(model: Any, found: Hider, config: Any, batch_tokens: int) -> dict[str, float]:
+        """Of a whole text, every passage once."""
 
     def inspect(self, data: DataConfig) -> list[Row]:
         """What `regard doctor` says about every part of the data."""
-        parts = {"train": self.train.corpus.text, "valid": None if self.valid is None else self.valid.corpus.text}
-        parts["test"] = test_text(data, "lines")
-        known = set().union(*self.train.corpus.text.lines)
-        return [
-            row
-            for name, text in parts.items()
-            if text is not None
-            for row in text_rows(name, text, tokenise(text.lines, self.tokenizer), self.tokenizer, known)
-        ]
+        valid = None if self.valid is None else self.valid.corpus.text
+        return inspected(self.train.corpus.text, valid, test_text(data, "lines"), self.tokenizer)
 
     def rows(self) -> list[tuple[str, str]]:
         rows = [("training text", describe(self.train.corpus))]
@@ -122,11 +134,3 @@ def signature(config: HiddenConfig, found: Hider) -> str:
     """Of the figures of a text."""
     n = len(found.corpus)
     return f"documents:{config.documents}|window:{config.window}|share:{config.share:g}|passages:{n}"
-
-
-def check_window(window: int, reader: Any) -> None:
-    if window > reader.max_length:
-        raise ConfigError(
-            f"a window of {window} tokens does not fit model.max_length = {reader.max_length}; "
-            "lower task.window or raise model.max_length"
-        )

@@ -21,6 +21,7 @@ from regard.models.heads import LanguageModel
 from regard.tasks.passages import TextBatch, accuracy, carried_nats, make_batch, total_nats
 from regard.tasks.setup import Setup
 from regard.tasks.write import write
+from regard.text.tokenizer import Tokenizer
 
 SHOWN_TOKENS = 8  # of a validation line that a sample goes on from
 BLANKS = 3  # sets these draws apart from those that shuffle
@@ -95,11 +96,7 @@ class Language:
             raise ConfigError(
                 "carry = true needs a model whose state goes on, such as a recurrent one; set it to false"
             )
-        if config.window > reader.max_length:
-            raise ConfigError(
-                f"a window of {config.window} tokens does not fit model.max_length = {reader.max_length}; "
-                "lower task.window or raise model.max_length"
-            )
+        check_window(config.window, reader)
         return LanguageModel(reader)
 
     # Batches.
@@ -214,15 +211,8 @@ class Language:
 
     def inspect(self, data: DataConfig) -> list[Row]:
         """What `regard doctor` says about every part of the data."""
-        parts = {"train": self.train.text, "valid": None if self.valid is None else self.valid.text}
-        parts["test"] = test_text(data, self.config.unit)
-        known = set().union(*self.train.text.lines)
-        return [
-            row
-            for name, text in parts.items()
-            if text is not None
-            for row in text_rows(name, text, tokenise(text.lines, self.tokenizer), self.tokenizer, known)
-        ]
+        valid = None if self.valid is None else self.valid.text
+        return inspected(self.train.text, valid, test_text(data, self.config.unit), self.tokenizer)
 
     def rows(self) -> list[tuple[str, str]]:
         rows = [("training text", describe(self.train))]
@@ -239,6 +229,25 @@ class Language:
 
 def describe(stream: Stream) -> str:
     return f"{len(stream):,} tokens in {len(stream.text.lines):,} lines, {stream.text.n_bytes:,} bytes"
+
+
+def check_window(window: int, reader: Any) -> None:
+    if window > reader.max_length:
+        raise ConfigError(
+            f"a window of {window} tokens does not fit model.max_length = {reader.max_length}; "
+            "lower task.window or raise model.max_length"
+        )
+
+
+def inspected(train: PlainText, valid: PlainText | None, test: PlainText | None, tokenizer: Tokenizer) -> list[Row]:
+    """What `regard doctor` says about running text."""
+    known = set().union(*train.lines)
+    return [
+        row
+        for name, text in (("train", train), ("valid", valid), ("test", test))
+        if text is not None
+        for row in text_rows(name, text, tokenise(text.lines, tokenizer), tokenizer, known)
+    ]
 
 
 def test_text(data: DataConfig, unit: str) -> PlainText | None:

@@ -11,12 +11,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.errors import ConfigError
-from regard.evaluation.metric import Metric
 from regard.models.masked import MaskedWords, rows_at
 from regard.tasks.hidden import HiddenBatch, Hider
-from regard.tasks.hidden_words import HiddenConfig, HiddenWords, check_window, hider, signature
-from regard.tasks.language import evaluated_text
-from regard.tasks.setup import Setup
+from regard.tasks.hidden_words import HiddenConfig, HiddenWords
+from regard.tasks.language import check_window
 from regard.text.tokenizer import Tokenizer
 
 SHOWN_TOKENS = 40  # of a validation passage
@@ -63,9 +61,10 @@ class MaskedLanguage(HiddenWords):
 
     # Validation.
 
-    def validate(self, model: Any) -> dict[str, float]:
-        """With the same words hidden each time: nats and percent of the hidden words, percent of what follows."""
-        return {} if self.valid is None else measured(model, self.valid, self.batch_tokens)
+    @staticmethod
+    def figures(model: Any, found: Hider, config: MaskedConfig, batch_tokens: int) -> dict[str, float]:
+        """Nats and percent of the hidden words, percent of what follows."""
+        return measured(model, found, batch_tokens)
 
     @torch.no_grad()
     def samples(self, model: Any) -> list[tuple[str, str, str]]:
@@ -82,17 +81,6 @@ class MaskedLanguage(HiddenWords):
             truth, guess = ("|".join(self.tokenizer.tokens(ids[is_shown].tolist())) for ids in (batch.labels, guesses))
             found.append((shown, truth, guess))
         return found
-
-    @classmethod
-    def measure(
-        cls, model: Any, config: MaskedConfig, setup: Setup, files: tuple[str, ...]
-    ) -> tuple[str, list[Metric]]:
-        """The figures of test files (default: the recipe's, or else its validation text), and what they are of."""
-        what, text = evaluated_text(setup.data, "lines", files)
-        found = hider(text, config, setup)
-        values = measured(model, found, setup.data.batch_tokens)
-        how = signature(config, found)
-        return what, [Metric(name=name, value=value, signature=how) for name, value in values.items()]
 
     def purpose(self) -> str:
         return "learnt to tell the hidden words of a text" + (" and what follows it" if self.config.nsp else "")

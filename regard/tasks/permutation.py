@@ -13,6 +13,7 @@ from regard.errors import ConfigError
 from regard.models.xlnet import PermutationModel
 from regard.nn.layout import Ragged
 from regard.tasks.drawn import Drawn, DrawnConfig
+from regard.tasks.language import check_window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +72,7 @@ class Permutation(Drawn):
     def build(config: PermutationConfig, reader: Any) -> PermutationModel:  # type: ignore[override]
         if not hasattr(reader, "foretell"):
             raise ConfigError("to foretell tokens in any order takes two streams: set model.architecture = 'xlnet'")
-        if config.window > reader.max_length:
-            raise ConfigError(
-                f"a window of {config.window} tokens does not fit model.max_length = {reader.max_length}; "
-                "lower task.window or raise model.max_length"
-            )
+        check_window(config.window, reader)
         return PermutationModel(reader)
 
     def draw(self, texts: list[np.ndarray], lines: list[str], draws: list[Draws]) -> TurnBatch:

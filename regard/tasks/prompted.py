@@ -9,10 +9,9 @@ from torch import Tensor
 
 from regard.errors import ConfigError
 from regard.models.heads import LanguageModel
-from regard.nn.loss import cross_entropy
 from regard.tasks.pairs import Frame, PairSet
 from regard.tasks.translation import PairsConfig, Translation
-from regard.tasks.turns import AnswerBatch, Script, make_batch
+from regard.tasks.turns import AnswerBatch, Script, answer_nats, make_batch
 from regard.text.tokenizer import Tokenizer
 
 
@@ -62,8 +61,7 @@ class Prompted(Translation):
                 f"a source and its answer have {batch.layout.longest} tokens together, model.max_length is "
                 f"{model.config.max_length}; lower data.max_length or raise model.max_length"
             )
-        rows = model(batch.tokens, batch.layout)[batch.places]
-        return cross_entropy(rows, model.output_table, batch.labels, smoothing)
+        return answer_nats(model, batch, smoothing)
 
     @staticmethod
     def generator(model: Any) -> Any:

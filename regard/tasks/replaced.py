@@ -9,13 +9,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.errors import ConfigError
-from regard.evaluation.metric import Metric
 from regard.models.electra import ReplacedWords, draw
 from regard.models.masked import rows_at
 from regard.tasks.hidden import HiddenBatch, Hider
-from regard.tasks.hidden_words import HiddenConfig, HiddenWords, check_window, hider, signature
-from regard.tasks.language import evaluated_text
-from regard.tasks.setup import Setup
+from regard.tasks.hidden_words import HiddenConfig, HiddenWords
+from regard.tasks.language import check_window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,24 +60,13 @@ class ReplacedLanguage(HiddenWords):
     def plain_loss(self, model: ReplacedWords, batch: HiddenBatch) -> Tensor:
         return self.loss(model, batch)
 
-    def validate(self, model: ReplacedWords) -> dict[str, float]:
-        """With the same words hidden, and the same chance for the generator, each time."""
-        return {} if self.valid is None else measured(model, self.valid, self.config.weight, self.batch_tokens)
+    @staticmethod
+    def figures(model: ReplacedWords, found: Hider, config: ReplacedConfig, batch_tokens: int) -> dict[str, float]:
+        return measured(model, found, config.weight, batch_tokens)
 
     def samples(self, model: ReplacedWords) -> list[tuple[str, str, str]]:
         """Nothing that would be read: the judgement of every word."""
         return []
-
-    @classmethod
-    def measure(
-        cls, model: ReplacedWords, config: ReplacedConfig, setup: Setup, files: tuple[str, ...]
-    ) -> tuple[str, list[Metric]]:
-        """The figures of test files (default: the recipe's, or else its validation text), and what they are of."""
-        what, text = evaluated_text(setup.data, "lines", files)
-        found = hider(text, config, setup)
-        values = measured(model, found, config.weight, setup.data.batch_tokens)
-        how = signature(config, found)
-        return what, [Metric(name=name, value=value, signature=how) for name, value in values.items()]
 
     def purpose(self) -> str:
         return "learnt to tell which words of a text were replaced"
