@@ -12,7 +12,7 @@ from regard.data.config import DataConfig
 from regard.data.notes import Notes
 from regard.data.reading import kind_of, read_examples, read_lines
 from regard.data.splits import by_hash
-from regard.data.tables import as_text
+from regard.data.tables import as_text, parse_json
 from regard.errors import ConfigError, DataError, RegardError
 
 SYSTEM, USER, ASSISTANT = ROLES = ("system", "user", "assistant")
@@ -101,10 +101,7 @@ def json_objects(path: Path, notes: Notes) -> Iterator[tuple[dict[str, Any], str
         if not line.strip():
             notes.add("empty line skipped", place)
             continue
-        try:
-            record = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise DataError(f"{place} is not valid JSON ({error}); mend the line") from None
+        record = parse_json(line, place)
         if not isinstance(record, dict):
             raise DataError(f'{place} must be a JSON object such as {{"messages": [...]}}, got {line[:40]!r}')
         yield record, place

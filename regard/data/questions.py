@@ -11,7 +11,7 @@ import numpy as np
 from regard.data.notes import Notes
 from regard.data.reading import kind_of, read_lines
 from regard.data.splits import by_hash
-from regard.data.tables import as_text
+from regard.data.tables import as_text, parse_json
 from regard.errors import ConfigError, DataError
 
 CANNOT = "CANNOTANSWER"  # QuAC writes this for an answer, and at the end of every passage
@@ -89,10 +89,7 @@ def read_file(path: Path, notes: Notes) -> Iterator[Question]:
         if not text.strip():
             notes.add("empty line skipped", place)
             continue
-        try:
-            record = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise DataError(f"{place} is not valid JSON ({error}); mend it") from None
+        record = parse_json(text, place)
         form = next((form for key, form in FORMS.items() if isinstance(record, dict) and key in record), None)
         if form is None:
             known = "; ".join(f"{key!r}: {read.__doc__}" for key, read in FORMS.items())

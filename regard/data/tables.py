@@ -7,6 +7,7 @@ import csv
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from regard.data.notes import Notes
 from regard.errors import DataError
@@ -73,10 +74,7 @@ def from_jsonl(lines: list[str], columns: tuple[str, ...], path: Path, notes: No
         if not line.strip():
             notes.add("empty line of a table skipped", f"{path.name}:{i}")
             continue
-        try:
-            record = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise DataError(f"{path}:{i} is not valid JSON ({error}); mend the line") from None
+        record = parse_json(line, f"{path}:{i}")
         if not isinstance(record, dict):
             raise DataError(f"{path}:{i} must be a JSON object such as {{{columns[0]!r}: ...}}, got {line[:40]!r}")
         missing = [column for column in columns if column not in record]
@@ -85,6 +83,13 @@ def from_jsonl(lines: list[str], columns: tuple[str, ...], path: Path, notes: No
         records.append([as_text(record[column], f"{path}:{i}", column) for column in columns])
         line_numbers.append(i)
     return records, line_numbers
+
+
+def parse_json(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise DataError(f"{where} is not valid JSON ({error}); mend it") from None
 
 
 def as_text(value: object, where: str, column: str) -> str:

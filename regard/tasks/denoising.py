@@ -28,7 +28,8 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 def whole_text(tokens: np.ndarray, draws: Draws, noise: Noise, names: tuple[str, ...]) -> Pair:
-    """Source: the text through all noises, one after the other.  Target: the text  (Lewis et al. 2020)"""
+    """Source: the text through all noises, one after the other, cut where masks between words made it longer than it
+    was.  Target: the text  (Lewis et al. 2020)"""
     spoilt = tokens
     for name in names:
         spoilt = NOISES[name](spoilt, draws, noise)
