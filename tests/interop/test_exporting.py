@@ -13,7 +13,7 @@ from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
 from regard.interop.certificate import compare_ids, compare_rows
-from regard.interop.certify import certify
+from regard.interop.certify import certify, without_rounding
 from regard.interop.exporting import export_folder, find_family, origin
 from regard.interop.importing import import_weights, recipe_of
 from regard.interop.samples import sentences
@@ -179,4 +179,7 @@ def test_differences_that_are_no_numbers_do_not_hold() -> None:
     zero, broken = torch.zeros(2, 3), torch.full((2, 3), torch.nan)
     assert not compare_rows("rows", [broken], [zero], "one").holds
     assert compare_rows("rows", [zero], [zero + 1e-5], "one").holds
+    rounded = compare_rows("rows", [zero], [zero + 2e-4], "one")
+    assert not rounded.holds
+    assert without_rounding(rounded, 1e-5).holds and not without_rounding(rounded, 2e-4).holds
     assert compare_ids("ids", [[1, 2], [3]], [[1, 2], [4]], "two").value == 0.5
