@@ -18,7 +18,7 @@ SHIPPED = Path(__file__).parent / "recipes"
 
 
 def shipped_recipes() -> dict[str, Path]:
-    return {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
+    return {path.stem: path for path in sorted(SHIPPED.glob("*.toml"), key=lambda path: path.stem)}
 
 
 def find_recipe(name: str) -> Path:

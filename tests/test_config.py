@@ -143,7 +143,7 @@ def test_a_missing_recipe_is_named_with_the_nearest() -> None:
         (["data.valid_share=1.5"], "[data] valid_share is a share of the training data"),
         (["data.valid_share=0.1", 'data.valid=["a", "b"]'], "[data] valid_share = 0.1 and files ['a', 'b']"),
         (["data.batch_tokens=0"], "[data] batch_tokens must be at least 1, got 0"),
-        (["task.metric=chrf"], "[task] metric must be loss or bleu, got 'chrf'"),
+        (["task.metric=chrf"], "[task] metric must be loss or bleu or rouge, got 'chrf'"),
         (["task.smoothing=1"], "[task] smoothing is a share"),
         (
             ["training.schedule=step"],
