@@ -38,12 +38,11 @@ from regard.training.checkpoints import find_weights
 from regard.training.recipe import Recipe
 from regard.training.transfer import run_weights
 from regard.training.weights import set_weights
+from regard.viewer import looking
 from regard.viewer.alignments import alignments
 from regard.viewer.capture import Capture
-from regard.viewer.looking import LOOKED_AT, Asked, look_at_pair, look_at_text, look_at_votes, tokens_read
 from regard.viewer.places import position_table
 
-Progress = Callable[[int, int], None]
 PAIRS = ("translation", "prompted")  # kinds of tasks that turn a text into another
 
 
@@ -139,7 +138,7 @@ class Run:
         lines: Sequence[str],
         decoding: DecodingConfig | None = None,
         prefixes: Sequence[str] | None = None,
-        on_progress: Progress | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
     ) -> list[Translated]:
         """One answer per line, in order.  `decoding` replaces the recipe's settings."""
         self.expect(*PAIRS)
@@ -212,9 +211,7 @@ class Run:
         framing = task.framing(self.tokenizer, data)
         return classify(voter, list(lines), task.shown_labels, framing, data.batch_tokens)
 
-    def answer(
-        self, questions: Sequence[str], contexts: Sequence[str], always: bool = False
-    ) -> list[Answered]:  # fmt: skip
+    def answer(self, questions: Sequence[str], contexts: Sequence[str], always: bool = False) -> list[Answered]:
         """For each question the span of its context that answers it, or that none does; with `always`, one does."""
         self.expect("answers")
         pairs = [asked(question, context) for question, context in zip(questions, contexts, strict=True)]
@@ -257,20 +254,29 @@ class Run:
         heads: Collection[int] | None = None,
         vectors: bool = False,
     ) -> Capture:
-        """The attention of one sentence and its translation (the given one, or the model's own); that of a model that
-        reads a text; the votes of a Markov model."""
-        self.expect("translation", *LOOKED_AT)
-        asked = Asked(layers=layers, heads=heads, vectors=vectors)
-        if self.recipe.kind == "translation":
+        """The attention of a source and its target (the given one, or the model's own); that of a model that reads a
+        text; the votes of a Markov model."""
+        self.expect(*looking.SOURCE_AND_TARGET, *looking.LOOKED_AT)
+        asked = looking.Asked(layers=layers, heads=heads, vectors=vectors)
+        if self.recipe.kind in looking.SOURCE_AND_TARGET:
             asked.check(self.model)
-            target = self.translate([source])[0].text if target is None else target
-            return look_at_pair(self.model, self.tokenizer, self.frame, source, target, asked)
+            target = self.target_of(source) if target is None else target
+            show = looking.look_at_sequence if self.recipe.kind == "prompted" else looking.look_at_pair
+            return show(self.model, self.tokenizer, self.frame, source, target, asked)
         if target is not None or not source:
             raise RegardError("a model that reads is looked at while it reads one text: give the text, and no target")
-        ids = tokens_read(source, self.tokenizer, self.recipe.kind, self.recipe.task)
+        ids = looking.tokens_read(source, self.tokenizer, self.recipe.kind, self.recipe.task)
         if ARCHITECTURES[self.recipe.architecture].is_counted:
-            return look_at_votes(self.model, self.tokenizer, ids, source)
-        return look_at_text(self.model, self.tokenizer, ids, source, asked)
+            return looking.look_at_votes(self.model, self.tokenizer, ids, source)
+        return looking.look_at_text(self.model, self.tokenizer, ids, source, asked)
+
+    def target_of(self, source: str) -> str:
+        """What the run itself writes for a source."""
+        if self.recipe.kind == "denoising":
+            raise RegardError(f"{self.folder} mends damaged texts: say what it is to write, as the target (--target)")
+        return (
+            self.classify([source])[0].label if self.recipe.kind == "label-words" else self.translate([source])[0].text
+        )
 
     def reach(self, files: Sequence[str | Path] = (), distance: int = 100, n_passages: int = 64) -> Reach:
         """|∂L/∂x_{T-d}| by distance, measured on a text (default: the recipe's test or validation text)."""

@@ -18,8 +18,9 @@ from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture, Map
 
 # Tasks whose models are looked at while they read one text ...
-LOOKED_AT = ("language", "masked", "replaced", "reading", "classification", "tagging", "restoration")
-FRAMED = ("masked", "replaced", "reading")  # ... and those whose texts are always framed; others say so
+LOOKED_AT = ("language", "masked", "replaced", "reading", "answers", "classification", "tagging", "restoration")
+SOURCE_AND_TARGET = ("translation", "denoising", "label-words", "prompted")  # kinds whose source becomes a target
+FRAMED = ("masked", "replaced", "reading", "answers")  # ... and those whose texts are always framed; others say so
 NEXT_WORDS = 12  # that the votes of a Markov model are shown for
 
 Names = dict[str, tuple[list[str], list[str]]]  # kind -> the words that look, and those that are looked at
@@ -82,6 +83,12 @@ def tokens_read(text: str, tokenizer: Tokenizer, kind: str, task: Any) -> list[i
         ids: list[int] = framed(text, tokenizer, spaces_belong_to_words(tokenizer)).tolist()
         return ids
     return tokenizer.encode(text)
+
+
+def look_at_sequence(model: Any, tokenizer: Tokenizer, frame: Frame, source: str, target: str, asked: Asked) -> Capture:
+    """A reader that has source and target in one sequence."""
+    ids = [*frame.source(tokenizer.encode(source)), *tokenizer.encode(target)]
+    return look_at_text(model, tokenizer, ids, f"{source} → {target}", asked)
 
 
 @torch.no_grad()

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from calling import Outcome, call
 
+import regard as library
+
 RECIPE = """
 [task]
 kind = "answers"
@@ -111,3 +113,8 @@ def test_evaluate(place: Path) -> None:
 def test_doctor(place: Path) -> None:
     outcome = call(place, "doctor", "small.toml", "--seconds", "0.1", "--device", "cpu")
     assert outcome.code == 0 and "windows, those that hold the answer" in outcome.out
+
+
+def test_a_question_and_its_text_are_looked_at(place: Path) -> None:
+    seen = library.load(place / "run", "cpu").look("Who met Bob [SEP] Ann met Bob.")
+    assert seen.maps[0].keys.count("</s>") == 2

@@ -107,3 +107,12 @@ def test_score_of_the_gpts_own_answers_is_what_it_says(desk: Path) -> None:
 def test_other_runs_do_not_translate(desk: Path) -> None:
     outcome = call(desk, "generate", "gpt", "The animal")
     assert outcome.code == 1 and "'prompted'" in outcome.err
+
+
+def test_source_and_target_are_looked_at_as_one_sequence(desk: Path) -> None:
+    name = next(name for name, more in RUNS.items() if more["architecture"] == "stack")
+    run = library.load(desk / name, "cpu")
+    seen = run.look("The animal was tired.", "L'animal", layers=[0], heads=[0])
+    assert [one.kind for one in seen.maps] == ["self"]
+    said = "".join(seen.maps[0].keys)
+    assert said.index("tired") < said.index(run.recipe.task.token) < said.index("L'animal")

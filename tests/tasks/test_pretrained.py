@@ -7,6 +7,7 @@ import torch
 from rich.console import Console
 from tiny_reviews import CPU, reviews, write_table
 
+from regard.errors import RegardError
 from regard.run import load
 from regard.training.prepare import prepare
 from regard.training.recipe import Recipe
@@ -88,6 +89,11 @@ def test_fine_tuning_begins_where_pretraining_ended(case: str, tmp_path: Path) -
     answers = new.classify([text for text, _ in texts[:5]])
     assert {answer.label for answer in answers} <= {"bad", "good"}
     assert old.embed(["the film"]).shape == (1, 16)
+    if case != "xlnet":
+        assert {seen.kind for seen in new.look("the film").maps} == {"encoder", "decoder", "cross"}
+        assert {seen.kind for seen in old.look("the film", "film").maps} == {"encoder", "decoder", "cross"}
+        with pytest.raises(RegardError, match="say what it is to write"):
+            old.look("the film")
     assert torch.isfinite(torch.tensor([metric.value for run in (old, new) for metric in run.measure()[1]])).all()
 
 
