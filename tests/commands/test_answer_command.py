@@ -7,6 +7,7 @@ import pytest
 from calling import Outcome, call
 
 import regard as library
+from regard.viewer.looking import tokens_read
 
 RECIPE = """
 [task]
@@ -115,6 +116,7 @@ def test_doctor(place: Path) -> None:
     assert outcome.code == 0 and "windows, those that hold the answer" in outcome.out
 
 
-def test_a_question_and_its_text_are_looked_at(place: Path) -> None:
-    seen = library.load(place / "run", "cpu").look("Who met Bob [SEP] Ann met Bob.")
-    assert seen.maps[0].keys.count("</s>") == 2
+def test_a_question_and_its_text_are_looked_at_in_their_frame(place: Path) -> None:
+    run = library.load(place / "run", "cpu")
+    ids = tokens_read("Who met Bob [SEP] Ann met Bob.", run.tokenizer, "answers", run.recipe.task)
+    assert ids[0] == run.tokenizer.start_id and ids.count(run.tokenizer.end_id) == 2
