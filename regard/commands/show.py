@@ -80,7 +80,11 @@ def costs(chosen: "Recipe", model: "nn.Module") -> "Table":
     cost = COSTS.get(chosen.architecture, reader_cost)(model, getattr(chosen.task, "window", LENGTH))
     table.add_row("FLOPs per token", f"{cost.forward:.3g} forward, {3 * cost.forward:.3g} training", cost.how)
     memory = training_memory(chosen, model) / 2**20
-    table.add_row("memory to train", f"about {memory:,.0f} MiB", "weights, gradients, Adam's moments, one batch")
+    table.add_row(
+        "memory to train",
+        f"about {memory:,.0f} MiB" if memory < 10_000 else f"about {memory / 1024:,.0f} GiB",
+        "weights, gradients, Adam's moments, one batch",
+    )
     whole = training_cost(cost, chosen.training.steps * chosen.training.accumulate * chosen.data.batch_tokens)
     table.add_row("the whole training", f"{whole:.2g} FLOPs", f"{chosen.training.steps:,} steps of this recipe")
     for what, tera in MACHINES[: 1 if cost.is_sequential else 2]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, RunError
 from regard.models import ARCHITECTURES
 from regard.nn.lora import adapt
 from regard.tasks import TASKS
@@ -46,6 +46,8 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
             f"data.max_length = {recipe.data.max_length} and an end token do not fit model.max_length = "
             f"{recipe.model.max_length}; lower the one or raise the other"
         )
+    if weights_from is not None and not (weights_from / "recipe.toml").is_file():
+        raise RunError(f"--from {weights_from}: there is no run, for there is no recipe.toml; name a run folder")
     if not resume:
         refuse_existing(folder)
     folder.mkdir(parents=True, exist_ok=True)

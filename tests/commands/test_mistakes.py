@@ -20,6 +20,7 @@ from calling import Call
         (("train", "TINY", "--set", "data.train=[]"), "names no training files"),
         (("train", "TINY", "--device", "abacus"), "unknown device 'abacus'; use cpu, cuda or cuda:N"),
         (("train", "nowhere", "--resume"), "there is no run to resume in runs/nowhere"),
+        (("train", "TINY", "--from", "nowhere"), "--from nowhere: there is no run, for there is no recipe.toml"),
         (("translate", "ONE", "no.txt"), "no file no.txt"),
         (("translate", "ONE", "--set", "beams=4"), "[decoding] has no setting 'beams'; did you mean 'beam'?"),
         (("translate", "ONE", "--set", "beam"), "--set needs name=value, got 'beam'"),

@@ -92,7 +92,10 @@ def test_on_a_terminal_the_line_is_live_and_goes_away() -> None:
     assert "validation at step 50" in shown
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(5, "5 s"), (89, "89 s"), (600, "10 min"), (7200, "2.0 h")])
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(5, "5 s"), (89, "89 s"), (600, "10 min"), (7200, "2.0 h"), (1e6, "12 days"), (1e11, "3,169 years")],
+)
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
