@@ -63,7 +63,7 @@ class GgufFile:
         stored = self.tensors[name]
         try:
             numbers = self.library.quants.dequantize(stored.data, stored.tensor_type)
-        except (ValueError, NotImplementedError, KeyError) as error:
+        except (ValueError, NotImplementedError, KeyError) as error:  # the library's, for packings it cannot undo
             raise RunError(f"{self.path}: {stored.name} cannot be read: {error}") from None
         tensor = torch.from_numpy(np.array(numbers, np.float32))
         if tuple(tensor.shape) != self.shapes[name] or not torch.isfinite(tensor).all():

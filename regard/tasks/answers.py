@@ -19,6 +19,7 @@ from regard.evaluation.answers import Best, best_threshold, figures
 from regard.evaluation.metric import Metric
 from regard.models.spans import SpanFinder
 from regard.tasks.answer import Answered, Manner, answer, choose_answers, find
+from regard.tasks.forgetful import Forgetful
 from regard.tasks.question_windows import QuestionSet, SpanBatch, shared_rows
 from regard.tasks.setup import Setup
 from regard.tasks.together import by_length
@@ -70,7 +71,7 @@ class Parts(NamedTuple):
     test: Questions | None
 
 
-class Answers:
+class Answers(Forgetful):
     """The task as the training loop knows it (`regard.training.task`)."""
 
     roles = ("reader",)
@@ -136,13 +137,6 @@ class Answers:
 
     def plain_loss(self, model: Any, batch: SpanBatch) -> Tensor:
         return self.loss(model, batch)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Nothing is carried from batch to batch."""
-        return {}
-
-    def restore(self, tensors: dict[str, Tensor], model: Any) -> None:
-        pass
 
     # Validation.
 

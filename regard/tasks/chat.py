@@ -15,6 +15,7 @@ from regard.errors import ConfigError
 from regard.evaluation.language import perplexity
 from regard.evaluation.metric import Metric
 from regard.models.heads import LanguageModel
+from regard.tasks.forgetful import Forgetful
 from regard.tasks.reply import reply, usual_length
 from regard.tasks.setup import Setup
 from regard.tasks.turns import Turns, answer_nats
@@ -38,7 +39,7 @@ class ChatConfig:
             raise ConfigError(f"metric must be loss, got {self.metric!r}")
 
 
-class Chat:
+class Chat(Forgetful):
     """The task as the training loop knows it (`regard.training.task`)."""
 
     roles = ("reader",)
@@ -93,13 +94,6 @@ class Chat:
     def plain_loss(self, model: LanguageModel, batch: Any) -> Tensor:
         """The loss without smoothing: what learning by heart can bring to zero."""
         return answer_nats(model, batch, 0.0)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Nothing is carried from batch to batch."""
-        return {}
-
-    def restore(self, tensors: dict[str, Tensor], model: LanguageModel) -> None:
-        pass
 
     # Validation.
 

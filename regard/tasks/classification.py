@@ -27,6 +27,7 @@ from regard.nn.layout import Ragged
 from regard.nn.pooling import POOLINGS
 from regard.tasks.classify import classify, test_set
 from regard.tasks.documents import UNLIMITED, DocumentBatch, Documents, log_probabilities
+from regard.tasks.forgetful import Forgetful
 from regard.tasks.framing import KEEPS, Framing
 from regard.tasks.setup import Setup
 from regard.text.tokenizer import Tokenizer
@@ -92,7 +93,7 @@ class ClassificationConfig(LabelsConfig):
             raise ConfigError(f"dropout must be from 0 up to, not including, 1, got {self.dropout}")
 
 
-class Classification:
+class Classification(Forgetful):
     """The task as the training loop knows it (`regard.training.task`)."""
 
     roles: tuple[str, ...] = ("reader", "classifier")
@@ -161,13 +162,6 @@ class Classification:
     def plain_loss(self, model: Any, batch: DocumentBatch) -> Tensor:
         """The loss without smoothing: what learning by heart can bring to zero."""
         return nats(model, batch, 0.0)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Nothing is carried from batch to batch."""
-        return {}
-
-    def restore(self, tensors: dict[str, Tensor], model: Any) -> None:
-        pass
 
     # Validation.
 

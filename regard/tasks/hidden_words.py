@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from torch import Tensor
-
 from regard.choose import choose
 from regard.data.batches import Packing
 from regard.data.config import DataConfig
@@ -15,6 +13,7 @@ from regard.data.report import Row
 from regard.data.streams import PlainText, read_parts
 from regard.errors import ConfigError
 from regard.evaluation.metric import Metric
+from regard.tasks.forgetful import Forgetful
 from regard.tasks.hidden import N_FIXED, HiddenBatch, Hider
 from regard.tasks.language import evaluated_text, inspected, test_text
 from regard.tasks.setup import Setup
@@ -48,7 +47,7 @@ class HiddenConfig:
         return False
 
 
-class HiddenWords(ABC):
+class HiddenWords(Forgetful, ABC):
     """The part of the task that is the data's (`regard.training.task`)."""
 
     roles = ("reader",)
@@ -82,13 +81,6 @@ class HiddenWords(ABC):
 
     def small_batch(self, n_tokens: int) -> HiddenBatch:
         return next(self.train.all_batches(n_tokens))
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Nothing is carried from batch to batch."""
-        return {}
-
-    def restore(self, tensors: dict[str, Tensor], model: Any) -> None:
-        assert not tensors, "nothing was carried from batch to batch"
 
     def validate(self, model: Any) -> dict[str, float]:
         """With the same words hidden, and any other chance the same, each time."""

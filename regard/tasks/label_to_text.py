@@ -23,6 +23,7 @@ from regard.evaluation.metric import Metric
 from regard.models.conditioned import Conditioned
 from regard.nn.layout import Ragged
 from regard.tasks.documents import UNLIMITED, Documents
+from regard.tasks.forgetful import Forgetful
 from regard.tasks.passages import TextBatch
 from regard.tasks.setup import Setup
 from regard.tasks.write import Written
@@ -51,7 +52,7 @@ class LabelToTextConfig:
         return self.labels.index(label)
 
 
-class LabelToText:
+class LabelToText(Forgetful):
     """The task as the training loop knows it (`regard.training.task`)."""
 
     roles = ("reader",)
@@ -109,13 +110,6 @@ class LabelToText:
     def plain_loss(self, model: Conditioned, batch: TextBatch) -> Tensor:
         """The loss without smoothing: what learning by heart can bring to zero."""
         return model.nats(batch.tokens, batch.labels, batch.layout, 0.0)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Nothing is carried from batch to batch."""
-        return {}
-
-    def restore(self, tensors: dict[str, Tensor], model: Conditioned) -> None:
-        pass
 
     # Validation.
 

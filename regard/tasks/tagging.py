@@ -19,6 +19,7 @@ from regard.errors import ConfigError
 from regard.evaluation.metric import Metric
 from regard.evaluation.tagging import Unigrams, beside, figures
 from regard.models.heads import Tagger
+from regard.tasks.forgetful import Forgetful
 from regard.tasks.setup import Setup
 from regard.tasks.tag import predict, word_logits
 from regard.tasks.tagged_words import TagBatch, TaggedSet
@@ -54,7 +55,7 @@ class TaggingConfig(TaggerConfig):
             raise ConfigError(f"neutral = {self.neutral!r} is none of the tags: {', '.join(self.tags)}")
 
 
-class Tagging:
+class Tagging(Forgetful):
     """The task as the training loop knows it (`regard.training.task`)."""
 
     roles = ("reader",)
@@ -137,13 +138,6 @@ class Tagging:
 
     def plain_loss(self, model: Any, batch: TagBatch) -> Tensor:
         return self.loss(model, batch)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Nothing is carried from batch to batch."""
-        return {}
-
-    def restore(self, tensors: dict[str, Tensor], model: Any) -> None:
-        pass
 
     # Validation.
 

@@ -21,6 +21,7 @@ from regard.evaluation.translation import bleu
 from regard.models.translator import Translator
 from regard.nn.loss import cross_entropy
 from regard.tasks.documents import UNLIMITED
+from regard.tasks.forgetful import Forgetful
 from regard.tasks.pairs import Frame, PairBatch, PairData, PairSet
 from regard.tasks.setup import Setup
 from regard.tasks.translate import translate
@@ -87,7 +88,7 @@ class TranslationConfig(PairsConfig):
         return max_length
 
 
-class Translation:
+class Translation(Forgetful):
     """The task as the training loop knows it (`regard.training.task`)."""
 
     roles: tuple[str, ...] = ("translator",)
@@ -168,13 +169,6 @@ class Translation:
         sources, references = (self.valid.texts(side)[: self.config.shown] for side in (0, 1))
         outputs = self.translate(model, sources)
         return list(zip(map(shortened, sources), references, outputs, strict=True))
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Nothing is carried from batch to batch."""
-        return {}
-
-    def restore(self, tensors: dict[str, Tensor], model: Any) -> None:
-        pass
 
     def inspect(self, data: DataConfig) -> list[Row]:
         """What `regard doctor` says about every part of the data."""

