@@ -13,7 +13,7 @@ from regard.choose import choose
 from regard.errors import ConfigError
 from regard.nn import paths
 from regard.nn.layout import Layout
-from regard.nn.linear import Linear
+from regard.nn.linear import Linear, products
 from regard.nn.positions import Position, Space
 from regard.nn.scores import SCORES, Score
 from regard.nn.sight import Sight, visible
@@ -152,13 +152,24 @@ class MultiHeadAttention(nn.Module):
         self.norm_queries, self.norm_keys = head_norm(heads), head_norm(heads)
         self.attend = Attend(chosen, position)
 
+    def forward(self, x: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
+        return self.look(self.to_queries(x), layout, memory, sight)
+
     def remember(self, x: Tensor, layout: Layout) -> Memory:
         """The keys and values of every row of x."""
-        keys = self.norm_keys(self.split_heads(self.to_keys(x)))
-        return self.attend.remember(keys, self.split_heads(self.to_values(x)), layout)
+        keys, values = products(x, [self.to_keys, self.to_values])
+        return self.keep(keys, values, layout)
 
-    def forward(self, x: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
-        queries = self.attend.prepare(self.norm_queries(self.split_heads(self.to_queries(x))), layout)
+    def read(self, x: Tensor, layout: Layout) -> tuple[Tensor, Memory]:
+        """The queries of every row of x too, for it to look at itself."""
+        queries, keys, values = products(x, [self.to_queries, self.to_keys, self.to_values])
+        return queries, self.keep(keys, values, layout)
+
+    def keep(self, keys: Tensor, values: Tensor, layout: Layout) -> Memory:
+        return self.attend.remember(self.norm_keys(self.split_heads(keys)), self.split_heads(values), layout)
+
+    def look(self, queries: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
+        queries = self.attend.prepare(self.norm_queries(self.split_heads(queries)), layout)
         heads = self.attend(queries, layout, memory, sight)  # rows H E
         return self.to_output(heads.flatten(-2))
 

@@ -146,5 +146,5 @@ class DecoderBlock(nn.Module):
 
 def look_at_self(attention: MultiHeadAttention, x: Tensor, layout: Layout, sight: Sight, past: Past | None) -> Tensor:
     """Self-attention: over x alone, or over the past and x."""
-    memory = attention.remember(x, layout)
-    return attention(x, layout, memory if past is None else past.extend(memory), sight)
+    queries, memory = attention.read(x, layout)
+    return attention.look(queries, layout, memory if past is None else past.extend(memory), sight)

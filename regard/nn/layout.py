@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+SHORT = 128  # tokens at most, of a sentence; full windows of a text have more
+
 
 class Layout(ABC):
     """What attention and positions need to know about a batch of sequences."""
@@ -57,9 +59,9 @@ class Ragged(Layout):
         sequence = torch.arange(self.n_sequences).repeat_interleave(on_host)
         offsets = torch.cat([ends.new_zeros(1), ends]).int()
         # One transfer for all of them, so that a GPU waits once.
-        parts = [on_host, positions, sequence * self.longest + positions, offsets]
+        parts = [on_host, positions, sequence, sequence * self.longest + positions, offsets]
         moved = torch.cat([p.long() for p in parts]).to(device, non_blocking=True)
-        self.lengths, self.positions, self.places, offsets = moved.split([len(p) for p in parts])
+        self.lengths, self.positions, self.sequences, self.places, offsets = moved.split([len(p) for p in parts])
         self.offsets = offsets.int()  # B + 1, where each sequence begins: what the varlen kernels take
 
     def pad(self, rows: Tensor) -> Tensor:
@@ -77,9 +79,9 @@ class Ragged(Layout):
 
     def to(self, device: torch.device | str) -> "Ragged":
         moved = copy.copy(self)
-        # Compiled code has one graph for all batches, also for the rare one without any padding.
-        moved.is_full = self.is_full and torch.device(device).type == "cpu"
-        for name in ("lengths", "positions", "places", "offsets"):
+        # Compiled code has one graph for all batches of sentences, also for the rare one without any padding.
+        moved.is_full = self.is_full and (self.longest > SHORT or torch.device(device).type == "cpu")
+        for name in ("lengths", "positions", "sequences", "places", "offsets"):
             setattr(moved, name, getattr(self, name).to(device, non_blocking=True))
         return moved
 
@@ -109,12 +111,15 @@ class Rectangle(Layout):
 
 
 class Scatter(torch.autograd.Function):
-    """out[places] = rows.  Every place is used once, so the gradient is a plain gather: fast and deterministic."""
+    """out[places] = rows.  Every place is used once, so the gradient is a plain gather: fast and deterministic.
+
+    Not in place: torch 2.11 loses the gradients of what is written in place here, when it compiles.
+    """
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, places: Tensor, n_places: int) -> Tensor:
         ctx.save_for_backward(places)
-        return rows.new_zeros(n_places, *rows.shape[1:]).index_copy_(0, places, rows)
+        return torch.index_copy(rows.new_zeros(n_places, *rows.shape[1:]), 0, places, rows)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
@@ -134,4 +139,4 @@ class Gather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (places,) = ctx.saved_tensors
-        return gradient.new_zeros(ctx.n_places, *gradient.shape[1:]).index_copy_(0, places, gradient), None
+        return torch.index_copy(gradient.new_zeros(ctx.n_places, *gradient.shape[1:]), 0, places, gradient), None

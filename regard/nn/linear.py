@@ -1,8 +1,11 @@
-"""Products with weights: h W^T + b.  In training a plain product; in decoding on a CPU, where a step has few rows and
-reading W takes most of the time, in the order that the CPU's library reads fastest.
+"""Products with weights: h W^T + b.  In training a plain product, or on a GPU several of the same rows as one; in
+decoding on a CPU, where a step has few rows and reading W takes most of the time, in the order that the CPU's library
+reads fastest.
 
 What that gains: docs/decisions.md.
 """
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +20,21 @@ class Linear(nn.Linear):
         if is_decoding(x) and x.numel() <= FEW * x.shape[-1]:
             return turned(x, self.weight, self.bias)
         return F.linear(x, self.weight, self.bias)
+
+
+def products(x: Tensor, linears: Sequence[nn.Module]) -> Sequence[Tensor]:
+    """What each of them makes of the same rows: [x W1^T + b1, x W2^T + b2, ..]"""
+    plain = [linear for linear in linears if type(linear) is Linear]  # an adapted one has a product of its own
+    if x.is_cuda and torch.is_grad_enabled() and len(plain) == len(linears):
+        return at_once(x, plain)
+    return [linear(x) for linear in linears]
+
+
+def at_once(x: Tensor, linears: Sequence[nn.Linear]) -> Sequence[Tensor]:
+    """The same as one large product, with which a GPU is busier than with several small ones."""
+    weight = torch.cat([linear.weight for linear in linears])
+    bias = None if linears[0].bias is None else torch.cat([linear.bias for linear in linears])
+    return F.linear(x, weight, bias).split([linear.out_features for linear in linears], dim=-1)
 
 
 def logits(hidden: Tensor, table: Tensor, bias: Tensor | None = None) -> Tensor:

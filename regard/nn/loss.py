@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from regard.nn.compiler import can_compile
 
 CHUNK = {"cpu": 2**22, "cuda": 2**28}  # logits at a time: what fits a CPU's cache, or keeps a GPU busy
+ALIGNED = {"cpu": 1, "cuda": 64}  # a GPU is fast with tables of a multiple of so many rows
 
 
 def plain_cross_entropy(
@@ -41,21 +42,24 @@ class ChunkedCrossEntropy(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
     ) -> Tensor:
-        n_rows, vocab_size = hidden.shape[0], weight.shape[0]
-        rows = max(1, CHUNK[hidden.device.type] // vocab_size)
+        kind, n_rows, n_words = hidden.device.type, hidden.shape[0], weight.shape[0]
+        rows = max(1, CHUNK[kind] // n_words)
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
         if not any(ctx.needs_input_grad[:3]):
             for begin in range(0, n_rows, rows):
                 chunk = slice(begin, begin + rows)
                 total += loss_of(F.linear(hidden[chunk], weight, bias).float(), labels[chunk, None], smoothing)[0]
             return total
+        empty = -n_words % ALIGNED[kind]  # words that nobody says: rows of zeros, whose gradients are dropped
+        if empty:
+            weight, bias = F.pad(weight, (0, 0, 0, empty)), None if bias is None else F.pad(bias, (0, empty))
         of_hidden = torch.empty_like(hidden)
         of_weight = torch.zeros(weight.shape, dtype=torch.float32, device=weight.device)
         of_bias = None if bias is None else torch.zeros(bias.shape, dtype=torch.float32, device=bias.device)
         for begin in range(0, n_rows, rows):
             chunk = slice(begin, begin + rows)
-            step = kernel(hidden.device.type)
-            loss, of_logits = step(F.linear(hidden[chunk], weight, bias), labels[chunk, None], smoothing)
+            logits = F.linear(hidden[chunk], weight, bias)
+            loss, of_logits = kernel(kind)(logits, labels[chunk, None], smoothing, n_words)
             total += loss
             torch.mm(of_logits, weight, out=of_hidden[chunk])
             if of_bias is not None:
@@ -64,7 +68,8 @@ class ChunkedCrossEntropy(torch.autograd.Function):
                 of_weight.addmm_(of_logits.T, hidden[chunk])
             else:
                 of_weight += of_logits.T @ hidden[chunk]
-        ctx.save_for_backward(of_hidden, of_weight.to(weight.dtype), of_bias)
+        of_weight, of_bias = of_weight[:n_words].to(weight.dtype), None if of_bias is None else of_bias[:n_words]
+        ctx.save_for_backward(of_hidden, of_weight, of_bias)
         return total
 
     @staticmethod
@@ -83,33 +88,40 @@ def loss_of(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, T
     return loss, normaliser
 
 
-def loss_and_gradient(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """The loss and its gradient by the logits, softmax - target, in the logits' own precision."""
+def loss_and_gradient(logits: Tensor, labels: Tensor, smoothing: float, n_words: int) -> tuple[Tensor, Tensor]:
+    """The loss and its gradient by the logits, softmax - target, in the logits' own precision.
+
+    Only the first `n_words` columns are words.
+    """
     exact = logits.float()
-    loss, normaliser = loss_of(exact, labels, smoothing)
-    gradient = (exact - normaliser).exp() - smoothing / logits.shape[-1]
+    loss, normaliser = loss_of(exact[:, :n_words], labels, smoothing)
+    gradient = (exact - normaliser).exp() - smoothing / n_words
     columns = torch.arange(logits.shape[-1], device=logits.device)
     gradient = torch.where(columns == labels, gradient - (1 - smoothing), gradient)
-    return loss, gradient.to(logits.dtype)
+    return loss, torch.where(columns < n_words, gradient, 0.0).to(logits.dtype)
 
 
-def loss_and_gradient_in_place(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+def loss_and_gradient_in_place(logits: Tensor, labels: Tensor, smoothing: float, n_words: int) -> tuple[Tensor, Tensor]:
     """The same for float32 without a compiler: few passes, one exponential, no memory but the logits' own."""
-    share = smoothing / logits.shape[-1]
-    loss = -(1 - smoothing) * logits.gather(-1, labels).sum() - share * (logits.sum() if smoothing else 0.0)
-    highest = logits.amax(-1, keepdim=True)
-    powers = logits.sub_(highest).exp_()
+    share, words = smoothing / n_words, logits[:, :n_words]
+    loss = -(1 - smoothing) * words.gather(-1, labels).sum() - share * (words.sum() if smoothing else 0.0)
+    highest = words.amax(-1, keepdim=True)
+    powers = words.sub_(highest).exp_()
     sizes = powers.sum(-1, keepdim=True)
     loss = loss + (sizes.log() + highest).sum()
     gradient = powers.div_(sizes)  # softmax
     if smoothing:
         gradient -= share
     gradient.scatter_add_(-1, labels, torch.full_like(labels, smoothing - 1, dtype=gradient.dtype))
-    return loss, gradient
+    return loss, logits
 
 
 @cache
-def kernel(device: str) -> Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]:
+def kernel(device: str) -> Callable[[Tensor, Tensor, float, int], tuple[Tensor, Tensor]]:
     if device == "cpu":
         return loss_and_gradient_in_place
-    return torch.compile(loss_and_gradient, dynamic=True) if can_compile(device) else loss_and_gradient
+    if not can_compile(device):
+        return loss_and_gradient
+    from regard.nn.loss_kernel import loss_and_gradient_by_rows  # where there is a GPU and a compiler, there is Triton
+
+    return loss_and_gradient_by_rows

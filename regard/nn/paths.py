@@ -13,15 +13,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.nn.layout import Layout, Ragged
+from regard.nn.layout import SHORT, Layout, Ragged
+from regard.nn.packed import attend_packed
 from regard.nn.positions import Position
 from regard.nn.sight import Sight, causal, visible
 
 # `python -m bench paths` compares the paths; its table is in docs/results.md.
 FLEX_FROM = 4096  # keys: making a block mask takes about 10 ms, which shorter rectangles do not win back
-# Compiled, short and nearly full rectangles are faster padded: flash kernels work on tiles of 64 to 128 rows, which
-# short sentences waste, and the compiler merges the padding with what comes before and after (docs/decisions.md).
-SHORT, NEARLY_FULL = 128, 0.6
 
 
 @dataclass
@@ -38,6 +36,29 @@ class Case:
     position: Position
 
 
+def fits_packed(case: Case) -> bool:
+    return (
+        torch.compiler.is_compiling()  # run eagerly, FlexAttention makes all scores
+        and case.queries.is_cuda
+        and half_precision(case)
+        and case.scale is not None
+        and not case.position.has_bias
+        and isinstance(case.layout, Ragged)
+        and isinstance(case.key_layout, Ragged)
+        and max(case.layout.longest, case.key_layout.longest) <= SHORT
+        and case.queries.shape[-1] in (16, 32, 64, 128, 256)
+        and case.values.shape[-1] == case.queries.shape[-1]
+    )
+
+
+def run_packed(case: Case) -> Tensor:
+    """Many short sequences at a time, without any padding."""
+    assert isinstance(case.layout, Ragged) and isinstance(case.key_layout, Ragged) and case.scale is not None
+    dtype = autocast_dtype(case)
+    queries, keys, values = (heads.to(dtype) for heads in (case.queries, case.keys, case.values))
+    return attend_packed(queries, case.layout, keys, values, case.key_layout, case.sight, case.scale)
+
+
 def fits_varlen(case: Case) -> bool:
     return (
         case.queries.is_cuda
@@ -46,10 +67,8 @@ def fits_varlen(case: Case) -> bool:
         and not case.position.has_bias
         and isinstance(case.layout, Ragged)
         and isinstance(case.key_layout, Ragged)
+        and not (case.layout.is_full and case.key_layout.is_full)  # for rectangles there are faster kernels
         and case.sight.band() is not None
-        and not (
-            torch.compiler.is_compiling() and is_short_rectangle(case.layout) and is_short_rectangle(case.key_layout)
-        )
         and case.queries.shape[-1] % 8 == 0
         and case.queries.shape[-1] <= 256
         and case.values.shape[-1] == case.queries.shape[-1]
@@ -81,10 +100,6 @@ def run_varlen(case: Case) -> Tensor:
 def side(reach: float) -> int:
     """How the kernel writes a side of a band: -1 for no limit."""
     return -1 if reach == float("inf") else int(reach)
-
-
-def is_short_rectangle(layout: Ragged) -> bool:
-    return layout.longest <= SHORT and layout.n_rows >= NEARLY_FULL * layout.n_sequences * layout.longest
 
 
 def fits_flex(case: Case) -> bool:
@@ -187,6 +202,7 @@ def autocast_dtype(case: Case) -> torch.dtype:
 
 
 FAST_PATHS: dict[str, tuple[Callable[[Case], bool], Callable[[Case], Tensor]]] = {
+    "packed": (fits_packed, run_packed),
     "varlen": (fits_varlen, run_varlen),
     "flex": (fits_flex, run_flex),
     "padded": (fits_padded, run_padded),

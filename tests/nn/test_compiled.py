@@ -1,0 +1,42 @@
+"""A compiled model learns what the model itself learns: its gradients are the same, of every weight."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.nn.layout import Ragged
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+SHAPE = dict(vocab_size=50, d_model=32, n_heads=2, n_layers=1, d_ff=32, dropout=0.0, max_length=300)
+SHORT = ([9, 7, 8, 8], [6, 8, 8, 7])
+LONG = ([140, 9], [150, 8])  # longer than sentences are
+FULL = ([140, 140], [150, 150])
+
+
+def gradients(config: TransformerConfig, lengths: tuple[list[int], list[int]], compiled: bool) -> dict[str, Tensor]:
+    torch.manual_seed(0)
+    model = Transformer(config).to(DEVICE)
+    if compiled:
+        model.compile(dynamic=True, backend="inductor" if DEVICE.type == "cuda" else "aot_eager")
+    sides = [(torch.randint(5, 50, (sum(side),)).to(DEVICE), Ragged(side).to(DEVICE)) for side in lengths]
+    with torch.autocast(DEVICE.type, torch.bfloat16, enabled=DEVICE.type == "cuda"):
+        hidden = model(*sides[0], *sides[1])
+    (hidden.float() * torch.linspace(-1, 1, hidden.numel(), device=DEVICE).view_as(hidden)).sum().backward()
+    return {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated.*:DeprecationWarning")  # said by the compiler itself
+@pytest.mark.parametrize("lengths", [SHORT, LONG, FULL], ids=["short", "long", "full"])
+def test_compiled_gradients_are_those_of_the_model(lengths):
+    torch.compiler.reset()
+    config = TransformerConfig(**SHAPE)
+    plain, compiled = gradients(config, lengths, compiled=False), gradients(config, lengths, compiled=True)
+    assert compiled.keys() == plain.keys()
+    for name, gradient in plain.items():
+        if "to_keys.bias" in name:  # a softmax does not see what is added to all keys alike: the gradient is rounding
+            continue
+        size = gradient.abs().max()
+        assert size > 0, name
+        most = 0.05 if DEVICE.type == "cuda" else 1e-4  # bfloat16 there
+        assert (compiled[name] - gradient).abs().max() <= most * size, name
