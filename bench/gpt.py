@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from bench.machine import reason, which_can_run
 from bench.report import Report, Row
 from bench.timing import take_turns, wait
-from bench.trainers import Trainer
+from bench.trainers import Trainer, same_work
 from regard.interop.carry import give
 from regard.interop.gpt2 import GPT2
 from regard.nn.layout import Ragged
@@ -96,8 +96,8 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
     recipe = Recipe.read("gpt2", [*plan.settings, "model.dropout=0.0"])
     names, notes = which_can_run(CONTENDERS, PACKAGES, skip)
     names = [name for name in names if device.type == "cuda" or name not in COMPILED]
-    check_same_loss(plan, recipe, [name for name in names if name not in COMPILED], device)
-    notes.append("checked before timing: all find the same loss of the same tokens, to 1e-4")
+    few = make_batches(plan, recipe, 2)[:1]
+    notes.append(same_work(lambda name: make(recipe, name, device), [n for n in names if n not in COMPILED], few))
     report = Report("gpt", "tok/s", describe(plan, recipe, device), notes=notes)
     trainers = {}
     for name in names:
@@ -140,18 +140,6 @@ def make(recipe: Recipe, name: str, device: torch.device) -> Trainer:
     """A contender, ready to train."""
     torch.manual_seed(0)
     return CONTENDERS[name](recipe.build_model().to(device), recipe)
-
-
-def check_same_loss(plan: Plan, recipe: Recipe, names: list[str], device: torch.device) -> None:
-    """In float32 every contender must find the same loss."""
-    few = make_batches(plan, recipe, 2)[:1]
-    losses = {}
-    for name in names:
-        trainer = make(recipe, name, device)
-        ((batch, n_targets),) = trainer.prepared(few)
-        losses[name] = float(trainer.loss(batch).detach()) / n_targets
-    if max(losses.values()) - min(losses.values()) > 1e-4:
-        raise AssertionError(f"the contenders do not do the same work: their losses are {losses}")
 
 
 def a_round(trainer: Trainer, chosen: list[TextBatch]) -> Callable[[], None]:

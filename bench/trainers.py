@@ -1,6 +1,6 @@
 """The contenders in training, with the weights of one of our Transformers, at their best sensible settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -48,6 +48,28 @@ class Trainer:
                 loss.backward()
                 self.optimizer.step()
                 self.optimizer.zero_grad(set_to_none=True)
+
+
+def same_work(make: Callable[[str], Trainer], names: Sequence[str], few: list[Any]) -> str:
+    """Without dropout, in float32, all must find the same loss of a batch and as large a gradient; what was checked.
+
+    Compiled ones are left out, for they would be compiled once more; `tests/nn/test_compiled.py` is for them.
+    """
+    found = {}
+    for name in names:
+        trainer = make(name)
+        trainer.model.eval()
+        ((batch, n_targets),) = trainer.prepared(few)
+        loss = trainer.loss(batch) / n_targets
+        loss.backward()
+        gradients = [weight.grad for weight in trainer.model.parameters() if weight.grad is not None]
+        found[name] = float(loss.detach()), float(nn.utils.get_total_norm(gradients))
+    if len(found) < 2:
+        return "not checked that all do the same work: there is nobody to compare with"
+    losses, norms = zip(*found.values(), strict=True)
+    if max(losses) - min(losses) > 1e-4 or max(norms) > 1.001 * min(norms):
+        raise AssertionError(f"the contenders do not do the same work: their losses and gradients' norms are {found}")
+    return "checked before timing: without dropout all find the same loss, to 1e-4, and as large a gradient, to 0.1 %"
 
 
 def ours(model: Transformer, compiled: bool) -> Trainer:

@@ -80,7 +80,7 @@ PARAMETERS = {
     "sms-writer": 1_038_848,
     "wikitext2-case": 3_402_261,
     "elmo": 16_596_992,
-    "sst2-elmo": 17_779_206,
+    "sst2-elmo": 19_223_558,
     "chat-tiny": 647_936,
     "chat-preference": 647_936,
     "bart-small": 38_144_000,

@@ -12,7 +12,7 @@ from regard.nn.attention import MultiHeadAttention
 from regard.nn.blocks import NORMS, EncoderBlock
 from regard.nn.cache import Cache
 from regard.nn.layout import Layout
-from regard.nn.linear import Linear
+from regard.nn.linear import Linear, as_computed
 from regard.nn.positions import POSITIONS
 from regard.nn.sight import causal, everywhere
 
@@ -83,7 +83,7 @@ class Stack(nn.Module):
         if self.segment is not None:
             x = x + self.segment(self.segments(tokens, layout))
         x = self.position.embed(x, layout.positions)
-        return self.widen(self.dropout(self.embedding_norm(x)))
+        return self.widen(as_computed(self.dropout(self.embedding_norm(x))))
 
     def segments(self, tokens: Tensor, layout: Layout) -> Tensor:
         return count_separators(tokens, layout, self.config.separator, self.config.n_segments)

@@ -14,7 +14,7 @@ from regard.nn.attention import Heads, MultiHeadAttention
 from regard.nn.blocks import FEED_FORWARDS, NORMS, DecoderBlock, EncoderBlock, Residual
 from regard.nn.cache import Cache
 from regard.nn.layout import Layout, Ragged
-from regard.nn.linear import logits
+from regard.nn.linear import as_computed, logits
 from regard.nn.positions import POSITIONS, Position, Space
 from regard.nn.scores import SCORES
 from regard.nn.sight import causal, everywhere
@@ -162,14 +162,14 @@ class Transformer(nn.Module):
 
     def encode(self, source: Tensor, layout: Layout) -> Tensor:
         x = self.source_position.embed(self.look_up(source), layout.positions)
-        x = self.dropout(self.source_norm(x))
+        x = as_computed(self.dropout(self.source_norm(x)))
         for block in self.encoder:
             x = block(x, layout, everywhere)
         return self.encoder_norm(x)
 
     def embed_target(self, target: Tensor, layout: Layout) -> Tensor:
         x = self.target_position.embed(self.look_up(target), layout.positions)
-        return self.dropout(self.target_norm(x))
+        return as_computed(self.dropout(self.target_norm(x)))
 
     def look_up(self, tokens: Tensor) -> Tensor:
         return self.embedding(tokens) * (math.sqrt(self.config.d_model) if self.config.scale_embedding else 1.0)

@@ -15,7 +15,10 @@ NORMS: dict[str, Callable[[int, float], nn.Module]] = {"layer": nn.LayerNorm, "r
 
 
 class Residual(nn.Module):
-    """Post-norm, as in the paper: Norm(x + Dropout(sublayer(x))).  Pre-norm: x + Dropout(sublayer(Norm(x)))."""
+    """Post-norm, as in the paper: Norm(x + Dropout(sublayer(x))).  Pre-norm: x + Dropout(sublayer(Norm(x))).
+
+    x keeps its precision: norms are taken in float32, also where the rest is in half of that.
+    """
 
     def __init__(self, norm: nn.Module, dropout: float, pre_norm: bool):
         super().__init__()
@@ -26,7 +29,8 @@ class Residual(nn.Module):
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         if self.pre_norm:
             return x + self.dropout(sublayer(self.norm(x)))
-        return self.norm(x + self.dropout(sublayer(x)))
+        normed: Tensor = self.norm(x + self.dropout(sublayer(x)))
+        return normed.to(x.dtype)
 
 
 class ReLUFeedForward(nn.Module):

@@ -37,6 +37,13 @@ def at_once(x: Tensor, linears: Sequence[nn.Linear]) -> Sequence[Tensor]:
     return F.linear(x, weight, bias).split([linear.out_features for linear in linears], dim=-1)
 
 
+def as_computed(x: Tensor) -> Tensor:
+    """In the precision in which products are taken: half, under autocast.  What flows from layer to layer is read and
+    written so often that on a GPU this is a good part of the time."""
+    kind = x.device.type
+    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
+
+
 def logits(hidden: Tensor, table: Tensor, bias: Tensor | None = None) -> Tensor:
     """Hidden states (..., D), the output table (V, D) and what is added (V) -> (..., V)."""
     if not is_decoding(hidden):

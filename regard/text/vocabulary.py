@@ -3,8 +3,7 @@
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from typing import Any
 
 import tokenizers
@@ -15,7 +14,6 @@ from regard.text.unicode import all_well_formed, well_formed
 
 TOKENIZER_FILE = "tokenizer.json"
 WITH_PREFIX = re.compile(r'"continuing_subword_prefix"\s*:\s*"[^"]')
-AT_A_TIME = 50_000  # characters: what is found for them fits a processor's cache
 HIDDEN = "\uffff "  # before a name that no text shall become: spaces begin a piece, or are written otherwise
 
 
@@ -52,16 +50,9 @@ class Vocabulary(ABC):
         return ids
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
-        """The fast way of the library finds ids only, without their places.  While it cuts some texts, on all cores,
-        the ids of those before become lists, on one."""
-        parts = list(parts_of(self.as_texts(texts)))
-        if len(parts) < 2:
-            return [found.ids for part in parts for found in self.cut_batch(part)]
-        with ThreadPoolExecutor(max_workers=1) as worker:
-            return [found.ids for part in worker.map(self.cut_batch, parts) for found in part]
-
-    def cut_batch(self, texts: list[str]) -> list[tokenizers.Encoding]:
-        return list(self.inner.encode_batch_fast(texts, add_special_tokens=False))
+        """The fast way of the library finds ids only, without their places."""
+        found = self.inner.encode_batch_fast(self.as_texts(texts), add_special_tokens=False)
+        return [encoding.ids for encoding in found]
 
     def as_texts(self, texts: list[str]) -> list[str]:
         return [self.as_text(text) for text in texts] if self.renamed else all_well_formed(texts)
@@ -85,16 +76,6 @@ class Vocabulary(ABC):
     def pairs(self) -> BytePairs:
         """The merges, for whoever wants to see or to leave out some of them."""
         raise ConfigError(f"a tokenizer of kind {self.kind!r} has no merges to leave out; kind 'bpe' has")
-
-
-def parts_of(texts: list[str]) -> Iterator[list[str]]:
-    """The texts in order, some `AT_A_TIME`."""
-    begin = size = 0
-    for end, text in enumerate(texts, start=1):
-        size += len(text)
-        if size >= AT_A_TIME or end == len(texts):
-            yield texts[begin:end]
-            begin, size = end, 0
 
 
 def from_json(text: str) -> tokenizers.Tokenizer:
