@@ -12,7 +12,7 @@ from rich.console import Console
 from regard.data.labelled import Labelled, read_training
 from regard.data.splits import folds
 from regard.errors import ConfigError, RegardError
-from regard.run import choose_device
+from regard.training.environment import choose_device
 from regard.training.prepare import prepare
 from regard.training.recipe import Recipe
 from regard.training.screen import PlainScreen

@@ -23,7 +23,7 @@ from bench.report import Report, Row, as_json, print_machine, readable
 from bench.table1 import LAYERS, measured_path
 from bench.timing import Figures, take_turns
 from regard.nn.layout import Ragged
-from regard.run import choose_device
+from regard.training.environment import choose_device
 
 N_FITTED = 4  # the longest lengths, which tell the exponent: before them other costs hide it
 PATH_OVER = 257  # tokens over which the longest path is also measured

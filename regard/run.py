@@ -1,7 +1,7 @@
 """A run: a folder of inert files, and what can be done with it once it is loaded."""
 
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.forced import score
 from regard.decoding.graphs import fastest
+from regard.decoding.stopping import Pieces
 from regard.errors import RegardError, RunError
 from regard.evaluation.metric import Metric
 from regard.models import ARCHITECTURES
@@ -35,6 +36,7 @@ from regard.tasks.translate import Translated, translate
 from regard.tasks.write import Written, score_texts, write, write_stream
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoints import find_weights
+from regard.training.environment import choose_device
 from regard.training.recipe import Recipe
 from regard.training.transfer import run_weights
 from regard.training.weights import set_weights
@@ -57,19 +59,6 @@ def load(folder: str | Path, device: str | None = None) -> "Run":
     model = recipe.build_model()
     set_weights(model, run_weights(folder), str(path))
     return Run(folder, recipe, tokenizer, model.to(choose_device(device)).eval(), what)
-
-
-def choose_device(name: str | None) -> torch.device:
-    """The named device, or the best there is."""
-    try:
-        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-    except RuntimeError:
-        device = torch.device("meta")
-    if device.type not in ("cpu", "cuda"):
-        raise RegardError(f"unknown device {name!r}; use cpu, cuda or cuda:N")
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise RegardError(f"device {name!r} was asked for, but PyTorch sees no GPU here; use cpu")
-    return device
 
 
 class Run:
@@ -170,8 +159,8 @@ class Run:
 
     def stream(
         self, prompt: str, length: int = 100, decoding: DecodingConfig | None = None, stop: Sequence[str] = ()
-    ) -> Iterator[str]:
-        """The text that `generate` gives, in pieces as it is written."""
+    ) -> Pieces:
+        """The text that `generate` gives, in pieces as it is written; its `notes` say what happened to the prompt."""
         self.expect("language")
         config = decoding or self.recipe.decoding
         return write_stream(self.generator, self.tokenizer, prompt, self.recipe.task.unit, length, config, stop)

@@ -63,8 +63,11 @@ def speak(run: "Run", messages: list[dict[str, str]], length: int | None, config
     from regard.data.conversations import read_messages
     from regard.tasks.reply import reply_stream
 
+    answer = reply_stream(run.generator, run.tokenizer, read_messages(messages), length, config)
+    for note in answer.notes:
+        print(note, file=sys.stderr)
     said = []
-    for piece in reply_stream(run.generator, run.tokenizer, read_messages(messages), length, config):
+    for piece in answer:
         said.append(piece)
         print(piece, end="", flush=True)
     print()

@@ -26,7 +26,8 @@ def demo(
     from rich.console import Console
 
     from regard.data.grammar import generate
-    from regard.run import choose_device, load
+    from regard.run import load
+    from regard.training.environment import choose_device
 
     console = Console(highlight=False, soft_wrap=True)
     choose_device(device)  # a wrong name is said before anything is written
@@ -76,7 +77,7 @@ def learn(corpus: "Corpus", run: Path, device: str | None, steps: int | None, co
     """Write the corpus into the run's folder and train on it, or go on with a training that was stopped."""
     import json
 
-    from regard.run import choose_device
+    from regard.training.environment import choose_device
     from regard.training.prepare import prepare
     from regard.training.recipe import Recipe
     from regard.training.screen import open_screen

@@ -22,7 +22,7 @@ def doctor(
     from rich.text import Text
 
     from regard.models import ARCHITECTURES
-    from regard.run import choose_device
+    from regard.training.environment import choose_device
     from regard.training.overfit import learn_by_heart
     from regard.training.prepare import prepare, training_memory
     from regard.training.recipe import Recipe

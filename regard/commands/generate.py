@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +14,7 @@ from regard.commands.text import Device, RunFolder
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
+    from regard.decoding.stopping import Pieces
     from regard.tasks.write import Written
     from regard.text.tokenizer import Tokenizer
 
@@ -84,10 +85,12 @@ def generate(
         sys.stdout.flush()
 
 
-def print_streams(prompts: list[str], texts: Iterable[Iterator[str]]) -> None:
-    for number, (prompt, pieces) in enumerate(zip(prompts, texts, strict=True)):
+def print_streams(prompts: list[str], texts: Iterable["Pieces"]) -> None:
+    for number, (prompt, pieces) in enumerate(zip(prompts, texts, strict=True), start=1):
         first = next(pieces, "")  # before anything is shown: settings that no stream can have are refused here
-        sys.stdout.write(("\n---\n" if number else "") + prompt + first)
+        for note in pieces.notes:
+            print(f"prompt {number}: {note}", file=sys.stderr)
+        sys.stdout.write(("\n---\n" if number > 1 else "") + prompt + first)
         sys.stdout.flush()
         for piece in pieces:
             sys.stdout.write(piece)

@@ -50,7 +50,7 @@ def ladder(
     from regard.ladder.climb import climb, write_recipes
     from regard.ladder.data import TABLES
     from regard.ladder.rungs import LADDERS
-    from regard.run import choose_device
+    from regard.training.environment import choose_device
     from regard.training.recipe import Recipe
     from regard.training.screen import open_screen
     from regard.training.signals import Stopped

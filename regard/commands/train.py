@@ -21,7 +21,7 @@ def train(
 ) -> None:
     """Train a model as a recipe says; Ctrl-C saves, --resume goes on."""
     from regard.errors import ConfigError, RunError
-    from regard.run import choose_device
+    from regard.training.environment import choose_device
     from regard.training.prepare import prepare
     from regard.training.recipe import Recipe
     from regard.training.screen import open_screen

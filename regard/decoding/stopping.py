@@ -37,6 +37,17 @@ class Stops:
         return len(text) - max(begun, default=0)
 
 
+class Pieces(Iterator[str]):
+    """A text in pieces, as it is written, and what happened to its prompt."""
+
+    def __init__(self, tokens: Iterable[int], stops: Stops, notes: Sequence[str] = ()) -> None:
+        self.notes = tuple(notes)
+        self.pieces = pieces(tokens, stops)
+
+    def __next__(self) -> str:
+        return next(self.pieces)
+
+
 def pieces(tokens: Iterable[int], stops: Stops) -> Iterator[str]:
     """The text of tokens that come one by one, each piece as soon as nothing can change it."""
     said: list[int] = []

@@ -1,6 +1,6 @@
 """A chat at work: the assistant's next message."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,7 +8,7 @@ from regard.data.conversations import SYSTEM, Conversation
 from regard.data.template import Template, template_of
 from regard.decoding.config import DecodingConfig
 from regard.decoding.search import generate, stream
-from regard.decoding.stopping import Stops, pieces
+from regard.decoding.stopping import Pieces, Stops
 from regard.errors import RegardError
 from regard.text.tokenizer import Tokenizer
 
@@ -40,18 +40,18 @@ def reply(
 
 def reply_stream(
     model: Any, tokenizer: Tokenizer, conversation: Conversation, length: int | None, config: DecodingConfig
-) -> Iterator[str]:
+) -> Pieces:
     """The same of one conversation, in pieces as it is written."""
     length = usual_length(model) if length is None else length
     template = template_of(tokenizer)
-    ids, _ = fitted(template, conversation, room(model, length))
+    ids, notes = fitted(template, conversation, room(model, length))
     config = replace(config, length_ratio=0.0, extra_length=length)
 
     def decode(tokens: Iterable[int]) -> str:
         return tokenizer.decode(tokens).lstrip()
 
     nowhere = Stops((), decode)
-    return pieces(stream(model, ids, config, tokenizer.start_id, template.end_id, nowhere), nowhere)
+    return Pieces(stream(model, ids, config, tokenizer.start_id, template.end_id, nowhere), nowhere, notes)
 
 
 def usual_length(model: Any, most: int = LONGEST) -> int:

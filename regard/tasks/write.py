@@ -1,6 +1,6 @@
 """A language model at work: texts that go on from a prompt, and the probability of given texts."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,7 +8,7 @@ from regard.data.streams import UNITS
 from regard.decoding.config import DecodingConfig
 from regard.decoding.forced import Place, likeliest, score
 from regard.decoding.search import generate, stream
-from regard.decoding.stopping import Stops, pieces
+from regard.decoding.stopping import Pieces, Stops
 from regard.errors import RegardError
 from regard.text.tokenizer import Tokenizer
 
@@ -71,7 +71,7 @@ def write_stream(
     length: int,
     config: DecodingConfig,
     stop: Sequence[str] = (),
-) -> Iterator[str]:
+) -> Pieces:
     """What `write` gives behind the prompt, in pieces as it is written; none ends within a character."""
     most, config = limited(model, unit, length, config)
     ids = begin(prompt, tokenizer, unit)
@@ -82,7 +82,7 @@ def write_stream(
 
     stops = Stops(stop, tokenizer.decode)
     tokens = stream(model, ids[-most:], config, tokenizer.start_id, tokenizer.end_id, stops)
-    return pieces(tokens, Stops(stop, decode))
+    return Pieces(tokens, Stops(stop, decode), notes_on(prompt, ids, most, tokenizer))
 
 
 def limited(model: Any, unit: str, length: int, config: DecodingConfig) -> tuple[int, DecodingConfig]:

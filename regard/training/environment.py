@@ -14,10 +14,24 @@ from torch import nn
 
 import regard
 from regard.choose import choose
+from regard.errors import RegardError
 from regard.nn.compiler import compile_failure
 from regard.training.durable import write_file
 
 Environment = dict[str, str | int]
+
+
+def choose_device(name: str | None) -> torch.device:
+    """The named device, or the best there is."""
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except RuntimeError:
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise RegardError(f"unknown device {name!r}; use cpu, cuda or cuda:N")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise RegardError(f"device {name!r} was asked for, but PyTorch sees no GPU here; use cpu")
+    return device
 
 
 def bfloat16_pays(device: torch.device) -> bool:

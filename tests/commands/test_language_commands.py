@@ -143,6 +143,13 @@ def test_a_stream_is_the_text_and_ends_before_a_stop(at: Call, name: str) -> Non
         assert at("generate", name, "the animal", *asked, "--stop", stop, *more).removesuffix("\n") == short
 
 
+def test_a_stream_says_what_happened_to_its_prompt(desk: Path) -> None:
+    long = "the animal " * 300
+    for more in ((), ("--stream",)):
+        outcome = call(desk, "generate", "stack", long, "--length", "3", "--set", "sample=true", "--device", "cpu", *more)
+        assert outcome.code == 0 and "prompt 1: too long: only its last" in outcome.err
+
+
 def test_what_cannot_be_streamed_shows_nothing(desk: Path) -> None:
     asked = ("--length", "9", "--set", "beam=3", "--device", "cpu")
     outcome = call(desk, "generate", "stack", "the animal", "--stream", *asked)

@@ -98,6 +98,9 @@ def test_answers_alone_and_together_are_the_same(tmp_path):
     assert ["".join(reply_stream(model, cut, prompt, 6, DecodingConfig())).strip() for prompt in prompts] == [
         answer.text for answer in together
     ]
+    long = [*prompts[0], Message("assistant", "owl"), Message("user", "say " + "cat " * 200)]
+    [answer] = reply(model, cut, [tuple(long)], 6, DecodingConfig())
+    assert answer.notes and reply_stream(model, cut, tuple(long), 6, DecodingConfig()).notes == answer.notes
 
 
 def test_the_oldest_turns_are_left_out(tmp_path):
