@@ -68,7 +68,7 @@ class Stack(nn.Module):
         )
         self.norm = c.make_norm() if c.pre_norm else nn.Identity()
         self.apply(initialise if c.scale_embedding else initialise_small)
-        if not c.scale_embedding:
+        if c.pre_norm and not c.scale_embedding:
             shrink_residuals(self.blocks)
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
@@ -121,7 +121,10 @@ def count_separators(tokens: Tensor, layout: Layout, separator: int, n_segments:
 
 
 def shrink_residuals(blocks: Sequence[EncoderBlock]) -> None:
-    """What is added to the residual stream begins smaller, the more is added (Radford et al. 2019, section 2.3)."""
+    """What is added to the residual stream begins smaller, the more is added (Radford et al. 2019, section 2.3).
+
+    Not where norms stand behind the sublayers, as in BERT: there each sum begins at one size anew.
+    """
     for name, parameter in nn.ModuleList(blocks).named_parameters():
         if name.endswith(("to_output.weight", "contract.weight")):
             nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * len(blocks)))
