@@ -38,8 +38,7 @@ def at_once(x: Tensor, linears: Sequence[nn.Linear]) -> Sequence[Tensor]:
 
 
 def as_computed(x: Tensor) -> Tensor:
-    """In the precision in which products are taken: half, under autocast.  What flows from layer to layer is read and
-    written so often that on a GPU this is a good part of the time."""
+    """In the precision in which products are taken: half, under autocast."""
     kind = x.device.type
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 

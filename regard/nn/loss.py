@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.nn.compiler import can_compile
+from regard.nn.linear import as_computed
 
 CHUNK = {"cpu": 2**22, "cuda": 2**28}  # logits at a time: what fits a CPU's cache, or keeps a GPU busy
 ALIGNED = {"cpu": 1, "cuda": 64}  # a GPU is fast with tables of a multiple of so many rows
@@ -26,12 +27,8 @@ def cross_entropy(
     hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float = 0.0, bias: Tensor | None = None
 ) -> Tensor:
     """The same, in nats, summed over the rows (N, D) against the output table (V, D)."""
-    kind = hidden.device.type
-    if torch.is_autocast_enabled(kind):
-        dtype = torch.get_autocast_dtype(kind)
-        hidden, weight = hidden.to(dtype), weight.to(dtype)
-        bias = None if bias is None else bias.to(dtype)
-    return ChunkedCrossEntropy.apply(hidden, weight, bias, labels, smoothing)
+    bias = None if bias is None else as_computed(bias)
+    return ChunkedCrossEntropy.apply(as_computed(hidden), as_computed(weight), bias, labels, smoothing)
 
 
 class ChunkedCrossEntropy(torch.autograd.Function):

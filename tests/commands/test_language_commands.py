@@ -146,7 +146,9 @@ def test_a_stream_is_the_text_and_ends_before_a_stop(at: Call, name: str) -> Non
 def test_a_stream_says_what_happened_to_its_prompt(desk: Path) -> None:
     long = "the animal " * 300
     for more in ((), ("--stream",)):
-        outcome = call(desk, "generate", "stack", long, "--length", "3", "--set", "sample=true", "--device", "cpu", *more)
+        outcome = call(
+            desk, "generate", "stack", long, "--length", "3", "--set", "sample=true", "--device", "cpu", *more
+        )
         assert outcome.code == 0 and "prompt 1: too long: only its last" in outcome.err
 
 
