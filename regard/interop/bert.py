@@ -9,6 +9,7 @@ from typing import Any
 from regard.errors import ConfigError
 from regard.interop.family import PLAIN, Family, Imported, Theirs, Weight, product, require, word_for
 from regard.interop.forms import AS_IS, AfterRows, FirstRows, Form, Zeros
+from regard.interop.labels import read_labels, tells_one_of_several, write_labels
 from regard.training.recipe import Recipe
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "relu": "relu", "silu": "swish"}
@@ -31,6 +32,7 @@ SETTINGS = {  # theirs, by ours
     "feed_forward": "hidden_act",
 }
 
+CLASSES = {"masked": "ForMaskedLM", "reading": "Model", "classification": "ForSequenceClassification"}  # by task
 
 HEADS = r"(cls|lm_head|vocab_\w+|\w*classifier|qa_outputs|\w+_predictions|\w+_lm_head)\..*"
 
@@ -48,6 +50,9 @@ class Encoder:
     norm: str  # ... its norm, ...
     output: str  # ... and the table, if it is not the embeddings
     bias: str
+    pooler: str  # of the head that tells labels: the layer behind the first row, ...
+    activation: str  # ... what it does, ...
+    labels: str  # ... and the product
     segments: int | None = None  # how many it tells apart; None: as many as its settings say
     is_narrow: bool = False  # its embeddings may be narrower than its blocks
     first_place: int = 0  # rows of the table of places that no token uses
@@ -83,6 +88,8 @@ class Encoder:
         }
         d_embedding = theirs.width("embedding_size", model["d_model"]) if self.is_narrow else model["d_model"]
         model["d_embedding"] = 0 if d_embedding == model["d_model"] else d_embedding
+        if made_by == f"{self.name}ForSequenceClassification" and tells_one_of_several(theirs):
+            return Imported("stack", model, "classification", read_labels(theirs, self.activation))
         has_next = bool(self.pretrained_by) and made_by == self.pretrained_by
         if made_by != f"{self.name}ForMaskedLM" and not has_next:
             return Imported("stack", model, "reading", {})
@@ -95,22 +102,22 @@ class Encoder:
         of_family = {"causal": False, "pre_norm": False, "position": "learned", "norm": "layer", "embedding_norm": True}
         free = {"n_segments": self.segments if self.segments and c.n_segments else c.n_segments}
         free["d_embedding"] = c.d_embedding if self.is_narrow else 0
-        require(recipe, self.model_type, ("masked", "reading"), PLAIN | of_family | free)
+        require(recipe, self.model_type, tuple(CLASSES), PLAIN | of_family | free)
         if self.norm_eps and c.norm_eps != self.norm_eps:
             raise ConfigError(f"{self.model_type} has norm_eps = {self.norm_eps} always, and this run {c.norm_eps}")
         has_next = recipe.kind == "masked" and recipe.task.nsp
         if has_next and not self.pretrained_by:
             raise ConfigError(f"{self.model_type} does not tell next sentences, and this run has task.nsp = true")
-        head = "ForMaskedLM" if recipe.kind == "masked" else "Model"
         found = {
             "model_type": self.model_type,
-            "architectures": [self.pretrained_by if has_next else f"{self.name}{head}"],
+            "architectures": [self.pretrained_by if has_next else f"{self.name}{CLASSES[recipe.kind]}"],
             **{there: getattr(c, here) for here, there in s.items() if here != "feed_forward"},
             s["feed_forward"]: word_for(ACTIVATIONS, c.feed_forward, self.model_type),
             "max_position_embeddings": c.max_length + self.first_place,
             "layer_norm_eps": c.norm_eps,
             "vocab_size": c.vocab_size,
             "tie_word_embeddings": c.tied,
+            **(write_labels(recipe.task, self.model_type, self.activation) if recipe.kind == "classification" else {}),
         }
         if self.segments != 0:
             found["type_vocab_size"] = max(1, c.n_segments)
@@ -139,6 +146,9 @@ class Encoder:
                 yield from product(f"{start}{self.blocks}.{i}.{there}", f"reader.blocks.{i}.{here}")
         if recipe.kind == "masked":
             yield from self.head_weights(recipe)
+        if recipe.kind == "classification":
+            yield from product(self.pooler, "pooler")
+            yield from product(self.labels, "to_labels")
 
     def head_weights(self, recipe: Recipe) -> Iterator[Weight]:
         yield from product(self.transform, "transform")
@@ -178,6 +188,9 @@ BERT = Encoder(
     norm="cls.predictions.transform.LayerNorm",
     output="cls.predictions.decoder",
     bias="cls.predictions.bias",
+    pooler="bert.pooler.dense",
+    activation="tanh",
+    labels="classifier",
     pretrained_by="BertForPreTraining",
 ).family()
 ROBERTA = Encoder(
@@ -190,6 +203,9 @@ ROBERTA = Encoder(
     norm="lm_head.layer_norm",
     output="lm_head.decoder",
     bias="lm_head.bias",
+    pooler="classifier.dense",
+    activation="tanh",
+    labels="classifier.out_proj",
     first_place=2,
     segments=1,
 ).family()
@@ -219,6 +235,9 @@ DISTILBERT = Encoder(
     norm="vocab_layer_norm",
     output="vocab_projector",
     bias="vocab_projector.bias",
+    pooler="pre_classifier",
+    activation="relu",
+    labels="classifier",
     segments=0,
     norm_eps=1e-12,
 ).family()
@@ -232,5 +251,8 @@ ELECTRA = Encoder(
     norm="generator_predictions.LayerNorm",
     output="generator_lm_head",
     bias="generator_lm_head.bias",
+    pooler="classifier.dense",
+    activation="gelu",
+    labels="classifier.out_proj",
     is_narrow=True,
 ).family()

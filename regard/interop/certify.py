@@ -22,6 +22,7 @@ N_RANDOM, N_SENTENCES, N_PROMPTS = 24, 24, 8
 LONGEST = 64  # tokens of a random sequence
 WRITTEN = 20  # tokens that follow a prompt
 N_STRINGS = 10_000
+LIKELIEST = {"masked": "likeliest words", "classification": "likeliest labels"}
 N_EXACT = 3  # sequences that are read in float64
 
 
@@ -71,9 +72,9 @@ def compare_sequences(run: Run, folder: Path) -> list[Finding]:
     if not all(finding.holds for finding in findings):
         exact = largest_in_double(ours, theirs, drawn[:N_EXACT])
         findings = [without_rounding(finding, exact) for finding in findings]
-    if run.recipe.kind == "masked":
+    if run.recipe.kind in LIKELIEST:
         best = [[side.argmax(-1).tolist() for side in one] for one in rows]
-        findings.append(compare_ids("likeliest words", best[0], best[1], of_drawn))
+        findings.append(compare_ids(LIKELIEST[run.recipe.kind], best[0], best[1], of_drawn))
     if run.recipe.kind in WRITERS:
         room = min(WRITTEN, config.max_length - 1)
         prompts = [ids[: config.max_length - room] for ids in (*drawn[:N_PROMPTS], *real[:N_PROMPTS])]
@@ -136,6 +137,7 @@ COMPARISONS: dict[str, Callable[[Run, Path], list[Finding]]] = {
     **dict.fromkeys(WRITERS, compare_sequences),
     "masked": compare_sequences,
     "reading": compare_sequences,
+    "classification": compare_sequences,
     "permutation": compare_sequences,
     **dict.fromkeys(TRANSLATORS, compare_translators),
 }

@@ -15,7 +15,7 @@ from regard.errors import ConfigError, RunError
 from regard.interop.carry import give
 from regard.interop.certificate import FILE as CERTIFICATE
 from regard.interop.families import FAMILIES
-from regard.interop.family import TRANSLATORS
+from regard.interop.family import TRANSLATORS, NoPlaceError
 from regard.interop.safe import read_json
 from regard.nn.positions import sinusoids
 from regard.run import Run
@@ -23,6 +23,8 @@ from regard.text.tokenizer import Tokenizer
 from regard.training.durable import write_file
 from regard.training.recipe import Recipe
 from regard.training.weights import pack_tensors, weights_of
+
+READERS = ("reading", "classification")  # kinds of tasks that tell no words
 
 
 def export_folder(run: Run, folder: Path, model_type: str | None = None) -> str:
@@ -69,12 +71,13 @@ def find_family(recipe: Recipe, model_type: str | None) -> tuple[str, dict[str, 
         try:
             return name, family.write_config(recipe)
         except ConfigError as error:
-            reasons.append(str(error))
+            reasons.append(error)
     if not reasons:
         raise ConfigError(
             f"transformers has no model like the architecture {recipe.architecture!r}; nothing was written"
         )
-    raise ConfigError("no family of transformers is like this run: " + "; ".join(reasons))
+    near = [error for error in reasons if not isinstance(error, NoPlaceError)] or reasons
+    raise ConfigError("no family of transformers is like this run: " + "; ".join(map(str, near)))
 
 
 def unfolded(recipe: Recipe, tensors: Mapping[str, Tensor]) -> tuple[Recipe, dict[str, Tensor]]:
@@ -83,10 +86,11 @@ def unfolded(recipe: Recipe, tensors: Mapping[str, Tensor]) -> tuple[Recipe, dic
     found, model = dict(tensors), recipe.model
     if recipe.architecture == "stack" and model.scale_embedding:
         table = found["reader.embedding.weight"]
-        if model.tied and recipe.kind != "reading":
+        has_output = recipe.kind not in READERS
+        if model.tied and has_output:
             found["own_table"] = table
         found["reader.embedding.weight"] = table * math.sqrt(model.d_model)
-        model = dataclasses.replace(model, scale_embedding=False, tied=model.tied and recipe.kind == "reading")
+        model = dataclasses.replace(model, scale_embedding=False, tied=model.tied and not has_output)
     if recipe.architecture == "stack" and model.position == "sinusoidal":
         found["reader.position.table"] = sinusoids(model.max_length, model.embedding_width)
         model = dataclasses.replace(model, position="learned")
@@ -99,7 +103,7 @@ def write_tokenizer(tokenizer: Tokenizer, recipe: Recipe, folder: Path) -> None:
         return
     start, end = tokenizer.token(tokenizer.start_id), tokenizer.token(tokenizer.end_id)
     names = {"bos_token": start, "eos_token": end, "unk_token": tokenizer.token(tokenizer.unknown_id)}
-    if recipe.kind in ("masked", "reading"):
+    if recipe.kind == "masked" or recipe.kind in READERS:
         names |= {"cls_token": start, "sep_token": end}
         frame(folder / "tokenizer.json", tokenizer, (tokenizer.start_id,))
     if recipe.kind in TRANSLATORS:

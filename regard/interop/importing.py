@@ -30,6 +30,7 @@ USES = {
     "language": ('regard generate {run} "Once upon"', "regard score {run} FILE"),
     "masked": ('regard fill {run} "The cat [MASK] on the mat."', "regard embed {run} FILE"),
     "reading": ("regard embed {run} FILE",),
+    "classification": ("regard classify {run} FILE", "regard embed {run} FILE"),
     "translation": ("regard translate {run} < FILE", 'regard look {run} "a sentence"'),
 }
 
@@ -44,12 +45,17 @@ def recipe_of(source: Source, tokenizer: TokenizerConfig, separator: int) -> Rec
         kind=kind,
         architecture=architecture,
         task=config.build(TASKS[kind][0], task, "task"),
-        data=DataConfig(max_length=max(1, min(DataConfig.max_length, model["max_length"] - 1))),
+        data=DataConfig(max_length=longest_text(kind, model["max_length"])),
         tokenizer=tokenizer,
         model=config.build(ARCHITECTURES[architecture].config, model, "model"),
         training=TrainingConfig(),
         decoding=DecodingConfig(never=unwritten(source)),
     )
+
+
+def longest_text(kind: str, max_length: int) -> int:
+    """What is longer is cut, or left out: of texts to classify no more than must be."""
+    return max_length if kind == "classification" else max(1, min(DataConfig.max_length, max_length - 1))
 
 
 def unwritten(source: Source) -> tuple[int, ...]:

@@ -1,5 +1,5 @@
 """The two sides of a comparison: a run of ours, and the same model in transformers.  Of sequences of tokens each gives
-a row for every token, and what it writes when it always takes the likeliest."""
+a row for every token or for each sequence, and what it writes when it always takes the likeliest."""
 
 import contextlib
 import warnings
@@ -22,12 +22,14 @@ Ids = Sequence[Sequence[int]]
 
 
 class Compared(NamedTuple):
-    """What is compared of a task: the class that transformers has for it, and on both sides a row for each token."""
+    """What is compared of a task: the class that transformers has for it, and on both sides a row for each token, or
+    for each sequence."""
 
     made_by: str
     what: str
     ours: Callable[[Any, Tensor, Layout], Tensor]
     theirs: Callable[[Any], Tensor]
+    of_sequences: bool = False
 
 
 WRITER = Compared(
@@ -56,6 +58,13 @@ COMPARED = {
         lambda model, tokens, layout: model(tokens, layout),
         lambda answer: answer.last_hidden_state,
     ),
+    "classification": Compared(
+        "AutoModelForSequenceClassification",
+        "logits of labels",
+        lambda model, tokens, layout: model(tokens, layout),
+        lambda answer: answer.logits[:, None],
+        of_sequences=True,
+    ),
 }
 
 
@@ -67,7 +76,7 @@ class Ours:
     @torch.no_grad()
     def rows(self, inputs: Ids) -> list[Tensor]:
         """All sequences as one flat batch."""
-        lengths = [len(ids) for ids in inputs]
+        lengths = [1 if self.compared.of_sequences else len(ids) for ids in inputs]
         tokens, layout = flat(inputs, self.device)
         return list(self.compared.ours(self.model, tokens, layout).cpu().split(lengths))
 

@@ -20,6 +20,7 @@ from regard.interop.samples import sentences
 from regard.interop.sources import open_source
 from regard.models.stack import StackConfig
 from regard.run import Run, load
+from regard.tasks.classification import ClassificationConfig
 from regard.tasks.language import LanguageConfig
 from regard.tasks.masked import MaskedConfig
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
@@ -30,6 +31,9 @@ from regard.training.weights import save_weights, weights_of
 SMALL = {"d_model": 12, "n_heads": 2, "n_layers": 2, "d_ff": 9, "max_length": 40, "dropout": 0.0}
 LANGUAGE = LanguageConfig(window=16)
 MASKED = MaskedConfig(window=16)
+LABELS = ClassificationConfig(
+    labels=("0", "1", "2"), names=("bad", "fair", "good"), framed=True, pooling="first", pooler="tanh"
+)
 BOTH_WAYS = {"causal": False, "pre_norm": False, "scale_embedding": False, "embedding_norm": True}
 RUNS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "gpt2": ("language", LANGUAGE, {"scale_embedding": False, "feed_forward": "gelu_tanh"}),
@@ -56,6 +60,12 @@ RUNS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "bert": ("masked", MASKED, {**BOTH_WAYS, "n_segments": 2}),
     "bert, as RoBERTa": ("masked", dataclasses.replace(MASKED, nsp=False), BOTH_WAYS),
     "electra": ("masked", dataclasses.replace(MASKED, nsp=False), {**BOTH_WAYS, "n_segments": 2, "d_embedding": 5}),
+    "bert, as a classifier": ("classification", LABELS, {**BOTH_WAYS, "n_segments": 2}),
+    "bert, as a classifier with sines": (
+        "classification",
+        LABELS,
+        {**BOTH_WAYS, "scale_embedding": True, "position": "sinusoidal"},
+    ),
 }
 
 
@@ -98,8 +108,9 @@ def test_a_run_of_ours_is_the_same_in_transformers(name: str, tmp_path: Path, to
     certificate = certify(run, tmp_path / "hf", "?", n_strings=400)
     assert certificate.holds, certificate.text()
     assert not certificate.notes
+    of_labels = " of labels" if run.recipe.kind == "classification" else ""
     assert {finding.what for finding in certificate.findings} >= {
-        "largest difference of logits",
+        f"largest difference of logits{of_labels}",
         "share of identical token sequences",
     }
 
@@ -132,6 +143,22 @@ def test_transformers_finds_every_weight_and_the_special_tokens(tmp_path: Path, 
     first, second = tokenizer.encode("The dog"), tokenizer.encode("A cat")
     assert pair["input_ids"] == [start, *first, end, *second, end]
     assert pair["token_type_ids"] == [0] * (len(first) + 2) + [1] * (len(second) + 1)
+
+
+def test_a_classifier_of_ours_is_a_pipeline_there(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    run = make_run("bert, as a classifier", tmp_path / "run", tokenizer)
+    export_folder(run, tmp_path / "hf")
+    texts = ["The dog crossed the street.", "A cat"]
+    there = transformers.pipeline("text-classification", model=str(tmp_path / "hf"))(texts)
+    assert [answer["label"] for answer in there] == [answer.label for answer in run.classify(texts)]
+
+
+def test_only_families_that_do_the_task_say_why_they_do_not_fit(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    run = make_run("bert, as a classifier", tmp_path / "run", tokenizer)
+    odd = dataclasses.replace(run.recipe, task=dataclasses.replace(LABELS, pooling="mean"))
+    with pytest.raises(ConfigError, match=r"bert needs task\.pooling = 'first' to tell labels") as raised:
+        find_family(odd, None)
+    assert "gpt2" not in str(raised.value)
 
 
 def test_a_folder_is_never_written_over(tmp_path: Path, tokenizer: Tokenizer) -> None:

@@ -1,6 +1,7 @@
 """Every family, in and out: our model gives what transformers' gives, and what we write transformers reads."""
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 import transformers
 
+from regard.errors import ConfigError
 from regard.interop.carry import give
 from regard.interop.families import FAMILIES
 from regard.interop.importing import import_weights, recipe_of
@@ -40,10 +42,10 @@ def inputs() -> list[list[int]]:
 
 
 def our_rows(recipe: Recipe, model: Any) -> list[torch.Tensor]:
-    lengths = [len(ids) for ids in inputs()]
+    lengths, compared = [len(ids) for ids in inputs()], COMPARED[recipe.kind]
     tokens = torch.tensor([token for ids in inputs() for token in ids])
     with torch.no_grad():
-        return list(COMPARED[recipe.kind].ours(model, tokens, Ragged(lengths)).split(lengths))
+        return list(compared.ours(model, tokens, Ragged(lengths)).split(1 if compared.of_sequences else lengths))
 
 
 def their_rows(recipe: Recipe, model: Any) -> list[torch.Tensor]:
@@ -62,10 +64,9 @@ def their_rows(recipe: Recipe, model: Any) -> list[torch.Tensor]:
     return [row[: len(ids)] for row, ids in zip(rows, inputs(), strict=True)]
 
 
-def base(model: Any) -> Any:
+def base(recipe: Recipe, model: Any) -> Any:
     """The model without a head that we have no place for."""
-    has_head = any(name in type(model).__name__ for name in ("Classification", "ElectraForPreTraining"))
-    return model.base_model if has_head else model
+    return model.base_model if recipe.kind == "reading" else model
 
 
 def assert_close(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> None:
@@ -77,7 +78,7 @@ def assert_close(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> None:
 def test_imported_models_answer_as_theirs(name: str, tmp_path: Path) -> None:
     theirs = make(name, tmp_path)
     recipe, ours, _ = imported(tmp_path)
-    assert_close(our_rows(recipe, ours), their_rows(recipe, base(theirs)))
+    assert_close(our_rows(recipe, ours), their_rows(recipe, base(recipe, theirs)))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -120,7 +121,34 @@ def test_next_sentences_are_told_alike(tmp_path: Path) -> None:
 
 
 def test_what_only_other_tasks_read_is_left_out_and_said(tmp_path: Path) -> None:
-    make("bert that classifies", tmp_path)
+    make("bert of one number", tmp_path)
     recipe, _, left_out = imported(tmp_path)
     assert recipe.kind == "reading"
     assert left_out == ["bert.pooler.dense.bias", "bert.pooler.dense.weight", "classifier.bias", "classifier.weight"]
+
+
+def test_labels_keep_their_names_and_order(tmp_path: Path) -> None:
+    make("distilbert that classifies", tmp_path / "two")
+    recipe, _, left_out = imported(tmp_path / "two")
+    assert recipe.task.shown_labels == ("NEGATIVE", "POSITIVE") and not left_out
+    make("roberta that classifies", tmp_path / "many")
+    recipe, _, _ = imported(tmp_path / "many")
+    assert recipe.task.shown_labels == tuple(f"LABEL_{i}" for i in range(12))  # 10 after 9, not after 1
+    written = FAMILIES["roberta"].write_config(recipe)
+    assert written["id2label"]["11"] == "LABEL_11" and written["label2id"]["LABEL_2"] == 2
+
+
+@pytest.mark.parametrize("named", [{"0": "a", "2": "b"}, ["a", "b"], "ab"])
+def test_labels_that_are_not_numbered_are_refused(named: Any, tmp_path: Path) -> None:
+    make("bert that classifies", tmp_path)
+    settings = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(settings | {"id2label": named}))
+    with pytest.raises(ConfigError, match="id2label must name the labels 0, 1"):
+        imported(tmp_path)
+
+
+def test_any_of_several_labels_is_not_one_of_them(tmp_path: Path) -> None:
+    make("bert that classifies", tmp_path)
+    settings = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(settings | {"problem_type": "multi_label_classification"}))
+    assert imported(tmp_path)[0].kind == "reading"

@@ -35,6 +35,14 @@ FOLDERS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "roberta": ("roberta", lambda n: tiny.roberta(vocab_size=n, type_vocab_size=1, **SIZES)),
     "distilbert": ("distilbert", lambda n: tiny.distilbert(vocab_size=n, **SIZES)),
     "electra": ("electra", lambda n: tiny.electra(vocab_size=n, **SIZES)),
+    "bert that classifies": (
+        "bert-uncased",
+        lambda n: tiny.bert("BertForSequenceClassification", vocab_size=n, id2label={0: "bad", 1: "good"}, **SIZES),
+    ),
+    "distilbert that classifies": (
+        "distilbert",
+        lambda n: tiny.distilbert("DistilBertForSequenceClassification", vocab_size=n, num_labels=3, **SIZES),
+    ),
 }
 
 
@@ -121,6 +129,19 @@ def test_an_imported_reader_embeds(folders: Callable[[str], Path], tmp_path: Pat
         rows = model(**batch).last_hidden_state
     seen = batch["attention_mask"][..., None]
     np.testing.assert_allclose(run.embed(texts), (rows * seen).sum(1) / seen.sum(1), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["bert that classifies", "distilbert that classifies"])
+def test_an_imported_classifier_tells_what_transformers_tells(name: str, folders: Any, tmp_path: Path) -> None:
+    run = brought_in(folders(name), tmp_path / "run")
+    theirs = transformers.pipeline("text-classification", model=str(folders(name)))
+    texts = ["the dog crossed the street .", "tired ?", "no"]
+    for answer, expected in zip(run.classify(texts), theirs(texts), strict=True):
+        assert answer.label == expected["label"]
+        assert max(answer.probabilities.values()) == pytest.approx(expected["score"], abs=1e-5)
+    (tmp_path / "lines.txt").write_text("\n".join(texts))
+    result = CliRunner().invoke(app, ["classify", str(run.folder), str(tmp_path / "lines.txt")])
+    assert result.output.split("\n")[:3] == [answer.label for answer in run.classify(texts)]
 
 
 def test_others_begin_with_imported_weights(folders: Callable[[str], Path], tmp_path: Path) -> None:
