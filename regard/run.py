@@ -33,7 +33,7 @@ from regard.tasks.reply import Reply, reply
 from regard.tasks.setup import Setup
 from regard.tasks.tag import TaggedLine, tag
 from regard.tasks.translate import Translated, translate
-from regard.tasks.write import Written, score_texts, write, write_stream
+from regard.tasks.write import USUAL_LENGTH, Written, score_texts, write, write_stream
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoints import find_weights
 from regard.training.environment import choose_device
@@ -145,12 +145,13 @@ class Run:
     def generate(
         self,
         prompts: Sequence[str],
-        length: int = 100,
+        length: int | None = None,
         decoding: DecodingConfig | None = None,
         stop: Sequence[str] = (),
         n_likeliest: int = 0,
     ) -> list[list[Written]]:
-        """For each prompt the `n_best` texts that go on from it, by at most `length` tokens, up to a stop string."""
+        """For each prompt the `n_best` texts that go on from it, by at most `length` tokens, up to a stop string; by
+        default 100 tokens, of a small model half its window."""
         self.expect("language")
         return write(
             self.generator, self.tokenizer, list(prompts), self.recipe.task.unit, length,
@@ -158,7 +159,11 @@ class Run:
         )  # fmt: skip
 
     def stream(
-        self, prompt: str, length: int = 100, decoding: DecodingConfig | None = None, stop: Sequence[str] = ()
+        self,
+        prompt: str,
+        length: int | None = None,
+        decoding: DecodingConfig | None = None,
+        stop: Sequence[str] = (),
     ) -> Pieces:
         """The text that `generate` gives, in pieces as it is written; its `notes` say what happened to the prompt."""
         self.expect("language")
@@ -174,12 +179,16 @@ class Run:
         return reply(self.generator, self.tokenizer, [read_messages(list(messages))], length, config)[0]
 
     def generate_as(
-        self, label: str, prompts: Sequence[str] = ("",), length: int = 100, decoding: DecodingConfig | None = None
+        self,
+        label: str,
+        prompts: Sequence[str] = ("",),
+        length: int | None = None,
+        decoding: DecodingConfig | None = None,
     ) -> list[list[Written]]:
         """The same from a label: a prompt, which may be empty, is how the text begins."""
         self.expect("label-to-text")
         return write_as(
-            self.model, self.tokenizer, self.recipe.task.id_of(label), list(prompts), length,
+            self.model, self.tokenizer, self.recipe.task.id_of(label), list(prompts), length or USUAL_LENGTH,
             decoding or self.recipe.decoding,
         )  # fmt: skip
 

@@ -25,7 +25,10 @@ def generate(
     label: Annotated[
         str | None, typer.Option(help="write a text of this label; prompts are then optional, and how it begins")
     ] = None,
-    length: Annotated[int, typer.Option(min=1, help="the most tokens to write")] = 100,
+    length: Annotated[
+        int | None,
+        typer.Option(min=1, help="the most tokens to write (default: 100, of a small model half its window)"),
+    ] = None,
     samples: Annotated[int, typer.Option(min=0, help="draw so many texts for each prompt")] = 0,
     stop: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="end before this text (\\n: a line end); may be repeated")

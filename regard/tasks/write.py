@@ -12,6 +12,8 @@ from regard.decoding.stopping import Pieces, Stops
 from regard.errors import RegardError
 from regard.text.tokenizer import Tokenizer
 
+USUAL_LENGTH = 100  # tokens of a text whose length nobody asked for
+
 
 @dataclass(frozen=True)
 class Written:
@@ -28,12 +30,12 @@ def write(
     tokenizer: Tokenizer,
     prompts: list[str],
     unit: str,
-    length: int,
+    length: int | None,
     config: DecodingConfig,
     stop: Sequence[str] = (),
     n_likeliest: int = 0,
 ) -> list[list[Written]]:
-    """For each prompt the n best texts that go on from it, by at most `length` tokens.
+    """For each prompt the n best texts that go on from it, by at most `length` tokens (None: the usual number).
 
     Of a prompt that is too long for the model the end is read.  A line ends by itself; a text has no end of its own.
     Either ends before the first stop string.  With `n_likeliest` each token says what else might have stood there.
@@ -68,7 +70,7 @@ def write_stream(
     tokenizer: Tokenizer,
     prompt: str,
     unit: str,
-    length: int,
+    length: int | None,
     config: DecodingConfig,
     stop: Sequence[str] = (),
 ) -> Pieces:
@@ -85,8 +87,10 @@ def write_stream(
     return Pieces(tokens, Stops(stop, decode), notes_on(prompt, ids, most, tokenizer))
 
 
-def limited(model: Any, unit: str, length: int, config: DecodingConfig) -> tuple[int, DecodingConfig]:
+def limited(model: Any, unit: str, length: int | None, config: DecodingConfig) -> tuple[int, DecodingConfig]:
     """How many tokens of a prompt can be read, and the settings for `length` tokens more."""
+    if length is None:
+        length = max(1, min(USUAL_LENGTH, model.config.max_length // 2))  # a small model has to read the prompt, too
     if length < 1:
         raise RegardError(f"a text grows by at least 1 token, got {length}")
     most = model.config.max_length - length + 1  # tokens of a prompt: the last one written is not read

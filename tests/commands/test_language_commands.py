@@ -187,6 +187,10 @@ def test_prompts_that_a_model_cannot_read_whole(desk: Path, regard: Call) -> Non
     [[same]] = library.load(desk / "stack", "cpu").generate([end], 8)
     assert same.text != "" and same.notes == ("too long: only its last 17 of 17 tokens were read",)
     assert long["texts"][0]["text"] == same.text
+    by_itself = regard("generate", desk / "stack", "the", "--json", "--device", "cpu")  # half of the model's 24
+    assert by_itself.code == 0
+    [[asked]] = library.load(desk / "stack", "cpu").generate(["the"], 12)
+    assert json.loads(by_itself.out)["texts"][0]["text"] == asked.text
     refused = regard("generate", desk / "stack", "the", "--length", "25", "--device", "cpu")
     assert refused.code == 1 and "25 tokens do not fit the model's 24; ask for fewer" in refused.err
     both = regard("generate", desk / "stack", "the", "--file", "prompts.txt")
