@@ -259,8 +259,8 @@ class Run:
         if self.recipe.kind in looking.SOURCE_AND_TARGET:
             asked.check(self.model)
             target = self.target_of(source) if target is None else target
-            show = looking.look_at_sequence if self.recipe.kind == "prompted" else looking.look_at_pair
-            return show(self.model, self.tokenizer, self.frame, source, target, asked)
+            show = looking.SOURCE_AND_TARGET[self.recipe.kind]
+            return show(self.model, self.tokenizer, self.recipe.task, source, target, asked)
         if target is not None or not source:
             raise RegardError("a model that reads is looked at while it reads one text: give the text, and no target")
         ids = looking.tokens_read(source, self.tokenizer, self.recipe.kind, self.recipe.task)
@@ -272,6 +272,8 @@ class Run:
         """What the run itself writes for a source."""
         if self.recipe.kind == "denoising":
             raise RegardError(f"{self.folder} mends damaged texts: say what it is to write, as the target (--target)")
+        if self.recipe.kind in looking.TALKS:
+            return self.chat([{"role": "user", "content": source}]).text
         return (
             self.classify([source])[0].label if self.recipe.kind == "label-words" else self.translate([source])[0].text
         )

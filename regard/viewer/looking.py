@@ -1,6 +1,6 @@
 """A model at work, caught as a `Capture`: attention while it reads or translates, the votes of a Markov model."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.data.conversations import ASSISTANT, USER, Message
+from regard.data.template import template_of
 from regard.errors import RegardError
 from regard.nn.layout import Ragged
 from regard.nn.watch import Seen, watch
@@ -19,8 +21,8 @@ from regard.viewer.capture import Capture, Map
 
 # Tasks whose models are looked at while they read one text ...
 LOOKED_AT = ("language", "masked", "replaced", "reading", "answers", "classification", "tagging", "restoration")
-SOURCE_AND_TARGET = ("translation", "denoising", "label-words", "prompted")  # kinds whose source becomes a target
-FRAMED = ("masked", "replaced", "reading", "answers")  # ... and those whose texts are always framed; others say so
+FRAMED = ("masked", "replaced", "reading", "answers")  # ... of which these are always framed; others say so
+TALKS = ("chat", "preference")
 NEXT_WORDS = 12  # that the votes of a Markov model are shown for
 
 Names = dict[str, tuple[list[str], list[str]]]  # kind -> the words that look, and those that are looked at
@@ -49,9 +51,10 @@ class Asked:
                 raise RegardError(f"there is no {what} {unknown[0]}; the model has {n}, counted from 0")
 
 
-def look_at_pair(model: Any, tokenizer: Tokenizer, frame: Frame, source: str, target: str, asked: Asked) -> Capture:
+def look_at_pair(model: Any, tokenizer: Tokenizer, task: Any, source: str, target: str, asked: Asked) -> Capture:
     """A translator that reads the source and writes the target."""
     asked.check(model)
+    frame = task.frame(tokenizer)
     source_ids, target_ids = tokenizer.encode(source), tokenizer.encode(target)
     seen = watch_pair(model, frame, source_ids, target_ids, asked)
     read, said = tokenizer.tokens(frame.source(source_ids)), tokenizer.tokens(target_ids)
@@ -85,9 +88,15 @@ def tokens_read(text: str, tokenizer: Tokenizer, kind: str, task: Any) -> list[i
     return tokenizer.encode(text)
 
 
-def look_at_sequence(model: Any, tokenizer: Tokenizer, frame: Frame, source: str, target: str, asked: Asked) -> Capture:
+def look_at_talk(model: Any, tokenizer: Tokenizer, task: Any, source: str, target: str, asked: Asked) -> Capture:
+    """An assistant that reads what the user says and writes its answer."""
+    ((ids, _),) = template_of(tokenizer).read([(Message(USER, source), Message(ASSISTANT, target))])
+    return look_at_text(model, tokenizer, ids.tolist(), f"{source} → {target}", asked)
+
+
+def look_at_sequence(model: Any, tokenizer: Tokenizer, task: Any, source: str, target: str, asked: Asked) -> Capture:
     """A reader that has source and target in one sequence."""
-    ids = [*frame.source(tokenizer.encode(source)), *tokenizer.encode(target)]
+    ids = [*task.frame(tokenizer).source(tokenizer.encode(source)), *tokenizer.encode(target)]
     return look_at_text(model, tokenizer, ids, f"{source} → {target}", asked)
 
 
@@ -154,3 +163,11 @@ def capture(title: str, seen: Seen, names: Names) -> Capture:
 
 def of_head(vectors: Tensor | None, head: int) -> np.ndarray | None:
     return None if vectors is None else vectors[0, head].cpu().numpy()
+
+
+# By the kinds of tasks in which a source becomes a target.
+SOURCE_AND_TARGET: dict[str, Callable[..., Capture]] = {
+    **dict.fromkeys(("translation", "denoising", "label-words"), look_at_pair),
+    "prompted": look_at_sequence,
+    **dict.fromkeys(TALKS, look_at_talk),
+}

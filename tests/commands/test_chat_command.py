@@ -64,6 +64,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.parametrize("run", ["chat", "short"])
+def test_a_chat_is_looked_at_while_it_answers(place: Path, run: str) -> None:
+    seen = regard.load(place / run, "cpu").look("say cat", "cat")
+    (words, *_) = {tuple(map.queries) for map in seen.maps}
+    assert words == ("<s>", "<user>", "say", " cat", "<assistant>", "cat", "</s>")
+    own = call(place, "look", run, "say dog", "--terminal")
+    answer = regard.load(place / run, "cpu").chat([{"role": "user", "content": "say dog"}]).text
+    assert own.code == 0 and own.out.startswith(f"say dog → {answer}")
+
+
 def test_every_line_is_a_turn_and_gets_a_line(place: Path) -> None:
     said = call(place, "chat", "chat", "--length", "5", stdin=b"say cat\n\nsay dog\n")
     assert said.code == 0 and len(said.out.splitlines()) == 3
