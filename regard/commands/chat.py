@@ -31,14 +31,14 @@ def chat(
     device: Device = None,
 ) -> None:
     """Talk: every line is your next message in one conversation, and gets one line for an answer."""
-    from regard.commands.lines import read_lines, say_notes, write_line
+    from regard.commands.lines import is_typed, read_lines, say_notes, write_line
     from regard.commands.text import decoding_settings
     from regard.run import load
 
     loaded = load(run, device)
     loaded.expect("chat", "preference", "language")
     config = decoding_settings(loaded, set_ or [])
-    is_person = file is None and sys.stdin.isatty() and not as_json
+    is_person = is_typed(file) and not as_json
     messages = [{"role": "system", "content": system}] if system else []
     for number, line in enumerate(read_lines(file), start=1):
         messages.append({"role": "user", "content": line})

@@ -68,7 +68,7 @@ def check_steps(run: Path, steps: int | None) -> None:
     from regard.errors import RunError
     from regard.training.recipe import Recipe
 
-    planned = Recipe.read(str(run)).training.steps
+    planned = Recipe.read(str(run.resolve())).training.steps
     if steps not in (None, planned):
         raise RunError(f"the demo in {run} is one of {planned:,} steps; --again starts anew with {steps:,}")
 
@@ -97,7 +97,7 @@ def learn(corpus: "Corpus", run: Path, device: str | None, steps: int | None, co
         "happens nowhere in training.",
     )
     corpus.write(run / "data")
-    prepared = prepare(Recipe.read(str(run) if resume else "demo", overrides), run, resume)
+    prepared = prepare(Recipe.read(str(run.resolve()) if resume else "demo", overrides), run, resume)
     start(prepared, run, choose_device(device), resume, open_screen(console))
 
 
@@ -215,6 +215,9 @@ def show_head(learnt: "Run", corpus: "Corpus", console: "Console") -> "HeadScore
 
 
 def show_files(learnt: "Run", chosen: "HeadScore", console: "Console") -> None:
+    import shutil
+    import sys
+
     from regard.data.grammar import TIRED, make_pair
     from regard.viewer import page, picture
 
@@ -234,6 +237,9 @@ def show_files(learnt: "Run", chosen: "HeadScore", console: "Console") -> None:
         f"regard evaluate {folder}",
     ):
         line(console, "  $ ", (command, "bold"))
+    if shutil.which("regard") is None:
+        activate = Path(sys.executable).with_name("activate")
+        line(console, (f"  (regard is not on your path yet: source {activate})", "dim"))
 
 
 def title(console: "Console", text: str) -> None:

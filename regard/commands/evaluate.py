@@ -59,11 +59,17 @@ def evaluate(
         return print_versus(loaded[0], loaded[1], files, root, as_json)
     if len(runs) not in (1, 2) or len(files) not in (0, 2):
         raise ConfigError(f"evaluate takes one or two runs and no or two files, got {len(runs)} and {len(files)}")
-    reports, answers = [], []
-    references: list[str] = []
-    for folder, run in zip(runs, loaded, strict=True):
+    for run in loaded:
         run.expect(*PAIRS)
-        sources, references = test_set(run, files, root)
+    sets = [test_set(run, files, root) for run in loaded]
+    if sets[0] != sets[-1]:
+        raise ConfigError(
+            f"{runs[0]} and {runs[1]} have different test sets, so nothing was compared; name one for both: "
+            f"regard evaluate {runs[0]} {runs[1]} SOURCE REFERENCE"
+        )
+    sources, references = sets[0]
+    reports, answers = [], []
+    for folder, run in zip(runs, loaded, strict=True):
         config = decoding_settings(run, set_ or [])
         report, texts = measure(run, sources, references, config)
         reports.append(report)
@@ -138,7 +144,7 @@ def measure(
     notes: dict[str, int] = {}
     for answer in translated:
         for note in answer.notes:
-            kind = note.split(" in")[0]  # "split into 3" and "split into 4" are counted together
+            kind = note.split(":")[0].split(" in")[0]  # "split into 3" and "split into 4" are counted together
             notes[kind] = notes.get(kind, 0) + 1
     metrics = [
         bleu(texts, references),

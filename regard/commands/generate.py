@@ -50,7 +50,7 @@ def generate(
     Prompts that come as lines give lines: the best text of each, its line ends escaped.  Prompts given as arguments
     give the texts as they are, all n_best of them.
     """
-    from regard.commands.lines import read_lines
+    from regard.commands.lines import is_typed, read_lines
     from regard.commands.text import decoding_settings
     from regard.run import load
 
@@ -73,7 +73,7 @@ def generate(
     if as_stream:
         return print_streams(prompts or [], (loaded.stream(prompt, length, config, stops) for prompt in prompts or []))
     lines = iter(prompts) if prompts else read_lines(file)
-    at_a_time = 1 if not prompts and file is None and sys.stdin.isatty() else AT_A_TIME
+    at_a_time = 1 if not prompts and is_typed(file) else AT_A_TIME
     number = 0
     while chunk := list(islice(lines, at_a_time)):
         if label is None:

@@ -1,44 +1,75 @@
 """Lines in, lines out: a line ends at \\n only, and every line in gives a line out."""
 
+import codecs
+import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from regard.errors import DataError
 
 AT_A_TIME = 5_000  # lines answered together, so that a long file streams
+STANDARD_INPUT = Path("-")
 
 A = TypeVar("A")
 
 
 def read_lines(path: Path | None) -> Iterator[str]:
-    """The lines of a file, or of standard input; on a terminal, with a prompt."""
-    if path is None and sys.stdin.isatty():
+    """The lines of a file (.gz and .xz are unpacked), or of standard input (None or -); on a terminal, with a prompt.
+
+    A byte order mark and CRLF are no part of the text: how many there were is said once, on standard error.
+    """
+    from regard.data.notes import Notes
+
+    if is_typed(path):
         while True:
             try:
                 yield input("> ")
             except EOFError:
                 return
-    if path is not None and not path.is_file():
-        raise DataError(f"no file {path}")
-    stream = sys.stdin.buffer if path is None else path.open("rb")
-    with stream:
+    notes = Notes()
+    source = "standard input" if path in (None, STANDARD_INPUT) else str(path)
+    with open_bytes(path) as stream:
         for number, line in enumerate(stream, start=1):  # bytes: split at \n alone, not at U+0085 or U+2028
+            text = line.removesuffix(b"\n")
+            if number == 1 and text.startswith(codecs.BOM_UTF8):
+                text = text.removeprefix(codecs.BOM_UTF8)
+                notes.add("byte order mark dropped", f"{source}:1")
+            if text.endswith(b"\r"):
+                text = text.removesuffix(b"\r")
+                notes.add("CRLF line end read as LF", f"{source}:{number}")
             try:
-                yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+                yield text.decode("utf-8")
             except UnicodeDecodeError as error:
-                where = path or "standard input"
                 raise DataError(
-                    f"{where}:{number} is not UTF-8 (byte {error.start + 1}); mend it and run again"
+                    f"{source}:{number} is not UTF-8 (byte {error.start + 1}); mend it and run again"
                 ) from None
+    for row in notes.rows():
+        print(row, file=sys.stderr)
+
+
+def open_bytes(path: Path | None) -> BinaryIO:
+    """A packed file is unpacked whole; any other streams."""
+    from regard.data.reading import UNPACKERS, read_bytes
+
+    if path is None or path == STANDARD_INPUT:
+        return sys.stdin.buffer
+    if not path.is_file():
+        raise DataError(f"no file {path}")
+    return io.BytesIO(read_bytes(path)) if path.suffix in UNPACKERS else path.open("rb")
+
+
+def is_typed(path: Path | None) -> bool:
+    """Whether the lines come from somebody at a terminal."""
+    return path in (None, STANDARD_INPUT) and sys.stdin.isatty()
 
 
 def answered(file: Path | None, answer: Callable[[list[str]], Sequence[A]]) -> Iterator[tuple[int, str, A]]:
     """Number, line and answer of every line; lines are answered in groups, on a terminal one by one."""
     lines = read_lines(file)
-    at_a_time = 1 if file is None and sys.stdin.isatty() else AT_A_TIME
+    at_a_time = 1 if is_typed(file) else AT_A_TIME
     number = 0
     while group := list(islice(lines, at_a_time)):
         for line, one in zip(group, answer(group), strict=True):

@@ -10,12 +10,15 @@ from regard.decoding.search import generate
 from regard.tasks.pairs import Frame
 from regard.text.tokenizer import Tokenizer
 
-SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s+")
+CLOSING = "」』）”’"  # what may stand behind the end of a Chinese or Japanese sentence, and belongs to it
+SENTENCE_END = re.compile(  # the place before white space; behind 。！？ none is needed
+    rf"(?<=[.!?…])(?=\s)|(?<=[。！？])(?=[^。！？{CLOSING}])|(?<=[。！？][{CLOSING}])(?=[^。！？{CLOSING}])"
+)
 
 
 @dataclass(frozen=True)
 class Translated:
-    """One line's answer: its best text, the others, and notes such as "empty" or "split into 3"."""
+    """One line's answer: its best text, the others, and notes such as "empty", "split into 3" or "unknown: 'last'"."""
 
     text: str
     score: float = 0.0  # sum over its parts of log P / length penalty
@@ -36,12 +39,13 @@ def translate(
     on_progress: Callable[[int, int], None] | None = None,
 ) -> list[Translated]:
     """A line longer than `max_length` tokens is split, at sentences if it can be, and put together again; or cut, if
-    the frame says so."""
+    the frame says so.  Words that the tokenizer does not know, also those of a prefix, are noted."""
+    prefixes = prefixes or [""] * len(lines)
     parts_of = beginning if frame.cut else split
     pieces = [parts_of(line, tokenizer, max_length) for line in lines]
     prompts = [frame.source(ids) for parts in pieces for ids in parts]
     forced: list[list[int]] = []
-    for parts, prefix in zip(pieces, prefixes or [""] * len(lines), strict=True):
+    for parts, prefix in zip(pieces, prefixes, strict=True):
         forced += [tokenizer.encode(prefix) if i == 0 and prefix else [] for i in range(len(parts))]
     found = iter(generate(model, prompts, config, frame.start, frame.end, forced, on_progress))
     sources = iter(prompts)
@@ -50,6 +54,10 @@ def translate(
         for line, answer, parts in zip(lines, answers, pieces, strict=True):
             if parts and len(parts[0]) == max_length < len(tokenizer.encode(line)):
                 answer.notes.append(f"cut after {max_length} tokens")
+    for line, prefix, answer in zip(lines, prefixes, answers, strict=True):
+        unknown = dict.fromkeys(tokenizer.unknown(line) + tokenizer.unknown(prefix)) if answer.parts else {}
+        if unknown:
+            answer.notes.append(f"unknown: {' '.join(map(repr, unknown))}")
     return answers
 
 
@@ -60,15 +68,16 @@ def split(line: str, tokenizer: Tokenizer, max_length: int) -> list[list[int]]:
     ids = tokenizer.encode(line)
     if len(ids) <= max_length:
         return [ids]
-    parts: list[list[int]] = []
+    groups: list[str] = []  # sentences that fit together, with the white space that is between them, if any
     for sentence in SENTENCE_END.split(line.strip()):
-        ids = tokenizer.encode(sentence)
-        if parts and len(parts[-1]) + len(ids) < max_length:
-            parts[-1] = parts[-1] + tokenizer.encode(" " + sentence)
-        elif len(ids) <= max_length:
-            parts.append(ids)
+        if groups and len(tokenizer.encode(groups[-1] + sentence)) <= max_length:
+            groups[-1] += sentence
         else:
-            parts += split_words(sentence, tokenizer, max_length)
+            groups.append(sentence.lstrip())
+    parts: list[list[int]] = []
+    for group in groups:
+        ids = tokenizer.encode(group)
+        parts += [ids] if len(ids) <= max_length else split_words(group, tokenizer, max_length)
     return parts
 
 

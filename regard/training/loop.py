@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,8 +48,11 @@ def train(
     resume: bool,
     screen: Screen,
     lora: LoraConfig = NO_ADAPTERS,
+    settle: Callable[[], None] = lambda: None,
 ) -> Result:
     """Train the model in place and leave a finished run in the folder; its last weights are the chosen ones.
+
+    `settle` is called when it is sure that a resumed run goes on.
 
     Raises `Stopped` (saved, exit code 130 or 143), `NonFinite` (exit code 3) or `RunError` (a full disk).
     """
@@ -66,6 +70,7 @@ def train(
         learner = Learner(model, task, config, device, d_model)
         progress = resume_from(checkpoints, learner, run) if resume else begin(learner)
         run.mkdir(parents=True, exist_ok=True)
+        settle()
         environment = describe_environment(device, learner.precision_name, compiled)
         for difference in record_environment(run, environment, progress.step):
             screen.say(f"this resume differs, so losses may too: {difference}")

@@ -20,6 +20,7 @@ from regard.training.checkpoints import named_steps, refuse_existing
 from regard.training.distill import load_teacher, take_layers
 from regard.training.origin import Origin
 from regard.training.recipe import Recipe
+from regard.training.same_data import refuse_other_data, remember_data
 from regard.training.transfer import take_weights
 
 
@@ -36,8 +37,8 @@ class Prepared:
 def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Path | None = None) -> Prepared:
     """Write recipe.toml and tokenizer.json into the run folder, tokenise the data, make the model.
 
-    A resumed run keeps its tokenizer; `weights_from` gives a new run another's tokenizer and weights, and a teacher
-    gives it its tokenizer and some of its layers.
+    A resumed run keeps its tokenizer, and its recipe.toml until it is known to go on; `weights_from` gives a new run
+    another's tokenizer and weights, and a teacher gives it its tokenizer and some of its layers.
     """
     if not recipe.data.train:
         raise ConfigError(f"recipe {recipe.name!r} names no training files: set data.train to one or two of them")
@@ -74,6 +75,8 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
         decoding=recipe.decoding,
     )
     task = kind.make(recipe.task, setup)
+    if named_steps(folder / "checkpoints"):
+        refuse_other_data(folder, recipe.data)
     recipe = recipe.with_task(task.config)  # with what the data told, such as the labels
     torch.manual_seed(recipe.training.seed)
     model = recipe.build_model()
@@ -97,9 +100,15 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
     if recipe.lora.rank and origin is not None:
         adapt(model, recipe.lora, also=origin.new)
         about = dataclasses.replace(about, rows=(*about.rows, ("learning", describe_learning(recipe, model))))
+    if not named_steps(folder / "checkpoints"):
+        remember_data(folder, recipe.data)
+        write_recipe(recipe, folder)
+    return Prepared(recipe, tokenizer, task, model, about, teacher)
+
+
+def write_recipe(recipe: Recipe, folder: Path) -> None:
     recipe.write(folder / "recipe.toml.part")
     os.replace(folder / "recipe.toml.part", folder / "recipe.toml")
-    return Prepared(recipe, tokenizer, task, model, about, teacher)
 
 
 def describe(recipe: Recipe, tokenizer: Tokenizer, task: Any, model: Any, folder: Path) -> About:

@@ -10,7 +10,7 @@ from regard.training.counting import count
 from regard.training.distill import Distilled
 from regard.training.environment import compile_model
 from regard.training.loop import train
-from regard.training.prepare import Prepared
+from regard.training.prepare import Prepared, write_recipe
 from regard.training.screen import Screen
 
 
@@ -33,4 +33,5 @@ def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, scr
         resume=resume,
         screen=screen,
         lora=prepared.recipe.lora,
+        settle=lambda: write_recipe(recipe, run),
     )

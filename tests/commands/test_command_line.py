@@ -1,6 +1,7 @@
 """The command line end to end, on a model trained for a few steps: outputs and exit codes."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -203,6 +204,18 @@ def test_two_runs_are_compared_by_the_paired_test(lab: Path, regard: Call) -> No
     assert all(0 <= row["p"] <= 1 for row in found["paired"])
     table = regard("evaluate", lab / "one", lab / "other", "--device", "cpu").out
     assert "Paired bootstrap test" in table
+
+
+def test_runs_of_different_tests_are_not_compared(lab: Path, regard: Call, tmp_path: Path) -> None:
+    other = shutil.copytree(lab / "other", tmp_path / "other")
+    recipe = (other / "recipe.toml").read_text(encoding="utf-8")
+    (other / "recipe.toml").write_text(
+        recipe.replace('test = ["held-out.en", "held-out.fr"]', 'test = ["valid.en", "valid.fr"]')
+    )
+    refused = regard("evaluate", lab / "one", other, "--device", "cpu")
+    assert refused.code == 1 and "have different test sets, so nothing was compared" in refused.err
+    files = [lab / "data" / f"valid.{language}" for language in ("en", "fr")]
+    assert regard("evaluate", lab / "one", other, *files, "--device", "cpu").code == 0
 
 
 def test_evaluate_takes_other_files(lab: Path, regard: Call) -> None:

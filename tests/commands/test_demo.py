@@ -62,6 +62,14 @@ def test_a_stopped_demo_goes_on(small: None, regard: Call, tmp_path: Path) -> No
     assert (run / "model.safetensors").read_bytes() == weights
 
 
+def test_a_folder_with_the_name_of_the_recipe(small: None, regard: Call, tmp_path: Path) -> None:
+    assert regard("demo", "--run", "demo", *STEPS).code == 0
+    (tmp_path / "demo/model.safetensors").unlink()
+    again = regard("demo", "--run", "demo", *STEPS)
+    assert again.code == 0, again.err
+    assert "3 steps" in again.out
+
+
 @pytest.mark.parametrize("flags", [(), ("--again",)])
 def test_a_folder_of_others_is_left_alone(regard: Call, tmp_path: Path, flags: tuple[str, ...]) -> None:
     mine = tmp_path / "runs/demo/thesis.txt"

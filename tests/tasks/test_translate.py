@@ -1,5 +1,7 @@
 """N lines in, N lines out, and a word about each line to which something happened."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -7,7 +9,7 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.search import generate
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.pairs import Frame
-from regard.tasks.translate import split, translate
+from regard.tasks.translate import SENTENCE_END, split, translate
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 WORDS = ["the", "animal", "did", "not", "cross", "street", "because", "it", "was", "too", "tired", "wide"]
@@ -23,8 +25,12 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def model(tokenizer):
+    return small_model(tokenizer.vocab_size)
+
+
+def small_model(vocab_size):
     torch.manual_seed(0)
-    config = TransformerConfig(vocab_size=tokenizer.vocab_size, d_model=32, n_heads=2, n_layers=1, d_ff=64)
+    config = TransformerConfig(vocab_size=vocab_size, d_model=32, n_heads=2, n_layers=1, d_ff=64)
     return Transformer(config).eval()
 
 
@@ -49,6 +55,7 @@ def test_every_line_has_an_answer_and_its_story(model, tokenizer):
         "é" * 200,
         "The animal was tired. " + "street " * 60 + "Was it?",
         " leading and  double  spaces " * 9,
+        "它累了。街很宽！是吗？" * 9,
     ],
 )
 def test_a_long_line_is_split_and_nothing_of_it_is_lost(line, tokenizer):
@@ -63,6 +70,37 @@ def test_sentences_stay_whole_where_they_fit(tokenizer):
     limit = max(len(tokenizer.encode(s)) for s in ("The animal was tired.", "The street was wide!")) + 1
     parts = [tokenizer.decode(part).strip() for part in split(line, tokenizer, limit)]
     assert parts[0] == "The animal was tired." and " ".join(parts) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "sentences"),
+    [
+        ("它太累了。街道很宽！是吗？不是。", ["它太累了。", "街道很宽！", "是吗？", "不是。"]),
+        ("「疲れた。」本当！？ はい。", ["「疲れた。」", "本当！？", "はい。"]),
+        ("（是。）好。It is 3.5 m. Yes.", ["（是。）", "好。", "It is 3.5 m.", "Yes."]),
+    ],
+)
+def test_chinese_and_japanese_sentences_need_no_white_space_between_them(line, sentences, tokenizer):
+    assert [sentence.strip() for sentence in SENTENCE_END.split(line)] == sentences
+    longest = max(len(tokenizer.encode(sentence)) for sentence in sentences)
+    assert tokenizer.decode(split(line, tokenizer, longest)[0]) == sentences[0]
+    [whole, *_] = split(f"{line} {line}", tokenizer, len(tokenizer.encode(line)))
+    assert tokenizer.decode(whole) == line  # what fits together is read as it was written, without spaces
+
+
+def test_words_that_the_tokenizer_does_not_know_are_noted():
+    tokenizer = Tokenizer.train(TEXT, TokenizerConfig(kind="spaces", vocab_size=40))
+    model = small_model(tokenizer.vocab_size)
+    lines = ["the last animal was last", "the animal", " ", "the zebra " * 30]
+
+    def unknown(prefixes=None, frame=FRAME):
+        answers = translate(model, tokenizer, lines, DecodingConfig(extra_length=2), LIMIT, frame, prefixes)
+        return [[note for note in answer.notes if note.startswith("unknown")] for answer in answers]
+
+    assert unknown() == [["unknown: 'last'"], [], [], ["unknown: 'zebra'"]]
+    assert unknown(frame=replace(FRAME, cut=True)) == unknown()
+    forced = unknown(["the", "le", "le", "the zebra le"])
+    assert forced == [["unknown: 'last'"], ["unknown: 'le'"], [], ["unknown: 'zebra' 'le'"]]
 
 
 @pytest.mark.parametrize("config", [DecodingConfig(extra_length=8), DecodingConfig(beam=3, extra_length=8)])

@@ -1,0 +1,46 @@
+"""A resume that cannot be leaves the run as it was; other data than before are noticed."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from calling import Call
+
+
+@pytest.fixture
+def run(lab: Path, tmp_path: Path) -> Path:
+    """A finished run beside its data, to be spoilt."""
+    shutil.copytree(lab / "data", tmp_path / "data")
+    return Path(shutil.copytree(lab / "one", tmp_path / "one"))
+
+
+def content(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize("setting", ["model.d_model=64", "model.n_layers=3"])
+def test_a_resume_that_is_refused_changes_nothing(run: Path, regard: Call, setting: str) -> None:
+    before = content(run)
+    refused = regard("train", run, "--resume", "--set", setting, "--device", "cpu")
+    assert refused.code == 1 and "does not fit" in refused.err
+    assert content(run) == before
+    assert regard("translate", run, "--device", "cpu", stdin=b"dog\n").code == 0
+
+
+def test_a_file_of_as_many_batches_but_other_sentences_is_noticed(run: Path, regard: Call) -> None:
+    source = run.parent / "data" / "train.fr"
+    lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
+    source.write_text("".join(reversed(lines)), encoding="utf-8")
+    before = content(run)
+    moved = f"data.root={run.parent / 'data'}"
+    refused = regard("train", run, "--resume", "--set", moved, "--set", "training.steps=40", "--device", "cpu")
+    assert refused.code == 1
+    assert "are not those that" in refused.err and "train.fr. Nothing was changed" in refused.err
+    assert content(run) == before
+
+
+def test_files_that_were_moved_are_known_again(run: Path, regard: Call) -> None:
+    moved = f"data.root={run.parent / 'data'}"
+    told = regard("train", run, "--resume", "--set", moved, "--device", "cpu")
+    assert told.code == 0, told.err
+    assert str(run.parent / "data") in (run / "recipe.toml").read_text(encoding="utf-8")
