@@ -54,7 +54,7 @@ def load(folder: str | Path, device: str | None = None) -> "Run":
     if not (folder / "recipe.toml").is_file():
         raise RunError(f"{folder} is no run: it has no recipe.toml; `regard train RECIPE --run {folder}` makes one")
     recipe = Recipe.read(str(folder.resolve()))  # not the shipped recipe of that name
-    tokenizer = Tokenizer.load(folder)
+    tokenizer = recipe.check(Tokenizer.load(folder), folder)
     path, what = find_weights(folder)
     model = recipe.build_model()
     set_weights(model, run_weights(folder), str(path))
@@ -150,8 +150,7 @@ class Run:
         stop: Sequence[str] = (),
         n_likeliest: int = 0,
     ) -> list[list[Written]]:
-        """For each prompt the `n_best` texts that go on from it, by at most `length` tokens, up to a stop string; by
-        default 100 tokens, of a small model half its window."""
+        """For each prompt the `n_best` texts that go on from it, by at most `length` tokens, up to a stop string."""
         self.expect("language")
         return write(
             self.generator, self.tokenizer, list(prompts), self.recipe.task.unit, length,

@@ -13,7 +13,7 @@ app = typer.Typer(help="Learn a tokenizer from text; see how it cuts text.", no_
 def train(
     files: Annotated[list[Path], typer.Argument(help="UTF-8 text, one line each; .gz and .xz too")],
     vocab_size: Annotated[int, typer.Option(help="tokens, the special ones included")] = 8000,
-    kind: Annotated[str, typer.Option(help="bpe, words or characters")] = "bpe",
+    kind: Annotated[str, typer.Option(help="bpe, words, spaces or characters")] = "bpe",
     min_count: Annotated[int, typer.Option(help="what occurs less often gets no token")] = 1,
     extra: Annotated[list[str] | None, typer.Option(help='a further special token, such as "<mask>"')] = None,
     out: Annotated[Path, typer.Option(help="the file to write")] = Path("tokenizer.json"),
@@ -21,8 +21,11 @@ def train(
     """Learn a vocabulary from text files and write it as tokenizer.json."""
     from regard.data.notes import Notes
     from regard.data.reading import read_lines
+    from regard.errors import RegardError
     from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
+    if out.exists():
+        raise RegardError(f"{out} is there already, and nothing is written over: name another with --out")
     config = TokenizerConfig(kind=kind, vocab_size=vocab_size, min_count=min_count, extra=tuple(extra or ()))
     notes = Notes()
     lines = [line for file in files for line in read_lines(file, notes)]

@@ -1,5 +1,6 @@
 """The loop that every search shares: step the model, let the strategy choose, drop the prompts that are done."""
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Protocol
@@ -73,6 +74,10 @@ def generate(
         constraints = Constraints(config, [prefixes[i] for i in group], end_id)
         strategy = Beam(ends, config, end_id) if config.beam > 1 else one_by_one(batch, ends, config, end_id, stops)
         for index, hypotheses in zip(group, search(model, batch, ends, strategy, constraints, start_id), strict=True):
+            if not hypotheses or any(math.isnan(hypothesis.score) for hypothesis in hypotheses):
+                raise RegardError(
+                    "the model's scores are not numbers: its weights are spoilt; take an earlier checkpoint"
+                )
             found[index] = hypotheses
         n_done += len(group)
         if on_progress is not None:

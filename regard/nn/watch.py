@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError
 from regard.nn.attention import Attend, GlobalAttention, Memory, MultiHeadAttention
 from regard.nn.layout import Layout
 from regard.nn.sight import Sight
@@ -71,10 +72,13 @@ def watch(
 
     A compiled model is run by its eager twin as long as it is watched.
     """
+    there = list(eager(model).attentions())
+    refuse_unknown("layer", layers, max((layer + 1 for _, layer, _ in there), default=0))
+    refuse_unknown("head", heads, max((module.n_heads for _, _, module in there), default=0))
     seen = Seen()
     hooks = [
         module.attend.register_forward_hook(partial(record, seen, kind, layer, module.n_heads, heads, vectors))
-        for kind, layer, module in eager(model).attentions()
+        for kind, layer, module in there
         if layers is None or layer in layers
     ]
     try:
@@ -83,6 +87,12 @@ def watch(
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def refuse_unknown(what: str, asked: Collection[int] | None, n: int) -> None:
+    unknown = [one for one in asked or () if not 0 <= one < n]
+    if unknown:
+        raise RegardError(f"there is no {what} {unknown[0]}; the model has {n}, counted from 0")
 
 
 def eager(model: Any) -> Attending:

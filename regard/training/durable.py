@@ -55,5 +55,28 @@ def disk_errors_said(folder: Path, intact: Callable[[], str]) -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Two trainings in one folder would write over each other.  The lock ends with the process, however that ends."""
+    try:
+        import fcntl
+    except ImportError:  # Windows has no such lock
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(place)
+        raise RunError(
+            f"another process is training in {folder}; nothing was changed: wait for it, or stop it"
+        ) from None
+    try:
+        yield
+    finally:
+        os.close(place)
+
+
 def resume_command(folder: Path) -> str:
     return f"regard train {folder} --resume"

@@ -10,12 +10,12 @@ from regard import config
 from regard.choose import choose
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
-from regard.errors import ConfigError
+from regard.errors import ConfigError, RunError
 from regard.models import ARCHITECTURES
 from regard.nn.distillation import NO_TEACHER, DistillationConfig
 from regard.nn.lora import NO_ADAPTERS, LoraConfig
 from regard.tasks import TASKS
-from regard.text.tokenizer import TokenizerConfig
+from regard.text.tokenizer import Tokenizer, TokenizerConfig
 from regard.training.config import TrainingConfig
 
 TABLES = ("task", "data", "tokenizer", "model", "lora", "distillation", "training", "decoding")
@@ -78,6 +78,16 @@ class Recipe:
         tables["task"] = {"kind": self.kind, **tables["task"]}
         tables["model"] = {"architecture": self.architecture, **tables["model"]}
         config.write(tables, path)
+
+    def check(self, tokenizer: Tokenizer, where: Path) -> Tokenizer:
+        """A model has a row for every token of its tokenizer."""
+        n_tokens, n_rows = tokenizer.vocab_size, self.model.vocab_size
+        if n_tokens > n_rows:
+            raise RunError(
+                f"{where / 'tokenizer.json'} has {n_tokens:,} tokens and the model rows for {n_rows:,}: it is not "
+                "the tokenizer of this run; bring that one back"
+            )
+        return tokenizer
 
     def with_vocabulary(self, vocab_size: int) -> "Recipe":
         """The vocabulary that the tokenizer really has: a small text gives fewer merges than were asked for."""

@@ -12,7 +12,7 @@ from regard.data.conversations import ASSISTANT, USER, Message
 from regard.data.template import template_of
 from regard.errors import RegardError
 from regard.nn.layout import Ragged
-from regard.nn.watch import Seen, watch
+from regard.nn.watch import Seen, refuse_unknown, watch
 from regard.tasks.fill import framed, spaces_belong_to_words
 from regard.tasks.pairs import Frame, make_batch
 from regard.tasks.write import begin
@@ -43,12 +43,8 @@ class Asked:
                 "this model has no attention to look at; a stack, an attentive or a skip model has, or a "
                 "translator with a model.score"
             )
-        n_layers = max((layer + 1 for _, layer, _ in there), default=0)
-        n_heads = max((module.n_heads for _, _, module in there), default=0)
-        for what, asked, n in (("layer", self.layers, n_layers), ("head", self.heads, n_heads)):
-            unknown = [one for one in asked or () if not 0 <= one < n]
-            if unknown:
-                raise RegardError(f"there is no {what} {unknown[0]}; the model has {n}, counted from 0")
+        refuse_unknown("layer", self.layers, max(layer + 1 for _, layer, _ in there))
+        refuse_unknown("head", self.heads, max(module.n_heads for _, _, module in there))
 
 
 def look_at_pair(model: Any, tokenizer: Tokenizer, task: Any, source: str, target: str, asked: Asked) -> Capture:

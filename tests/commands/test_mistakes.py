@@ -1,8 +1,10 @@
 """Mistakes on the command line, by the text of their errors; faults that are known are marked and strict."""
 
+import shutil
 from pathlib import Path
 
 import pytest
+import safetensors.torch
 from calling import Call
 
 
@@ -55,6 +57,25 @@ def test_a_model_that_cannot_be_is_said_clearly(lab: Path, regard: Call, setting
 def test_a_device_that_is_not_here_is_said_clearly(lab: Path, regard: Call, device: str) -> None:
     ended = regard("translate", lab / "one", "--device", device, stdin=b"dog\n")
     assert ended.code == 1 and "fault of regard" not in ended.err
+
+
+def test_a_tokenizer_of_another_run_is_said_clearly(lab: Path, regard: Call, tmp_path: Path) -> None:
+    run = shutil.copytree(lab / "one", tmp_path / "one")
+    learn = ("tokenizer", "train", lab / "data/train.en", "--vocab-size", "3000", "--out", run / "tokenizer.json")
+    kept = regard(*learn)
+    assert kept.code == 1 and "tokenizer.json is there already, and nothing is written over" in kept.err
+    (run / "tokenizer.json").unlink()
+    assert regard(*learn).code == 0
+    ended = regard("translate", run, "--device", "cpu", stdin=b"dog\n")
+    assert ended.code == 1 and "it is not the tokenizer of this run" in ended.err
+
+
+def test_weights_that_are_no_numbers_are_said_clearly(lab: Path, regard: Call, tmp_path: Path) -> None:
+    run = shutil.copytree(lab / "one", tmp_path / "one")
+    weights = safetensors.torch.load_file(run / "model.safetensors")
+    safetensors.torch.save_file({name: w * float("nan") for name, w in weights.items()}, run / "model.safetensors")
+    ended = regard("translate", run, "--device", "cpu", stdin=b"dog\n")
+    assert ended.code == 1 and "the model's scores are not numbers" in ended.err
 
 
 def test_a_prefix_that_does_not_fit_is_said_clearly(lab: Path, regard: Call) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from calling import Call
 
+from regard.training.durable import only_one
+
 
 @pytest.fixture
 def run(lab: Path, tmp_path: Path) -> Path:
@@ -44,3 +46,11 @@ def test_files_that_were_moved_are_known_again(run: Path, regard: Call) -> None:
     told = regard("train", run, "--resume", "--set", moved, "--device", "cpu")
     assert told.code == 0, told.err
     assert str(run.parent / "data") in (run / "recipe.toml").read_text(encoding="utf-8")
+
+
+def test_two_trainings_in_one_folder(run: Path, regard: Call) -> None:
+    with only_one(run):
+        refused = regard("train", run, "--resume", "--set", "training.steps=40", "--device", "cpu")
+    assert refused.code == 1 and "another process is training in" in refused.err
+    told = regard("train", run, "--resume", "--device", "cpu")
+    assert told.code == 0, told.err
