@@ -61,10 +61,11 @@ def answer(
 
 
 def text_of(context: str) -> str:
-    """The text of a file of that name, if there is one, or what was given."""
+    """The text of a file of that name, if there is one, or what was given.  A single word is a file's name."""
     from regard.data.reading import read_lines
 
-    return "\n".join(read_lines(context)) if os.path.isfile(context) else context
+    is_file = os.path.isfile(context) or not any(character.isspace() for character in context.strip())
+    return "\n".join(read_lines(context)) if is_file else context
 
 
 def read_pair(line: str, number: int) -> tuple[str, str]:

@@ -15,7 +15,7 @@ def import_model(
     ],
     run: Annotated[Path, typer.Option("--run", help="the folder of the new run")],
     n_strings: Annotated[
-        int, typer.Option("--strings", min=0, help="on so many strings the tokenizers are compared")
+        int, typer.Option("--strings", min=1, help="on so many strings the tokenizers are compared")
     ] = 10_000,
 ) -> None:
     """Make a run of a model of another tool, and certify that both give the same answers."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,13 +98,15 @@ def read_test(data: DataConfig) -> Labelled | None:
 
 
 def label_set(train: Labelled, listed: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The labels of the training examples, sorted; with `listed`, exactly those, each with an example."""
-    counts = Counter(train.labels)
+    """The labels of the training examples, sorted; with `listed`, exactly those, each with an example that says
+    something: an empty text teaches nothing."""
+    has_text = [any(text.strip() for text in texts) for texts in zip(*train.examples.columns, strict=True)]
+    counts = Counter(compress(train.labels, has_text))
     files = ", ".join(train.examples.files)
-    empty = [label for label in listed if label not in counts]
-    if empty:
+    empty = [label for label in listed or sorted(set(train.labels)) if label not in counts]
+    if empty and counts:
         raise DataError(
-            f"no example of {files} has the label {empty[0]!r}, so it cannot be learnt; "
+            f"no example of {files} has the label {empty[0]!r} and a text, so it cannot be learnt; "
             f"it has: {named(sorted(counts))}; add examples of {empty[0]!r} or take it off the list"
         )
     unlisted = next((i for i, label in enumerate(train.labels) if listed and label not in listed), None)
@@ -112,6 +115,8 @@ def label_set(train: Labelled, listed: tuple[str, ...] = ()) -> tuple[str, ...]:
             f"{train.examples.where(unlisted)} has the label {train.labels[unlisted]!r}, which is not listed; "
             f"listed are: {named(listed)}; mend the label or list it"
         )
+    if not counts:
+        raise DataError(f"every text of {files} is empty; name the columns of texts and labels with data.columns")
     if len(counts) < 2:
         raise DataError(
             f"every example of {files} has the label {train.labels[0]!r}; a classifier needs two labels or more"

@@ -78,7 +78,11 @@ def read_bytes(path: Path) -> bytes:
         return UNPACKERS[path.suffix](data) if path.suffix in UNPACKERS else data
     except FileNotFoundError:
         packed = [f"{path.name}{end}" for end in UNPACKERS if path.with_name(path.name + end).is_file()]
-        hint = f"there is {packed[0]}: name that" if packed else "check its name and its folder (data.root of a recipe, --root of regard evaluate)"
+        hint = (
+            f"there is {packed[0]}: name that"
+            if packed
+            else "check its name and its folder (data.root of a recipe, --root of regard evaluate)"
+        )
         raise DataError(f"no file {path}; {hint}") from None
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"{path} cannot be read: {error}; is it whole?  Copy or download it again") from None

@@ -41,8 +41,9 @@ def certify(
     try:
         findings.append(compare_tokenizers(run, folder, n_strings))
         notes += spared(run)
-    except (OSError, ValueError) as error:  # what transformers raises for a folder without a tokenizer
-        notes = (*notes, f"transformers reads no tokenizer from {folder.name}: {str(error).splitlines()[0]}")
+    except (OSError, ValueError, TypeError) as error:  # what transformers raises for a folder without a tokenizer
+        reason = f"transformers reads no tokenizer from {folder.name}: {str(error).splitlines()[0]}"
+        notes = (*notes, f"{reason}; where the run was imported, copy the tokenizer's files from there")
     packages = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers")}
     return Certificate(
         subject=f"{run.folder.name} and {folder.name}",

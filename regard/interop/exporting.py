@@ -123,12 +123,14 @@ def write_tokenizer(tokenizer: Tokenizer, recipe: Recipe, folder: Path) -> None:
 def frame(file: Path, tokenizer: Tokenizer, before: tuple[int, ...]) -> None:
     """Transformers' tokenizer then writes a </s>, as translators read it; with <s> before, <s> a </s> and of two texts
     <s> a </s> b </s>, as BERT reads them."""
-    end = tokenizer.token(tokenizer.end_id)
-    first = " ".join([*tokenizer.tokens(before), "$A", end])
+    around = {"before": list(before), "after": [tokenizer.end_id]}  # by names, for a token such as : has a meaning here
+    first = "before $A after" if before else "$A after"
     inner = tokenizers.Tokenizer.from_file(str(file))
     inner.post_processor = tokenizers.processors.TemplateProcessing(
         single=first,
-        pair=f"{first} $B:1 {end}:1",
-        special_tokens=[(tokenizer.token(n), n) for n in (*before, tokenizer.end_id)],
+        pair=f"{first} $B:1 after:1",
+        special_tokens=[
+            {"id": name, "ids": ids, "tokens": tokenizer.tokens(ids)} for name, ids in around.items() if ids
+        ],
     )
     write_file(file, inner.to_str(pretty=True).encode())

@@ -30,6 +30,7 @@ USES = {
     "language": ('regard generate {run} "Once upon"', "regard score {run} FILE"),
     "masked": ('regard fill {run} "The cat [MASK] on the mat."', "regard embed {run} FILE"),
     "reading": ("regard embed {run} FILE",),
+    "permutation": ("regard embed {run} FILE",),
     "classification": ("regard classify {run} FILE", "regard embed {run} FILE"),
     "translation": ("regard translate {run} < FILE", 'regard look {run} "a sentence"'),
 }

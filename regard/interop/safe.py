@@ -83,7 +83,8 @@ def refuse_pickle(files: list[Path]) -> None:
             raise RunError(
                 f"{file} is a pickle: to load it is to run whatever program its maker put into it, so regard does not. "
                 "Ask its maker for safetensors, or turn it into them where nothing can be harmed: "
-                "`AutoModel.from_pretrained(FOLDER).save_pretrained(NEW)` of transformers writes them"
+                "transformers' CLASS.from_pretrained(FOLDER).save_pretrained(NEW) writes them, CLASS being what "
+                "config.json names under architectures; its AutoTokenizer does the same for the tokenizer"
             )
 
 

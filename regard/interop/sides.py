@@ -148,7 +148,9 @@ def greedy_config(length: int, end: int, pad: int, **more: Any) -> Any:
 def read_model(path: Path, made_by: str) -> Any:
     transformers = need("transformers")
     with quiet(transformers):
-        return getattr(transformers, made_by).from_pretrained(**found_at(path), dtype=torch.float32).eval()
+        model = getattr(transformers, made_by).from_pretrained(**found_at(path), dtype=torch.float32).eval()
+    model.generation_config = transformers.GenerationConfig()  # else its forced tokens and penalties are written, too
+    return model
 
 
 def found_at(path: Path) -> dict[str, Any]:

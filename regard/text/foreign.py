@@ -17,6 +17,7 @@ from regard.text.vocabulary import HIDDEN, TOKENIZER_FILE, parse
 from regard.text.words import PATTERN
 
 CONFIG_FILE = "tokenizer_config.json"
+MOST_SENTINELS = 10_000  # of T5; a stranger's file could ask for any number
 Settings = dict[str, Any]
 
 # The usual names of the special tokens, where no file names them.
@@ -71,7 +72,9 @@ def as_files(settings: Settings, names: Sequence[str], said: Mapping[str, Any]) 
 def sentence_pieces(data: bytes, model_type: str, said: Mapping[str, Any]) -> dict[str, str]:
     """T5's sentinels and XLNet's way with quotes and accents are not in the model."""
     pieces = SentencePieces.read(data)
-    n_sentinels = int(said.get("extra_ids", 100)) if model_type == "t5" else 0
+    n_sentinels = said.get("extra_ids", 100) if model_type == "t5" else 0
+    if type(n_sentinels) is not int or not 0 <= n_sentinels <= MOST_SENTINELS:
+        raise DataError(f"extra_ids must be a whole number from 0 to {MOST_SENTINELS:,}, got {str(n_sentinels)[:40]}")
     sentinels = [f"<extra_id_{n}>" for n in reversed(range(n_sentinels))]
     settings = as_tokenizer(pieces, sentinels)
     if model_type == "xlnet":
@@ -109,7 +112,7 @@ def shared_vocabulary(data: bytes, vocabulary: Sequence[str], said: Mapping[str,
 
 def marian(folder: Path, model_type: str, said: Settings) -> dict[str, str]:
     ids = read_settings(folder, "vocab.json")
-    if sorted(ids.values()) != list(range(len(ids))):
+    if not all(type(n) is int for n in ids.values()) or sorted(ids.values()) != list(range(len(ids))):
         raise DataError("the ids of vocab.json are not 0, 1, 2, … without a gap; copy it again")
     return shared_vocabulary((folder / "source.spm").read_bytes(), sorted(ids, key=ids.__getitem__), said)
 

@@ -7,7 +7,9 @@ from typing import Any
 import torch
 import transformers
 from safetensors.torch import save_file
+from typer.testing import CliRunner
 
+from regard.__main__ import app
 from regard.interop.carry import give
 from regard.interop.xlnet import XLNET
 from regard.models.xlnet import XLNetConfig
@@ -17,7 +19,8 @@ from regard.tasks.permutation import PermutationConfig
 from regard.training.weights import weights_of
 from tests.interop.small_runs import save
 from tests.interop.test_families import imported
-from tests.interop.tiny import make
+from tests.interop.tiny import make, xlnet
+from tests.text.test_imported import FAMILIES
 
 
 def test_the_stream_of_queries_is_the_same(tmp_path: Path) -> None:
@@ -54,3 +57,15 @@ def test_a_run_without_segments_goes_out(tmp_path: Path) -> None:
         expected = theirs(tokens[None], token_type_ids=torch.tensor([[0, 0, 0, 1, 1, 2]])).logits[0]
         found = logits(run.model.reader(tokens, Ragged([6])), run.model.output_table, run.model.output_bias)
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0.0)
+
+
+def test_in_by_the_command(tmp_path: Path) -> None:
+    """With a tokenizer and a certificate, and a card that says what it is for."""
+    words = FAMILIES["xlnet"]()
+    words.save_pretrained(tmp_path / "hf")
+    torch.manual_seed(0)
+    xlnet(vocab_size=len(words), pad_token_id=words.pad_token_id).save_pretrained(tmp_path / "hf")
+    arguments = ["import", str(tmp_path / "hf"), "--run", str(tmp_path / "run"), "--strings", "100"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "regard embed" in (tmp_path / "run" / "README.md").read_text()

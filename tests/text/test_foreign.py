@@ -114,6 +114,14 @@ def test_t5(tmp_path: Path) -> None:
     assert ours.special_id("<extra_7>") == theirs.convert_tokens_to_ids("<extra_id_7>")
 
 
+@pytest.mark.parametrize("n", [3_000_000, -1, "many", None, 1.5])
+def test_no_file_asks_for_any_number_of_sentinels(n: object, tmp_path: Path) -> None:
+    model = train(LINES, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"extra_ids": n}))
+    with pytest.raises(DataError, match="extra_ids must be a whole number from 0 to 10,000"):
+        load(tmp_path, spiece_model=model, config_json={"model_type": "t5"})
+
+
 def test_xlnet(tmp_path: Path) -> None:
     """Its tokenizer takes the accents off before sentencepiece; Korean letters, which transformers leaves taken apart,
     are put together again by sentencepiece's own normalisation."""
