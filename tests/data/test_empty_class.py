@@ -12,11 +12,11 @@ from regard.errors import DataError
 def test_texts_that_are_empty_teach_nothing(listed: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("text\tlabel\nhi there\t0\n \t1\n\t1\n")
     labelled = read_labelled(("a.tsv",), ("text", "label"), str(tmp_path))
-    with pytest.raises(DataError, match="no example of .*a.tsv has the label '1' and a text"):
+    with pytest.raises(DataError, match=r"no example of .*a.tsv has the label '1' and a text"):
         label_set(labelled, listed)
 
 
 def test_no_text_at_all(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("text\tlabel\n\t0\n \t1\n")
-    with pytest.raises(DataError, match="every text of .*a.tsv is empty"):
+    with pytest.raises(DataError, match=r"every text of .*a.tsv is empty"):
         label_set(read_labelled(("a.tsv",), ("text", "label"), str(tmp_path)))
