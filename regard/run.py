@@ -54,7 +54,7 @@ def load(folder: str | Path, device: str | None = None) -> "Run":
     if not (folder / "recipe.toml").is_file():
         raise RunError(f"{folder} is no run: it has no recipe.toml; `regard train RECIPE --run {folder}` makes one")
     recipe = Recipe.read(str(folder.resolve()))  # not the shipped recipe of that name
-    tokenizer = recipe.check(Tokenizer.load(folder), folder)
+    tokenizer = recipe.check_tokenizer(Tokenizer.load(folder), folder)
     path, what = find_weights(folder)
     model = recipe.build_model()
     set_weights(model, run_weights(folder), str(path))

@@ -144,7 +144,7 @@ def measure(
     notes: dict[str, int] = {}
     for answer in translated:
         for note in answer.notes:
-            kind = note.split(":")[0].split(" in")[0]  # "split into 3" and "split into 4" are counted together
+            kind = note.split(":")[0].split(" in")[0]  # "split into 3" and "into 4" are counted together
             notes[kind] = notes.get(kind, 0) + 1
     metrics = [
         bleu(texts, references),

@@ -8,6 +8,7 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.interface import Generator, Hypothesis
 from regard.decoding.search import generate
 from regard.tasks.pairs import Frame
+from regard.tasks.write import unknown_words
 from regard.text.tokenizer import Tokenizer
 
 CLOSING = "」』）”’"  # what may stand behind the end of a Chinese or Japanese sentence, and belongs to it
@@ -55,9 +56,8 @@ def translate(
             if parts and len(parts[0]) == max_length < len(tokenizer.encode(line)):
                 answer.notes.append(f"cut after {max_length} tokens")
     for line, prefix, answer in zip(lines, prefixes, answers, strict=True):
-        unknown = dict.fromkeys(tokenizer.unknown(line) + tokenizer.unknown(prefix)) if answer.parts else {}
-        if unknown:
-            answer.notes.append(f"unknown: {' '.join(map(repr, unknown))}")
+        if answer.parts:
+            answer.notes.extend(unknown_words(f"{line} {prefix}" if prefix else line, tokenizer))
     return answers
 
 

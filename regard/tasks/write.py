@@ -106,13 +106,16 @@ def begin(prompt: str, tokenizer: Tokenizer, unit: str) -> list[int]:
 
 
 def notes_on(prompt: str, ids: list[int], most: int, tokenizer: Tokenizer) -> tuple[str, ...]:
-    notes = []
-    unknown = list(dict.fromkeys(tokenizer.unknown(prompt)))
-    if unknown:
-        notes.append(f"unknown: {' '.join(map(repr, unknown))}")
+    notes = unknown_words(prompt, tokenizer)
     if len(ids) > most:
         notes.append(f"too long: only its last {most:,} of {len(ids) - 1:,} tokens were read")
     return tuple(notes)
+
+
+def unknown_words(text: str, tokenizer: Tokenizer) -> list[str]:
+    """A note on what the tokenizer does not know of a text, each once; none if it knows all."""
+    unknown = dict.fromkeys(tokenizer.unknown(text))
+    return [f"unknown: {' '.join(map(repr, unknown))}"] if unknown else []
 
 
 def score_texts(model: Any, tokenizer: Tokenizer, texts: list[str], unit: str) -> list[list[float]]:

@@ -70,7 +70,7 @@ def only_one(folder: Path) -> Iterator[None]:
     except BlockingIOError:
         os.close(place)
         raise RunError(
-            f"another process is training in {folder}; nothing was changed: wait for it, or stop it"
+            f"another process is training in {folder}: wait for it, or stop it; this one took no step"
         ) from None
     try:
         yield

@@ -75,7 +75,8 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
         decoding=recipe.decoding,
     )
     task = kind.make(recipe.task, setup)
-    if named_steps(folder / "checkpoints"):
+    has_steps = bool(named_steps(folder / "checkpoints"))
+    if has_steps:
         refuse_other_data(folder, recipe.data)
     recipe = recipe.with_task(task.config)  # with what the data told, such as the labels
     torch.manual_seed(recipe.training.seed)
@@ -84,7 +85,7 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
         model.fit(tokenizer.tokens(range(tokenizer.vocab_size)), task.documents())
     about = describe(recipe, tokenizer, task, model, folder)
     origin = Origin.read(folder) if resume else None
-    if origin is not None and not named_steps(folder / "checkpoints"):
+    if origin is not None and not has_steps:
         weights_from, resume = origin.find(folder), False  # stopped before its first step: begin once more
     if weights_from is not None and not resume:
         taken = take_weights(model, weights_from)
@@ -94,13 +95,13 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
     teacher = None
     if recipe.distillation.teacher:
         teacher = load_teacher(recipe, tokenizer)
-        is_new = origin is None and not (resume and named_steps(folder / "checkpoints"))
+        is_new = origin is None and not (resume and has_steps)
         row = take_layers(model, teacher) if is_new else "its probabilities alone"
         about = dataclasses.replace(about, rows=(*about.rows, (f"teacher {recipe.distillation.teacher}", row)))
     if recipe.lora.rank and origin is not None:
         adapt(model, recipe.lora, also=origin.new)
         about = dataclasses.replace(about, rows=(*about.rows, ("learning", describe_learning(recipe, model))))
-    if not named_steps(folder / "checkpoints"):
+    if not has_steps:
         remember_data(folder, recipe.data)
         write_recipe(recipe, folder)
     return Prepared(recipe, tokenizer, task, model, about, teacher)

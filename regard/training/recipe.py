@@ -79,7 +79,7 @@ class Recipe:
         tables["model"] = {"architecture": self.architecture, **tables["model"]}
         config.write(tables, path)
 
-    def check(self, tokenizer: Tokenizer, where: Path) -> Tokenizer:
+    def check_tokenizer(self, tokenizer: Tokenizer, where: Path) -> Tokenizer:
         """A model has a row for every token of its tokenizer."""
         n_tokens, n_rows = tokenizer.vocab_size, self.model.vocab_size
         if n_tokens > n_rows:
