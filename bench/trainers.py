@@ -14,6 +14,7 @@ from regard.models.transformer import Transformer
 from regard.tasks.pairs import PairBatch
 from regard.tasks.translation import pair_loss
 from regard.training.environment import compile_model, reproducible
+from regard.training.recording import Learn, Recorder
 
 SMOOTHING = 0.1
 
@@ -30,24 +31,32 @@ class Trainer:
         prepare: Callable[[PairBatch], Any],
         loss: Callable[[Any], Tensor],
         around: Callable[[], AbstractContextManager[None]] = nullcontext,
+        is_recorded: bool = False,
     ):
         self.model, self.prepare, self.loss, self.around = model, prepare, loss, around
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
         self.device = next(model.parameters()).device
+        self.is_recorded = is_recorded
+        self.learn: Learn = Recorder(self.forward_and_backward) if is_recorded else self.forward_and_backward
 
-    def prepared(self, batches: list[PairBatch]) -> list[tuple[Any, int]]:
+    def prepared(self, batches: list[PairBatch]) -> list[tuple[Any, Tensor]]:
         """The batches on the device, as this contender wants them, with their real target tokens."""
-        return [(self.prepare(batch.to(self.device)), batch.n_targets) for batch in batches]
+        counts = [torch.tensor(float(batch.n_targets), device=self.device) for batch in batches]
+        return [(self.prepare(batch.to(self.device)), n) for batch, n in zip(batches, counts, strict=True)]
 
-    def train(self, prepared: list[tuple[Any, int]]) -> None:
+    def train(self, prepared: list[tuple[Any, Tensor]]) -> None:
         """A step on each batch: forward, backward, update."""
         with self.around():
             for batch, n_targets in prepared:
-                with torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
-                    loss = self.loss(batch) / n_targets
-                loss.backward()
+                self.learn(batch, n_targets)
                 self.optimizer.step()
-                self.optimizer.zero_grad(set_to_none=True)
+                self.optimizer.zero_grad(set_to_none=not self.is_recorded)
+
+    def forward_and_backward(self, batch: Any, n_targets: Tensor) -> Tensor:
+        with torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
+            loss = self.loss(batch) / n_targets
+        loss.backward()
+        return loss.detach()
 
 
 def same_work(make: Callable[[str], Trainer], names: Sequence[str], few: list[Any]) -> str:
@@ -73,14 +82,18 @@ def same_work(make: Callable[[str], Trainer], names: Sequence[str], few: list[An
 
 
 def ours(model: Transformer, compiled: bool) -> Trainer:
-    """As the training loop does it: on CPU also with deterministic algorithms."""
+    """As the training loop does it: on CPU also with deterministic algorithms, compiled also recorded."""
     device = model.embedding.weight.device
     if compiled:
         done = compile_model(model, "on", device)
         if done != "compiled":
             raise RuntimeError(done)
     return Trainer(
-        model, lambda batch: batch, lambda batch: pair_loss(model, batch, SMOOTHING), lambda: reproducible(device)
+        model,
+        lambda batch: batch.to(torch.device("cpu")).filled().to(device) if compiled else batch,
+        lambda batch: pair_loss(model, batch, SMOOTHING),
+        lambda: reproducible(device),
+        is_recorded=compiled,
     )
 
 

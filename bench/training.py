@@ -94,7 +94,8 @@ def make(plan: Plan, name: str, device: torch.device) -> Trainer:
 def warm_up(
     plan: Plan, names: list[str], work: dict[str, list[PairBatch]], device: torch.device, notes: list[str]
 ) -> tuple[dict[str, Trainer], Memory]:
-    """Make every contender and give it every batch once, so that all is compiled; on a GPU, with its peak memory."""
+    """Make every contender and give it every batch twice, so that all is compiled and recorded; on a GPU, with its
+    peak memory."""
     trainers: dict[str, Trainer] = {}
     memory: Memory = {}
     for name in names:
@@ -104,7 +105,7 @@ def warm_up(
             trainer = make(plan, name, device)
             for order, chosen in work.items():
                 peak.restart()
-                for batch in trainer.prepared(chosen):
+                for batch in 2 * trainer.prepared(chosen):
                     trainer.train([batch])
                     if time.perf_counter() - begin > PATIENCE:
                         raise TimeoutError(f"still compiling after {PATIENCE} s")

@@ -46,6 +46,10 @@ class Head(nn.Module):
     def device(self) -> torch.device:
         return self.embedding.weight.device
 
+    @property
+    def is_recordable(self) -> bool:
+        return getattr(self.reader, "is_recordable", False)
+
     def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
         return attentions_of(self.reader)
 

@@ -49,6 +49,7 @@ class Stack(nn.Module):
 
     blocks: Sequence[EncoderBlock]
     can_forget = True  # its states can be truncated
+    is_recordable = True  # in training: batches of one shape take the same kernels, whatever is in them
 
     def __init__(self, config: StackConfig):
         super().__init__()

@@ -113,6 +113,7 @@ class Transformer(nn.Module):
     """
 
     is_capturable = True  # by CUDA graphs: the tensors of a state stay in place
+    is_recordable = True  # in training: batches of one shape take the same kernels, whatever is in them
     encoder: Sequence[EncoderBlock]
     decoder: Sequence[DecoderBlock]
 

@@ -95,6 +95,12 @@ class Attend(nn.Module):
         return masked_softmax(scores, None if mask is None else mask[:, None])
 
 
+def pads(model: nn.Module) -> bool:
+    """Whether some attention of a model makes rectangles of its sequences, also where rows could stay flat."""
+    attends = [module for module in model.modules() if isinstance(module, Attend)]
+    return any(attend.score.scale is None or attend.position.has_bias for attend in attends)
+
+
 BIASES = ("all", "inputs", "none")  # which products of attention have one; "inputs": those to queries, keys and values
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+TENSORS = ("lengths", "positions", "sequences", "places", "offsets")  # of a ragged layout
 SHORT = 128  # tokens at most, of a sentence; full windows of a text have more
 
 
@@ -47,9 +48,11 @@ class Layout(ABC):
 class Ragged(Layout):
     """Sequences of any lengths, one after the other: `Ragged([3, 1])` has rows 0 0 0 1."""
 
-    def __init__(self, lengths: Sequence[int] | Tensor, device: torch.device | str | None = None):
+    def __init__(
+        self, lengths: Sequence[int] | Tensor, device: torch.device | str | None = None, longest: int | None = None
+    ):
         on_host = torch.as_tensor(lengths, dtype=torch.long, device="cpu")
-        self.longest = int(on_host.max()) if len(on_host) else 0
+        self.longest = longest or (int(on_host.max()) if len(on_host) else 0)
         self.n_sequences = len(on_host)
         self.n_rows = int(on_host.sum())
         self.is_full = self.n_rows == self.longest * self.n_sequences
@@ -77,11 +80,18 @@ class Ragged(Layout):
     def arrange(self, rows: Tensor) -> Tensor:
         return rows.reshape(self.n_rows, rows.shape[-1])
 
+    def filled(self, n_rows: int, n_sequences: int, longest: int) -> "Ragged":
+        """With sequences behind these that fill a batch up to the sizes asked for; the last of them have no rows."""
+        whole, rest = divmod(n_rows - self.n_rows, self.longest)
+        more = [self.longest] * whole + [rest]
+        more += [0] * (n_sequences - self.n_sequences - len(more))
+        return Ragged(torch.cat([self.lengths, torch.tensor(more)]), longest=longest)
+
     def to(self, device: torch.device | str) -> "Ragged":
         moved = copy.copy(self)
         # Compiled code has one graph for all batches of sentences, also for the rare one without any padding.
         moved.is_full = self.is_full and (self.longest > SHORT or torch.device(device).type == "cpu")
-        for name in ("lengths", "positions", "sequences", "places", "offsets"):
+        for name in TENSORS:
             setattr(moved, name, getattr(self, name).to(device, non_blocking=True))
         return moved
 
@@ -140,3 +150,14 @@ class Gather(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (places,) = ctx.saved_tensors
         return torch.index_copy(gradient.new_zeros(ctx.n_places, *gradient.shape[1:]), 0, places, gradient), None
+
+
+def rounded(n: int) -> int:
+    """Up to a number of five binary digits and zeros behind them: at most a sixteenth more."""
+    unit = power_of_two(n) // 32 or 1
+    return -(-n // unit) * unit
+
+
+def power_of_two(n: int) -> int:
+    """The next from n on."""
+    return 1 << max(0, n - 1).bit_length()

@@ -12,6 +12,7 @@ from regard.nn.compiler import can_compile
 from regard.nn.linear import as_computed
 
 CHUNK = {"cpu": 2**22, "cuda": 2**28}  # logits at a time: what fits a CPU's cache, or keeps a GPU busy
+IGNORED = -100  # a label of a row that does not count
 ALIGNED = {"cpu": 1, "cuda": 64}  # a GPU is fast with tables of a multiple of so many rows
 
 
@@ -27,6 +28,8 @@ def cross_entropy(
     hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float = 0.0, bias: Tensor | None = None
 ) -> Tensor:
     """The same, in nats, summed over the rows (N, D) against the output table (V, D)."""
+    if labels.device.type == "cpu" and bool((labels == IGNORED).any()):  # a GPU takes such rows along
+        hidden, labels = hidden[labels != IGNORED], labels[labels != IGNORED]
     bias = None if bias is None else as_computed(bias)
     return ChunkedCrossEntropy.apply(as_computed(hidden), as_computed(weight), bias, labels, smoothing)
 
@@ -79,10 +82,10 @@ class ChunkedCrossEntropy(torch.autograd.Function):
 def loss_of(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """The summed loss of some rows of float32 logits, and the logarithm of each row's normaliser."""
     normaliser = logits.logsumexp(dim=-1, keepdim=True)
-    loss = normaliser.sum() - (1 - smoothing) * logits.gather(-1, labels).sum()
+    loss = normaliser - (1 - smoothing) * logits.gather(-1, labels.clamp(min=0))
     if smoothing:
-        loss = loss - smoothing / logits.shape[-1] * logits.sum()
-    return loss, normaliser
+        loss = loss - smoothing / logits.shape[-1] * logits.sum(dim=-1, keepdim=True)
+    return torch.where(labels == IGNORED, 0.0, loss).sum(), normaliser
 
 
 def loss_and_gradient(logits: Tensor, labels: Tensor, smoothing: float, n_words: int) -> tuple[Tensor, Tensor]:
@@ -95,7 +98,7 @@ def loss_and_gradient(logits: Tensor, labels: Tensor, smoothing: float, n_words:
     gradient = (exact - normaliser).exp() - smoothing / n_words
     columns = torch.arange(logits.shape[-1], device=logits.device)
     gradient = torch.where(columns == labels, gradient - (1 - smoothing), gradient)
-    return loss, torch.where(columns < n_words, gradient, 0.0).to(logits.dtype)
+    return loss, torch.where((columns < n_words) & (labels != IGNORED), gradient, 0.0).to(logits.dtype)
 
 
 def loss_and_gradient_in_place(logits: Tensor, labels: Tensor, smoothing: float, n_words: int) -> tuple[Tensor, Tensor]:

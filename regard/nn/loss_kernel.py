@@ -19,7 +19,10 @@ def loss_and_gradient_by_rows(logits: Tensor, labels: Tensor, smoothing: float, 
 
 @triton.jit
 def by_row(logits, labels, losses, n_columns, n_words, smoothing, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-    """loss = log sum_v e^z_v - (1 - e) z_label - e/V sum_v z_v;  gradient = softmax(z) - e/V - (1 - e) [v = label]"""
+    """loss = log sum_v e^z_v - (1 - e) z_label - e/V sum_v z_v;  gradient = softmax(z) - e/V - (1 - e) [v = label]
+
+    Both are 0 where the label is negative: such a row does not count.
+    """
     row = tl.program_id(0).to(tl.int64)
     logits += row * n_columns
     highest = -float("inf")
@@ -34,12 +37,13 @@ def by_row(logits, labels, losses, n_columns, n_words, smoothing, BLOCK: tl.cons
         total += tl.sum(tl.where(columns < n_words, z, 0.0), 0)
     normaliser = highest + tl.log(size)
     label = tl.load(labels + row)
+    counts = label >= 0
     share = smoothing / n_words
-    own = tl.load(logits + label).to(tl.float32)
-    tl.store(losses + row, normaliser - (1 - smoothing) * own - share * total)
+    own = tl.load(logits + label, counts, 0.0).to(tl.float32)
+    tl.store(losses + row, tl.where(counts, normaliser - (1 - smoothing) * own - share * total, 0.0))
     tl.debug_barrier()  # all have read the label's logit before one of them overwrites it
     for begin in range(0, n_columns, BLOCK):
         columns = begin + tl.arange(0, BLOCK)
         z = tl.load(logits + columns, columns < n_words, -float("inf")).to(tl.float32)
         gradient = tl.exp(z - normaliser) - share - tl.where(columns == label, 1 - smoothing, 0.0)
-        tl.store(logits + columns, tl.where(columns < n_words, gradient, 0.0), columns < n_columns)
+        tl.store(logits + columns, tl.where((columns < n_words) & counts, gradient, 0.0), columns < n_columns)

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.nn.compiler import can_compile
 from regard.nn.layout import SHORT, Layout, Ragged
-from regard.nn.packed import attend_packed
 from regard.nn.positions import Position
 from regard.nn.sight import Sight, causal, visible
 
@@ -36,27 +36,42 @@ class Case:
     position: Position
 
 
-def fits_packed(case: Case) -> bool:
+def fits_short(case: Case) -> bool:
     return (
-        torch.compiler.is_compiling()  # run eagerly, FlexAttention makes all scores
-        and case.queries.is_cuda
+        case.queries.is_cuda
         and half_precision(case)
         and case.scale is not None
         and not case.position.has_bias
         and isinstance(case.layout, Ragged)
         and isinstance(case.key_layout, Ragged)
         and max(case.layout.longest, case.key_layout.longest) <= SHORT
-        and case.queries.shape[-1] in (16, 32, 64, 128, 256)
+        and case.sight.band() is not None
+        and case.queries.shape[-1] in (16, 32, 64, 128)
         and case.values.shape[-1] == case.queries.shape[-1]
+        and (torch.compiler.is_compiling() or can_compile("cuda"))
     )
 
 
-def run_packed(case: Case) -> Tensor:
-    """Many short sequences at a time, without any padding."""
+def run_short(case: Case) -> Tensor:
+    """Ragged queries against ragged keys, a sequence at a time (CUDA, half precision)."""
+    from regard.nn.short_kernel import attend_short  # where there is a GPU and a compiler, there is Triton
+
     assert isinstance(case.layout, Ragged) and isinstance(case.key_layout, Ragged) and case.scale is not None
+    left, right = case.sight.band() or (0, 0)
     dtype = autocast_dtype(case)
-    queries, keys, values = (heads.to(dtype) for heads in (case.queries, case.keys, case.values))
-    return attend_packed(queries, case.layout, keys, values, case.key_layout, case.sight, case.scale)
+    out = attend_short(
+        case.queries.to(dtype),
+        case.keys.to(dtype),
+        case.values.to(dtype),
+        case.layout.offsets,
+        case.key_layout.offsets,
+        max(case.layout.longest, case.key_layout.longest),
+        int(min(left, SHORT)),
+        int(min(right, SHORT)),
+        case.scale,
+    )
+    assert isinstance(out, Tensor)
+    return out
 
 
 def fits_varlen(case: Case) -> bool:
@@ -202,7 +217,7 @@ def autocast_dtype(case: Case) -> torch.dtype:
 
 
 FAST_PATHS: dict[str, tuple[Callable[[Case], bool], Callable[[Case], Tensor]]] = {
-    "packed": (fits_packed, run_packed),
+    "short": (fits_short, run_short),
     "varlen": (fits_varlen, run_varlen),
     "flex": (fits_flex, run_flex),
     "padded": (fits_padded, run_padded),

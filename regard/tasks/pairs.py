@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.data.batches import Packing
 from regard.data.config import DataConfig
@@ -15,7 +16,8 @@ from regard.data.reading import read_examples
 from regard.data.selection import select
 from regard.data.shards import TokenShard, shard
 from regard.errors import ConfigError
-from regard.nn.layout import Ragged
+from regard.nn.layout import Ragged, power_of_two, rounded
+from regard.nn.loss import IGNORED
 from regard.text.dropout import SampledTexts
 from regard.text.tokenizer import Tokenizer
 
@@ -48,14 +50,36 @@ class PairBatch:
     target: Tensor  # M ids, what the decoder reads
     labels: Tensor  # M ids, what it should write
     target_layout: Ragged
+    n_added: tuple[int, int] = (0, 0)  # rows of source and target that `filled` added
 
     @property
     def n_targets(self) -> int:
-        return self.target_layout.n_rows
+        return self.target_layout.n_rows - self.n_added[1]
 
     @property
     def n_tokens(self) -> int:
-        return self.source_layout.n_rows + self.target_layout.n_rows
+        return self.source_layout.n_rows + self.target_layout.n_rows - sum(self.n_added)
+
+    def filled(self) -> "PairBatch":
+        """The same with sentences behind that nothing is learnt from, so that all batches together have few shapes."""
+        layouts = self.source_layout, self.target_layout
+        sizes = [rounded(layout.n_rows) for layout in layouts]
+        added = [size - layout.n_rows for size, layout in zip(sizes, layouts, strict=True)]
+        n_more = max(n // layout.longest + 1 for n, layout in zip(added, layouts, strict=True))
+        n_sequences = power_of_two(layouts[0].n_sequences + n_more)
+        longest = power_of_two(max(16, *(layout.longest for layout in layouts)))
+        source_layout, target_layout = (
+            layout.filled(size, n_sequences, longest) for layout, size in zip(layouts, sizes, strict=True)
+        )
+        return PairBatch(
+            self.lines,
+            F.pad(self.source, (0, added[0])),
+            source_layout,
+            F.pad(self.target, (0, added[1])),
+            F.pad(self.labels, (0, added[1]), value=IGNORED),
+            target_layout,
+            (added[0], added[1]),
+        )
 
     def to(self, device: torch.device) -> "PairBatch":
         return replace(

@@ -31,6 +31,10 @@ class TextBatch:
     def n_tokens(self) -> int:
         return self.layout.n_rows
 
+    def filled(self) -> "TextBatch":
+        """Full windows have one shape as they are (see `PairBatch.filled`)."""
+        return self
+
     def to(self, device: torch.device) -> "TextBatch":
         return replace(
             self,

@@ -4,12 +4,10 @@ A batch is a function of its (epoch, index), so looking ahead changes nothing an
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Generic, Self
-
-import torch
 
 from regard.errors import DataError
 from regard.training.task import B, Task
@@ -18,9 +16,9 @@ AHEAD = 4
 
 
 class Feed(Generic[B]):
-    def __init__(self, task: Task[B], start: tuple[int, int], device: torch.device) -> None:
+    def __init__(self, task: Task[B], start: tuple[int, int], ready: Callable[[B], B]) -> None:
         self.task = task
-        self.device = device
+        self.ready = ready  # brings a batch to the device, as it is wanted there
         self.places = walk(task, start)
         self.worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="feed")
         self.coming: deque[tuple[tuple[int, int], Future[B]]] = deque()
@@ -52,7 +50,7 @@ class Feed(Generic[B]):
             self.coming.append((place, self.worker.submit(self.make, place)))
 
     def make(self, place: tuple[int, int]) -> B:
-        return self.task.batch(*place).to(self.device)
+        return self.ready(self.task.batch(*place))
 
 
 def walk(task: Task[B], start: tuple[int, int]) -> Iterator[tuple[int, int]]:

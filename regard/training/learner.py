@@ -15,6 +15,7 @@ from regard.training.config import TrainingConfig
 from regard.training.environment import PRECISIONS
 from regard.training.finite import Guard, NonFinite, first_bad_layer, noting_bad_outputs
 from regard.training.optimizers import make_optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
+from regard.training.recording import Fillable, Learn, Recorder, can_be_recorded
 from regard.training.schedules import SCHEDULES, Course
 from regard.training.task import B, Task
 from regard.training.weights import set_weights, weights_of
@@ -48,7 +49,13 @@ class Learner(Generic[B]):
     """A model with its optimizer."""
 
     def __init__(
-        self, model: nn.Module, task: Task[B], config: TrainingConfig, device: torch.device, d_model: int
+        self,
+        model: nn.Module,
+        task: Task[B],
+        config: TrainingConfig,
+        device: torch.device,
+        d_model: int,
+        is_compiled: bool = False,
     ) -> None:
         self.model = model
         self.task = task
@@ -60,11 +67,17 @@ class Learner(Generic[B]):
         self.guard = Guard(self.optimizer, device)
         self.average = RunningAverage(model, config.ema) if config.ema else None
         self.unread: list[Unread] = []
+        is_recorded = is_compiled and self.precision_name == "bfloat16" and can_be_recorded(model, device)
+        self.recorder = Recorder(self.learn) if is_recorded else None
+
+    def ready(self, batch: B) -> B:
+        """A batch of the task, on the device."""
+        return (batch.filled() if self.recorder and isinstance(batch, Fillable) else batch).to(self.device)
 
     def update(self, step: int, batches: list[B], places: list[tuple[int, int]]) -> None:
         """The gradient of the mean loss over all targets of all the batches, then one step of the optimizer."""
         random, carried = random_states(self.device), self.task.tensors()
-        loss = self.accumulate_gradients(batches)
+        loss = self.accumulate_gradients(batches, self.recorder or self.learn)
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         norm = get_total_norm(gradients)
         bad = self.guard.watch(loss, norm)
@@ -73,21 +86,25 @@ class Learner(Generic[B]):
         rate = self.learning_rate(step)
         set_learning_rate(self.optimizer, rate)
         self.optimizer.step()
-        self.optimizer.zero_grad()
+        self.optimizer.zero_grad(set_to_none=self.recorder is None)  # a recording adds to gradients where they are
         if self.average:
             self.average.update(step)
         n_tokens = sum(batch.n_tokens for batch in batches)
         self.unread.append(Unread(step, rate, n_tokens, torch.stack([loss, norm, bad]), places, random, carried))
 
-    def accumulate_gradients(self, batches: list[B]) -> Tensor:
-        n_targets = sum(batch.n_targets for batch in batches)
+    def accumulate_gradients(self, batches: list[B], learn: Learn) -> Tensor:
+        """The loss; its gradients are added to those of the weights."""
+        n_targets = torch.full((), float(sum(batch.n_targets for batch in batches)), device=self.device)
         loss = torch.zeros((), device=self.device)
         for batch in batches:
-            with self.precision():
-                part = self.task.loss(self.model, batch) / n_targets
-            part.backward()
-            loss += part.detach()
+            loss += learn(batch, n_targets)
         return loss
+
+    def learn(self, batch: B, n_targets: Tensor) -> Tensor:
+        with self.precision():
+            loss = self.task.loss(self.model, batch) / n_targets
+        loss.backward()
+        return loss.detach()
 
     def learning_rate(self, step: int) -> float:
         return self.config.learning_rate * SCHEDULES[self.config.schedule](step, self.course)
@@ -137,7 +154,7 @@ class Learner(Generic[B]):
         with noting_bad_outputs(self.model) as seen:
             for batch in batches:
                 self.optimizer.zero_grad()
-                found = first_bad_layer(self.model, self.accumulate_gradients([batch]), seen)
+                found = first_bad_layer(self.model, self.accumulate_gradients([batch], self.learn), seen)
                 if found:
                     lines, layer = batch.lines, found
                     break

@@ -67,7 +67,7 @@ def train(
     ):
         torch.manual_seed(config.seed)
         compiled = compile_model(model.to(device).train(), config.compile, device)
-        learner = Learner(model, task, config, device, d_model)
+        learner = Learner(model, task, config, device, d_model, is_compiled=compiled == "compiled")
         progress = resume_from(checkpoints, learner, run) if resume else begin(learner)
         run.mkdir(parents=True, exist_ok=True)
         settle()
@@ -77,7 +77,7 @@ def train(
         screen.plan([*about.rows, *plan(config, progress, environment)])
         with (
             Metrics(run, progress.step, config.tensorboard) as metrics,
-            Feed(task, progress.position, device) as feed,
+            Feed(task, progress.position, learner.ready) as feed,
         ):
             training = Training(learner, config, lora, run, progress, checkpoints, metrics, screen, signals)
             try:

@@ -20,11 +20,12 @@ def test_four_ragged_batches_give_the_gradient_of_the_whole() -> None:
     counts = [task.gather(part).n_targets for part in parts]
     assert len(set(counts)) == 4, "the parts must differ in size, or a mean of means would pass too"
     whole, in_parts = TinyModel(dropout=0.0).double(), TinyModel(dropout=0.0).double()
-    loss = make_learner(whole).accumulate_gradients([task.gather(list(range(N_EXAMPLES)))])
-    loss_in_parts = make_learner(in_parts).accumulate_gradients([task.gather(part) for part in parts])
+    one, other = make_learner(whole), make_learner(in_parts)
+    loss = one.accumulate_gradients([task.gather(list(range(N_EXAMPLES)))], one.learn)
+    loss_in_parts = other.accumulate_gradients([task.gather(part) for part in parts], other.learn)
     torch.testing.assert_close(loss_in_parts, loss)
-    for one, other in zip(whole.parameters(), in_parts.parameters(), strict=True):
-        torch.testing.assert_close(other.grad, one.grad, rtol=1e-12, atol=1e-14)
+    for weight, same in zip(whole.parameters(), in_parts.parameters(), strict=True):
+        torch.testing.assert_close(same.grad, weight.grad, rtol=1e-12, atol=1e-14)
 
 
 def test_an_update_is_the_optimizer_on_the_mean_loss_with_clipping() -> None:

@@ -1,0 +1,103 @@
+"""CUDA graphs for training: a forward and backward pass is some thousand kernels, and a graph launches them at once.
+
+Flat batches, filled up to round sizes, have few shapes: some tens in a whole training.  The second time that a shape
+comes its pass is recorded, and from then on replayed.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, Self, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from regard.nn.attention import pads
+from regard.nn.layout import TENSORS, Ragged
+
+KEPT = 64  # recordings at most; what has another shape is learnt from as it comes
+
+Learn = Callable[[Any, Tensor], Tensor]  # a batch, and the number that its loss is divided by -> that loss
+
+
+@runtime_checkable
+class Fillable(Protocol):
+    """A batch that can be recorded."""
+
+    def filled(self) -> Self:
+        """The same to learn from, in one of few shapes."""
+
+
+def can_be_recorded(model: nn.Module, device: torch.device) -> bool:
+    """Whether batches of one shape take the same kernels, and whether what fills them costs little."""
+    return device.type == "cuda" and getattr(model, "is_recordable", False) and not pads(model)
+
+
+@dataclass(frozen=True)
+class Recording:
+    graph: torch.cuda.CUDAGraph
+    inputs: list[Tensor]  # what it reads: a batch, and the number
+    loss: Tensor  # what it writes; the gradients are added to those of the weights
+
+
+class Recorder:
+    """Does what `learn` does: adds a batch's gradients to those of the weights, and returns its loss.
+
+    The gradients must stay where they are: set them to zero, not to None.
+    """
+
+    def __init__(self, learn: Learn) -> None:
+        self.learn = learn
+        self.seen: set[Hashable] = set()
+        self.recordings: dict[Hashable, Recording] = {}
+        self.most = KEPT
+        self.pool: Any = None  # of memory, one for all recordings: they run one after the other
+
+    def __call__(self, batch: Any, n_targets: Tensor) -> Tensor:
+        shape = shape_of(batch) if isinstance(batch, Fillable) else None
+        if shape not in self.seen:  # kernels are compiled and chosen, and gradients get their memory
+            self.seen |= set() if shape is None else {shape}
+            return self.learn(batch, n_targets)
+        if shape not in self.recordings and len(self.recordings) < self.most:
+            self.record(shape, batch, n_targets)
+        if shape not in self.recordings:
+            return self.learn(batch, n_targets)
+        recording = self.recordings[shape]
+        torch._foreach_copy_(recording.inputs, [*tensors_of(batch), n_targets])
+        recording.graph.replay()
+        return recording.loss.clone()
+
+    def record(self, shape: Hashable, batch: Any, n_targets: Tensor) -> None:
+        torch.cuda.empty_cache()  # passes that are not recorded have memory of their own
+        self.pool = self.pool or torch.cuda.graph_pool_handle()
+        batch = batch.to(torch.device("cpu")).to(n_targets.device)  # a copy: what is replayed is written over it
+        graph, n_targets = torch.cuda.CUDAGraph(), n_targets.clone()
+        try:
+            # Batches are made in another thread, which goes on meanwhile.
+            with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+                loss = self.learn(batch, n_targets)
+        except torch.OutOfMemoryError:
+            self.most = len(self.recordings)  # no more of them; nothing was learnt yet, and nothing is lost
+            return
+        self.recordings[shape] = Recording(graph, [*tensors_of(batch), n_targets], loss)
+
+
+def tensors_of(batch: Any) -> list[Tensor]:
+    """All that a pass reads of a batch."""
+    found: list[Tensor] = []
+    for part in parts_of(batch):
+        if isinstance(part, Ragged):
+            found += [getattr(part, name) for name in TENSORS]
+        elif isinstance(part, Tensor):
+            found.append(part)
+    return found
+
+
+def shape_of(batch: Any) -> Hashable:
+    """All that its kernels depend on."""
+    layouts = [part for part in parts_of(batch) if isinstance(part, Ragged)]
+    sizes = [(layout.n_rows, layout.n_sequences, layout.longest, layout.is_full) for layout in layouts]
+    return (*sizes, *(tuple(tensor.shape) for tensor in tensors_of(batch)))
+
+
+def parts_of(batch: Any) -> list[Any]:
+    return [getattr(batch, field.name) for field in fields(batch)]

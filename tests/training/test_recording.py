@@ -1,0 +1,147 @@
+"""Batches filled up to few shapes teach the same, and a recorded step is the step itself."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from regard.data.batches import Packing
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.nn.attention import pads
+from regard.nn.layout import Ragged, power_of_two, rounded
+from regard.nn.loss import IGNORED
+from regard.tasks.pairs import Frame, PairBatch, make_batch
+from regard.tasks.translation import pair_loss
+from regard.training.recording import Recorder, can_be_recorded, shape_of, tensors_of
+
+VOCABULARY = 90
+CONFIG = TransformerConfig(vocab_size=VOCABULARY, d_model=32, n_heads=2, n_layers=2, d_ff=64, dropout=0.0)
+
+
+def make(lengths: list[tuple[int, int]], seed: int = 0) -> PairBatch:
+    random = np.random.default_rng(seed)
+    sources, targets = ([random.integers(5, VOCABULARY, n) for n in side] for side in zip(*lengths, strict=True))
+    return make_batch(sources, targets, ["" for _ in lengths], Frame(1, 2))
+
+
+@pytest.mark.parametrize("n", range(1, 300))
+def test_sizes_are_rounded_up_a_little(n: int) -> None:
+    assert n <= rounded(n) <= n * 17 / 16 and rounded(rounded(n)) == rounded(n)
+    assert n <= power_of_two(n) < 2 * n and power_of_two(n).bit_count() == 1
+
+
+@pytest.mark.parametrize("lengths", [[(3, 5), (40, 31), (7, 7)], [(1, 90)], [(60, 2)] * 5, [(32, 32)]])
+def test_a_filled_batch_has_the_loss_and_gradients_of_its_sentences(lengths: list[tuple[int, int]]) -> None:
+    torch.manual_seed(0)
+    model, batch = Transformer(CONFIG), make(lengths)
+    filled = batch.filled()
+    assert (filled.n_targets, filled.n_tokens) == (batch.n_targets, batch.n_tokens)
+    assert int((filled.labels == IGNORED).sum()) == filled.n_added[1] == filled.target_layout.n_rows - batch.n_targets
+    for layout, real in ((filled.source_layout, batch.source_layout), (filled.target_layout, batch.target_layout)):
+        assert int(layout.lengths.max()) == real.longest  # positions that the model has
+    found = []
+    for one in (batch, filled):
+        loss = pair_loss(model, one, 0.1)
+        found.append((loss, *torch.autograd.grad(loss, list(model.parameters()))))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-4)
+
+
+def test_all_batches_together_have_few_shapes_and_few_rows_more() -> None:
+    random = np.random.default_rng(0)
+    sources = np.clip(24 * np.exp(0.55 * random.standard_normal(50_000)), 3, 120).astype(int)
+    targets = np.clip(sources * np.exp(0.2 * random.standard_normal(50_000)), 3, 120).astype(int)
+    batches = Packing(np.maximum(sources, targets) + 1, 4096, "grouped", seed=0).epoch(0)
+    filled = [make([(sources[i], targets[i]) for i in batch]).filled() for batch in batches]
+    shapes = {shape_of(batch) for batch in filled}
+    assert len(shapes) < len(filled) / 6 and len(shapes) < 64
+    rows = sum(batch.source_layout.n_rows + batch.target_layout.n_rows for batch in filled)
+    assert rows < 1.02 * sum(batch.n_tokens for batch in filled)
+
+
+def test_shapes_tell_apart_what_kernels_do() -> None:
+    one, same, other = make([(3, 5), (4, 4)]), make([(4, 4), (3, 5)]), make([(3, 4), (4, 5)])
+    assert shape_of(one) == shape_of(same) == shape_of(other)
+    assert shape_of(one) != shape_of(make([(3, 6), (4, 3)]))  # another longest target
+    assert [t.shape for t in tensors_of(one)] == [t.shape for t in tensors_of(same)]
+
+
+def test_only_what_never_pads_is_recorded() -> None:
+    cuda, cpu = torch.device("cuda"), torch.device("cpu")
+    assert can_be_recorded(Transformer(CONFIG), cuda) and not can_be_recorded(Transformer(CONFIG), cpu)
+    for setting in ({"position": "alibi"}, {"position": "buckets"}, {"score": "additive"}):
+        model = Transformer(TransformerConfig(vocab_size=9, d_model=16, n_heads=2, n_layers=1, d_ff=16, **setting))
+        assert pads(model) and not can_be_recorded(model, cuda)
+    assert not can_be_recorded(torch.nn.LSTM(3, 3), cuda)
+
+
+def test_what_cannot_be_filled_is_learnt_from_as_it_comes() -> None:
+    learnt = []
+    recorder = Recorder(lambda batch, n: learnt.append(batch) or n)
+    for _ in range(3):
+        recorder("a batch of another kind", torch.tensor(1.0))
+    assert len(learnt) == 3 and not recorder.recordings and not recorder.seen
+
+
+def test_a_layout_filled_up_has_empty_sequences_at_its_end() -> None:
+    layout = Ragged([3, 2]).filled(12, 8, 16)
+    assert layout.lengths.tolist() == [3, 2, 3, 3, 1, 0, 0, 0] and (layout.n_rows, layout.longest) == (12, 16)
+    assert layout.offsets.tolist() == [0, 3, 5, 8, 11, 12, 12, 12, 12]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs")
+def test_a_recorded_step_gives_the_gradients_of_the_step() -> None:
+    torch.manual_seed(0)
+    device = torch.device("cuda")
+    model = Transformer(CONFIG).to(device)
+    twin = copy.deepcopy(model)
+    model.compile(dynamic=True)
+    twin.compile(dynamic=True)
+
+    def learning(which: Transformer):
+        def learn(batch: PairBatch, n_targets: torch.Tensor) -> torch.Tensor:
+            with torch.autocast("cuda", torch.bfloat16):
+                loss = pair_loss(which, batch, 0.1) / n_targets
+            loss.backward()
+            return loss.detach()
+
+        return learn
+
+    recorder, plainly = Recorder(learning(model)), learning(twin)
+    shapes = [[(3, 5), (40, 31), (7, 7)], [(9, 9)] * 12]
+    given = []
+    for step in range(8):  # each shape comes four times, with other words
+        batch = make(shapes[step % 2], seed=step).filled().to(device)
+        given.append((batch, [tensor.clone() for tensor in tensors_of(batch)]))
+        n_targets = torch.full((), float(batch.n_targets + step), device=device)
+        losses = [learn(batch, n_targets) for learn in (recorder, plainly)]
+        losses[0] += recorder(batch, n_targets)  # gradients are added up
+        losses[1] += plainly(batch, n_targets)
+        torch.testing.assert_close(losses[0], losses[1], rtol=1e-3, atol=1e-3)
+        for one, other in zip(model.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(one.grad, other.grad, rtol=2e-2, atol=2e-2 * float(other.grad.abs().max()))
+            one.grad.zero_()
+            other.grad.zero_()
+    assert len(recorder.recordings) == 2
+    for batch, before in given:  # nobody wrote over them
+        torch.testing.assert_close(tensors_of(batch), before, rtol=0, atol=0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs")
+def test_replayed_dropout_is_drawn_anew_and_repeats_with_the_generator() -> None:
+    torch.manual_seed(0)
+    weight = torch.nn.Parameter(torch.ones(64, device="cuda"))
+
+    def learn(batch: PairBatch, n_targets: torch.Tensor) -> torch.Tensor:
+        loss = torch.nn.functional.dropout(weight, 0.5).sum() / n_targets
+        loss.backward()
+        return loss.detach()
+
+    recorder, batch = Recorder(learn), make([(3, 4)]).to(torch.device("cuda"))
+    n_targets = torch.ones((), device="cuda")
+    recorder(batch, n_targets)
+    recorder(batch, n_targets)
+    state = torch.cuda.get_rng_state()
+    first = [float(recorder(batch, n_targets)) for _ in range(4)]
+    torch.cuda.set_rng_state(state)
+    assert len(set(first)) > 1 and [float(recorder(batch, n_targets)) for _ in range(4)] == first
