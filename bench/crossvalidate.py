@@ -23,6 +23,7 @@ def main(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="of classification")],
     n_folds: Annotated[int, typer.Option("--folds", min=2)] = 5,
     first: Annotated[int, typer.Option(help="train only the first so many of the folds; 0: all")] = 0,
+    from_: Annotated[Path | None, typer.Option("--from", metavar="RUN", help="begin with this run's weights")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="TABLE.NAME=VALUE")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N")] = None,
 ) -> None:
@@ -38,7 +39,7 @@ def main(
         found = []
         for i, (left, held_out) in enumerate(folds(train.texts, n_folds)[: first or n_folds]):
             overrides = [*(set_ or []), *once_at_the_end(chosen.training.steps)]
-            found.append(accuracy(recipe, overrides, train.take(left), train.take(held_out), device))
+            found.append(accuracy(recipe, overrides, train.take(left), train.take(held_out), from_, device))
             print(f"fold {i + 1}: {len(left):,} texts to train, {len(held_out):,} to validate: {found[-1]:.2f} %")
     except RegardError as error:
         raise typer.BadParameter(str(error)) from None
@@ -50,7 +51,9 @@ def once_at_the_end(steps: int) -> list[str]:
     return [f"training.validate_every={steps}", "training.patience=0", "training.average=0"]
 
 
-def accuracy(recipe: str, overrides: list[str], train: Labelled, valid: Labelled, device: str | None) -> float:
+def accuracy(
+    recipe: str, overrides: list[str], train: Labelled, valid: Labelled, from_: Path | None, device: str | None
+) -> float:
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
         for name, part in (("train", train), ("valid", valid)):
@@ -60,7 +63,7 @@ def accuracy(recipe: str, overrides: list[str], train: Labelled, valid: Labelled
         files = ["data.train=['train.jsonl']", "data.valid=['valid.jsonl']", "data.test=[]"]
         shares = ["data.valid_share=0.0", "data.test_share=0.0", "data.columns=['text', 'label']"]
         fold = Recipe.read(recipe, [*overrides, f"data.root='{root}'", *files, *shares])
-        prepared = prepare(fold, root / "run")
+        prepared = prepare(fold, root / "run", weights_from=from_)
         silent = PlainScreen(Console(quiet=True))
         result = start(prepared, root / "run", choose_device(device), resume=False, screen=silent)
         return result.values["accuracy"]

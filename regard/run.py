@@ -278,7 +278,7 @@ class Run:
         )
 
     def reach(self, files: Sequence[str | Path] = (), distance: int = 100, n_passages: int = 64) -> Reach:
-        """|∂L/∂x_{T-d}| by distance, measured on a text (default: the recipe's test or validation text)."""
+        """|∂L/∂h_{T-d}| by distance, measured on a text (default: the recipe's test or validation text)."""
         self.expect("language")
         if ARCHITECTURES[self.recipe.architecture].is_counted:
             raise RunError(f"{self.folder} learnt by counting: it has no gradients whose reach could be measured")

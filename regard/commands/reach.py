@@ -23,7 +23,7 @@ def reach(
     as_json: Annotated[bool, typer.Option("--json", help="for machines, every distance")] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N")] = None,
 ) -> None:
-    """Measure how much the loss at the end of a passage depends on each token before it: |∂L/∂x| by distance."""
+    """Measure how much the loss at the end of a passage depends on each state before it: |∂L/∂h| by distance."""
     from rich.console import Console
 
     from regard.run import load
@@ -56,7 +56,7 @@ def table(found: "dict[str, Reach]") -> "Table":
 
     names = list(found)
     longest = len(found[names[0]].norms) - 1
-    title = "|∂L/∂x| at a distance, as a share of that at distance 0"
+    title = "|∂L/∂h| at a distance, as a share of that at distance 0"
     made = Table("distance", title=title)
     for name in names:
         made.add_column(Text(name), justify="right")

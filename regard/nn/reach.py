@@ -1,6 +1,8 @@
-"""How far back a gradient reaches: how much the loss at a sequence's end depends on each word before it."""
+"""How far back a gradient reaches: how much the loss at a sequence's end depends on each state before it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,7 +12,7 @@ from torch import Tensor, nn
 from regard.errors import RegardError
 from regard.nn.layout import Layout
 from regard.nn.pooling import present, summary
-from regard.nn.recurrent import reverse
+from regard.nn.recurrent import Cell, RecurrentStack, reverse
 
 
 class Reader(Protocol):
@@ -25,31 +27,58 @@ class Reader(Protocol):
 
 
 def gradient_reach(reader: Reader, tokens: Tensor, layout: Layout, loss: Callable[[Tensor], Tensor]) -> np.ndarray:
-    """|∂L/∂x_{T-d}| for every distance d, from 0 to the longest sequence's first token, without dropout.
+    """|∂L/∂h_{T-d}| for every distance d, from 0 to the longest sequence's first token, without dropout.
 
-    x_t is the embedded token and L the loss at the last token: `loss` maps the last hidden rows (B, d_out) to one loss
-    each (B).  At a distance, the mean over the sequences that go so far back.
+    h_t is what a recurrent net carries on from token t: the states of all its layers.  A net that carries nothing has
+    h_t where its layers look: the embedded token.  L is the loss at the last token: `loss` maps the last hidden rows
+    (B, d_out) to one loss each (B).  At a distance, the mean over the sequences that go so far back.
     """
     if not layout.n_sequences or not layout.lengths.all():
         raise RegardError("the reach of gradients is measured from the last token, and a sequence has none")
     was_training = reader.training
-    embedded: list[Tensor] = []
-
-    def keep(module: nn.Module, arguments: object, output: Tensor) -> Tensor:
-        embedded.append(output.detach().requires_grad_())
-        return embedded[0]
-
-    hook = reader.embedding.register_forward_hook(keep)
     reader.train(False)
     try:
         # cuDNN's recurrent kernels have no gradient outside of training; PyTorch's own do.
-        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), noting_states(reader) as states:
             losses = loss(summary(reader(tokens, layout), layout, "last"))
-            (gradient,) = torch.autograd.grad(losses.sum(), embedded)
+            gradients = torch.autograd.grad(losses.sum(), states)
     finally:
-        hook.remove()
         reader.train(was_training)
-    gradient = gradient.double()  # squares of what has almost vanished are still numbers
-    norms = reverse(layout.pad(gradient.norm(dim=-1))[..., None], layout)  # B T 1, in order of distance
+    squares = sum(squared(gradient, layout) for gradient in gradients)
+    norms = reverse(torch.as_tensor(squares).sqrt()[..., None], layout)  # B T 1, in order of distance
     there = present(norms, layout.lengths)
     return (torch.where(there, norms, 0).sum(0) / there.sum(0)).squeeze(1).cpu().numpy()
+
+
+def squared(gradient: Tensor, layout: Layout) -> Tensor:
+    """|g_t|^2 of states (T, S, B, M) or of embedded tokens (N, D), as (B, T)."""
+    squares = gradient.double() ** 2  # squares of what has almost vanished are still numbers
+    return squares.sum((1, 3)).T if gradient.ndim == 4 else layout.pad(squares.sum(-1))
+
+
+@contextmanager
+def noting_states(reader: Any) -> Iterator[list[Tensor]]:
+    """What stands for h while this lasts.  To each state of a recurrent net a zero is added, whose gradient is the
+    state's, and cells read step by step; without such states it is the embedded tokens."""
+    stacks = [module for module in reader.modules() if isinstance(module, RecurrentStack)]
+    cells = [cell for stack in stacks for cell in stack.forwards if not stack.bidirectional]
+    noted: list[Tensor] = []
+
+    def read(cell: Cell, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        noted.append(x.new_zeros(x.shape[1], *state.shape).requires_grad_())
+        return cell.readable(x, state, noted[-1])
+
+    def embed(module: nn.Module, arguments: object, output: Tensor) -> Tensor:
+        noted.append(output.detach().requires_grad_())
+        return noted[-1]
+
+    hooks = [] if cells else [reader.embedding.register_forward_hook(embed)]
+    for cell in cells:
+        cell.forward = partial(read, cell)  # type: ignore[method-assign]
+    try:
+        yield noted
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for cell in cells:
+            del cell.forward

@@ -58,11 +58,15 @@ class Cell(nn.Module, ABC):
         U, V, b_U, b_V = self.kernel.parameters()
         return Weights(U, F.dropout(V, self.recurrent_dropout, self.training), b_U, b_V)
 
-    def readable(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """x (B, T, D) and a state -> h_1 ... h_T (B, T, M) and the last state: the equation, step by step."""
+    def readable(self, x: Tensor, state: Tensor, added: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """x (B, T, D) and a state -> h_1 ... h_T (B, T, M) and the last state: the equation, step by step.
+
+        What is `added` (T, S, B, M) to the states changes all that comes after.
+        """
         weights, hidden = self.weights(), []
-        for x_t in x.unbind(1):
+        for t, x_t in enumerate(x.unbind(1)):
             state = self.step(x_t, state, weights)
+            state = state if added is None else state + added[t]
             hidden.append(state[0])
         return torch.stack(hidden, 1), state
 

@@ -18,12 +18,12 @@ FADED = 0.01  # the share of distance 0 below which a gradient has faded
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    norms: np.ndarray  # |∂L/∂x_{T-d}| for d = 0, 1, 2 ..., the mean over the passages
+    norms: np.ndarray  # |∂L/∂h_{T-d}| for d = 0, 1, 2 ..., the mean over the passages
     n_passages: int
 
     @property
     def shares(self) -> np.ndarray:
-        """Of the norm at distance 0: embeddings of different models have different scales."""
+        """Of the norm at distance 0: states of different models have different scales."""
         shares: np.ndarray = self.norms / self.norms[0]
         return shares
 

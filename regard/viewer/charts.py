@@ -49,7 +49,7 @@ def short(value: float) -> str:
 
 
 def reach(curves: dict[str, np.ndarray], path: str | Path) -> None:
-    """|∂L/∂x_{T-d}| by distance d, as a share of that at distance 0, one line a name, on a logarithmic scale."""
+    """|∂L/∂h_{T-d}| by distance d, as a share of that at distance 0, one line a name, on a logarithmic scale."""
     figure = blank(7.6, 4.6)
     axes = figure.add_subplot()
     for number, (name, shares) in enumerate(curves.items()):
@@ -58,7 +58,7 @@ def reach(curves: dict[str, np.ndarray], path: str | Path) -> None:
         axes.plot(there, shares[there], style, color=colour, linewidth=1.4, label=name)
     axes.set_yscale("log")
     axes.set_xlabel("distance d, in tokens", color=SOFT)
-    axes.set_title("|∂L/∂x at distance d|, as a share of distance 0", fontsize=11, color=INK, loc="left")
+    axes.set_title("|∂L/∂h at distance d|, as a share of distance 0", fontsize=11, color=INK, loc="left")
     axes.grid(color=RULE, linewidth=0.6)
     axes.legend(frameon=False, fontsize=9)
     plain(axes)

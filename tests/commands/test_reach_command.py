@@ -79,27 +79,26 @@ def test_an_rnn_forgets_and_attention_does_not(place: Path) -> None:
 
 
 def test_it_is_the_gradient_of_the_last_loss(place: Path, tmp_path: Path) -> None:
-    """By differences: a small push of one embedded token changes the loss by push · gradient."""
+    """By differences: a small push of the state after one token changes the loss by push · gradient."""
     run = load(place / "rnn", "cpu")
     found = run.reach(distance=5, n_passages=1)
     model = run.model.double()
     text = PlainText.read(("text.txt",), str(place))
     lines = text.divide(int(0.8 * text.n_characters))[1]
     batch = make_batch(Stream(lines, "text", run.tokenizer, tmp_path), np.array([[0, 6]]))
-    table = model.reader.embedding.weight.detach()
-    embedded, push = table[batch.tokens].clone(), 1e-5
+    stack, rows, push = model.reader.stack, model.reader.embedding.weight[batch.tokens], 1e-5
 
-    def loss(rows: torch.Tensor) -> float:
-        hidden = model.reader.stack(rows, Ragged([6]))[-1]
-        return float(torch.nn.functional.cross_entropy((hidden @ model.output_table.T)[None], batch.labels[-1:]))
+    def loss(n_read: int, change: torch.Tensor) -> float:
+        """Of the token after the sixth, where the state after so many is another."""
+        _, (state,) = stack.carry(rows[:n_read], Ragged([n_read]), stack.start(1, rows))
+        _, (last,) = stack.carry(rows[n_read:], Ragged([6 - n_read]), [state + change])
+        return float(torch.nn.functional.cross_entropy(last[0] @ model.output_table.T, batch.labels[-1:]))
 
     with torch.no_grad():
         for distance in range(6):
-            slopes = []
-            for channel in range(16):
-                pushed = embedded.clone()
-                pushed[5 - distance, channel] += push
-                slopes.append((loss(pushed) - loss(embedded)) / push)
+            changes = push * torch.eye(16, dtype=torch.double)
+            as_it_is = loss(6 - distance, torch.zeros(16, dtype=torch.double))
+            slopes = [(loss(6 - distance, change) - as_it_is) / push for change in changes]
             assert np.linalg.norm(slopes) == pytest.approx(found.norms[distance], rel=1e-3)
 
 
