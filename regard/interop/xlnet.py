@@ -38,7 +38,7 @@ def write_config(recipe: Recipe) -> dict[str, Any]:
     c = recipe.model
     if recipe.architecture != "xlnet":
         raise ConfigError(f"xlnet has no place for a model of architecture {recipe.architecture!r}")
-    require(recipe, "xlnet", ("permutation", "reading"), {})
+    require(recipe, "xlnet", ("permutation", "reading"), {"score": "scaled_dot"})
     return {
         "model_type": "xlnet",
         "architectures": ["XLNetLMHeadModel" if recipe.kind == "permutation" else "XLNetModel"],

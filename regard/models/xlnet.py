@@ -16,6 +16,7 @@ from regard.nn.blocks import FEED_FORWARDS, Residual
 from regard.nn.layout import Layout
 from regard.nn.loss import cross_entropy
 from regard.nn.relative import Places, RelativeAttention
+from regard.nn.scores import SCORES
 from regard.nn.sight import Sight, everywhere, order
 
 
@@ -30,6 +31,7 @@ class XLNetConfig:
     d_ff: int = 3072
     dropout: float = 0.1
     max_length: int = 512
+    score: str = "scaled_dot"  # of contents; distances and segments have their own product
     feed_forward: str = "gelu"
     norm_eps: float = 1e-12
     n_segments: int = 0  # parts of a sequence that attention tells apart; 0: it does not
@@ -52,6 +54,7 @@ class XLNetConfig:
         if self.norm_eps <= 0:
             raise ConfigError(f"norm_eps must be above 0, got {self.norm_eps}")
         choose(FEED_FORWARDS, self.feed_forward, "feed-forward net")
+        choose(SCORES, self.score, "attention score")
 
     @property
     def causal(self) -> bool:
@@ -67,8 +70,7 @@ class XLNetBlock(nn.Module):
 
     def __init__(self, c: XLNetConfig):
         super().__init__()
-        d_head = c.d_model // c.n_heads
-        self.attention = RelativeAttention(c.d_model, c.n_heads, d_head, c.max_length, c.n_segments)
+        self.attention = RelativeAttention(c.d_model, c.n_heads, c.score, c.max_length, c.n_segments)
         self.feed_forward = FEED_FORWARDS[c.feed_forward](c.d_model, c.d_ff, True)
         self.attention_residual = c.make_residual()
         self.feed_forward_residual = c.make_residual()

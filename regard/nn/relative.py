@@ -1,13 +1,16 @@
 """Attention by content, distance and segment: a score of three parts that is one product, so every kernel serves it."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 
+from regard.choose import choose
 from regard.nn.attention import Attend, Memory
 from regard.nn.layout import Layout
 from regard.nn.linear import Linear
 from regard.nn.positions import Position, Space
-from regard.nn.scores import ScaledDot
+from regard.nn.scores import SCORES, Score
 from regard.nn.sight import Sight
 
 
@@ -35,23 +38,50 @@ class Places(nn.Module):
         return torch.cat(parts, -1)
 
 
+class WithPlaces(Score):
+    """A score of contents plus the product of what is asked and shown of places, over sqrt(d_head).
+
+    Queries and keys are those of the contents, prepared, and behind them those of the places.
+    """
+
+    def __init__(self, contents: Score, d_head: int, max_length: int):
+        super().__init__(d_head, max_length)
+        self.contents, self.d_head = contents, d_head
+        self.scale, self.reads_keys = contents.scale, contents.reads_keys
+        self.places_scale = 1 / math.sqrt(d_head)
+
+    def of_queries(self, contents: Tensor, places: Tensor) -> Tensor:  # type: ignore[override]
+        """A product is one for both, so that what is asked of places takes the scale of the contents."""
+        scale = 1.0 if self.scale is None else self.places_scale / self.scale
+        return torch.cat([self.contents.of_queries(contents), places if scale == 1 else places * scale], -1)
+
+    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+        if self.scale is not None:
+            return (queries * self.scale) @ keys.mT
+        by_contents = self.contents.compare(queries[..., : self.d_head], keys[..., : self.d_head])
+        return by_contents + (queries[..., self.d_head :] * self.places_scale) @ keys[..., self.d_head :].mT
+
+
 class RelativeAttention(nn.Module):
     """score(i, j) = [(q_i + u) k_j + (q_i + v) W_r R_(i-j) + (q_i + s) g_(same or other segment)] / sqrt(d_head)
 
-    Dai et al. 2019, section 3.3; the segments of Yang et al. 2019, section 2.5.  R_d = [sin(d f), cos(d f)] says how
-    far.  The sine and cosine of a difference are sums of products, so that with z = W_r' (q_i + v)
+    Dai et al. 2019, section 3.3; the segments of Yang et al. 2019, section 2.5.  The first part, of contents, is
+    theirs with the score "scaled_dot", and can be any other.  R_d = [sin(d f), cos(d f)] says how far.
+    The sine and cosine of a difference are sums of products, so that with z = W_r' (q_i + v)
 
         z R_(i-j) = (z_c sin(i f) - z_s cos(i f)) sin(j f) + (z_s sin(i f) + z_c cos(i f)) cos(j f)
 
     is a product of a longer query with what key j shows of its place.  The papers' code shifts a table of distances.
     """
 
-    def __init__(self, d_model: int, n_heads: int, d_head: int, max_length: int, n_segments: int):
+    def __init__(self, d_model: int, n_heads: int, score: str, max_length: int, n_segments: int):
         super().__init__()
+        d_head = d_model // n_heads
+        contents = choose(SCORES, score, "attention score")(d_head, max_length)
         self.n_heads, self.d_head, self.n_segments = n_heads, d_head, n_segments
         d_heads = n_heads * d_head
         self.to_queries = Linear(d_model, d_heads, bias=False)
-        self.to_keys = Linear(d_model, d_heads, bias=False)
+        self.to_keys = Linear(d_model, d_heads, bias=False) if contents.reads_keys else nn.Identity()
         self.to_values = Linear(d_model, d_heads, bias=False)
         self.to_distances = Linear(d_model, d_heads, bias=False)  # W_r
         self.to_output = Linear(d_heads, d_model, bias=False)
@@ -60,11 +90,17 @@ class RelativeAttention(nn.Module):
         if n_segments:
             self.segment_bias = nn.Parameter(torch.randn(n_heads, d_head) * 0.02)  # s
             self.segment_keys = nn.Parameter(torch.randn(2, n_heads, d_head) * 0.02)  # g: of the same, of another
-        self.attend = Attend(ScaledDot(d_head, max_length), Position(Space(d_model, n_heads, max_length)))
+        both = WithPlaces(contents, d_head, max_length)
+        self.attend = Attend(both, Position(Space(d_model, n_heads, max_length)))
+
+    @property
+    def score(self) -> WithPlaces:
+        assert isinstance(self.attend.score, WithPlaces)
+        return self.attend.score
 
     def remember(self, x: Tensor, layout: Layout, places: Tensor) -> Memory:
         """The keys and values of every row of x, at these places (rows, D + S)."""
-        keys = self.split_heads(self.to_keys(x))
+        keys = self.score.contents.of_keys(self.split_heads(self.to_keys(x)), layout.positions[..., None])
         shown = places.to(keys.dtype).unsqueeze(-2).expand(*keys.shape[:-1], -1)  # the same for every head
         return Memory(torch.cat([keys, shown], -1), self.split_heads(self.to_values(x)), layout)
 
@@ -76,12 +112,12 @@ class RelativeAttention(nn.Module):
         """What every head asks of contents, of places and of segments: (rows, H, E + D + S)."""
         queries = self.split_heads(self.to_queries(x))
         places = places.to(queries.dtype).unsqueeze(-2)
-        parts = [queries + self.content_bias, self.of_places(queries + self.distance_bias, places)]
+        asked = [self.of_places(queries + self.distance_bias, places)]
         if self.n_segments:
             same, other = ((queries + self.segment_bias) * g for g in self.segment_keys)
             own = places[..., -self.n_segments :]
-            parts.append(other.sum(-1, keepdim=True) * (1 - own) + same.sum(-1, keepdim=True) * own)
-        return torch.cat(parts, -1)
+            asked.append(other.sum(-1, keepdim=True) * (1 - own) + same.sum(-1, keepdim=True) * own)
+        return self.score.of_queries(queries + self.content_bias, torch.cat(asked, -1))
 
     def of_places(self, queries: Tensor, places: Tensor) -> Tensor:
         d_model = self.to_distances.in_features

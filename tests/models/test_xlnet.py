@@ -14,6 +14,8 @@ from regard.models.xlnet import PermutationModel, XLNet, XLNetConfig
 from regard.nn import paths
 from regard.nn.layout import Ragged
 from regard.nn.linear import logits
+from regard.nn.scores import SCORES
+from regard.nn.sight import everywhere
 from regard.nn.watch import watch
 
 transformers = pytest.importorskip("transformers")
@@ -21,11 +23,11 @@ transformers = pytest.importorskip("transformers")
 VOCABULARY = 11
 
 
-def small(n_segments: int = 0, vocab_size: int = VOCABULARY) -> XLNet:
+def small(n_segments: int = 0, vocab_size: int = VOCABULARY, score: str = "scaled_dot") -> XLNet:
     torch.manual_seed(1)
     config = XLNetConfig(
         vocab_size=vocab_size, d_model=12, n_heads=3, n_layers=3, d_ff=20, dropout=0.0, max_length=64,
-        n_segments=n_segments,
+        n_segments=n_segments, score=score,
     )  # fmt: skip
     model = XLNet(config)
     with torch.no_grad():
@@ -114,9 +116,10 @@ def foretold(model: XLNet, tokens: Tensor, layout: Ragged, ranks: Tensor) -> Ten
 RANKS = torch.tensor([[4, 2, 0, 1, 3], [0, 1, 2, 3, 4], [0, 0, 2, 1, 0]])
 
 
-def test_no_query_sees_its_own_token_or_a_later_one() -> None:
+@pytest.mark.parametrize("score", SCORES)
+def test_no_query_sees_its_own_token_or_a_later_one(score: str) -> None:
     """By substitution: another token at place j changes the queries of later turns, all of them, and no others."""
-    model, layout = small(), Ragged([5, 5, 5])
+    model, layout = small(score=score), Ragged([5, 5, 5])
     tokens = torch.randint(0, VOCABULARY - 1, (15,))
     before = foretold(model, tokens, layout, RANKS).unflatten(0, (3, 5))
     for j in range(5):
@@ -181,6 +184,32 @@ def test_only_distances_count() -> None:
         found.append(torch.einsum("qhe,khe->hqk", attention.queries(x, here), keys))
     assert torch.allclose(found[0], found[1], atol=1e-4)
     assert not torch.allclose(found[0], torch.einsum("qhe,khe->hqk", attention.queries(x, places[9:15]), keys.flip(0)))
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_a_score_of_contents_and_one_of_places_are_added(score: str) -> None:
+    """The equation, place by place; and the fast path gives what it gives."""
+    model, n = small(n_segments=2, score=score), 5
+    attention, layout, x = model.blocks[0].attention, Ragged([n]), torch.randn(5, 12)
+    places = model.places(torch.arange(n), torch.tensor([0, 0, 0, 1, 1]))
+    memory, queries = attention.remember(x, layout, places), attention.queries(x, places)
+    weights = attention.attend.weights(queries, layout, memory, everywhere)[0]
+    contents = SCORES[score](4, 64)
+    contents.load_state_dict(attention.score.contents.state_dict())
+    q, k = (attention.split_heads(part(x)).transpose(0, 1) for part in (attention.to_queries, attention.to_keys))
+    expected = contents((q + attention.content_bias[:, None])[None], k[None])[0]
+    r = attention.to_distances.weight.unflatten(0, (3, 4))
+    for i, j in itertools.product(range(n), range(n)):
+        angles = (i - j) * 10000.0 ** -(torch.arange(0, 12, 2) / 12)
+        distance = r @ torch.cat([angles.sin(), angles.cos()])
+        segment = attention.segment_keys[int((i < 3) != (j < 3))]
+        of_place = (q[:, i] + attention.distance_bias) * distance + (q[:, i] + attention.segment_bias) * segment
+        expected[:, i, j] += of_place.sum(-1) / 2
+    torch.testing.assert_close(weights, expected.softmax(-1), atol=1e-5, rtol=1e-4)
+    fast = attention.attend(queries, layout, memory, everywhere)
+    torch.testing.assert_close(
+        fast, attention.attend.readable(queries, layout, memory, everywhere), atol=1e-5, rtol=1e-4
+    )
 
 
 def test_it_can_be_watched() -> None:
