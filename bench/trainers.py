@@ -42,6 +42,8 @@ class Trainer:
     def prepared(self, batches: list[PairBatch]) -> list[tuple[Any, Tensor]]:
         """The batches on the device, as this contender wants them, with their real target tokens."""
         counts = [torch.tensor(float(batch.n_targets), device=self.device) for batch in batches]
+        if self.is_recorded:
+            batches = [batch.filled() for batch in batches]
         return [(self.prepare(batch.to(self.device)), n) for batch, n in zip(batches, counts, strict=True)]
 
     def train(self, prepared: list[tuple[Any, Tensor]]) -> None:
@@ -90,7 +92,7 @@ def ours(model: Transformer, compiled: bool) -> Trainer:
             raise RuntimeError(done)
     return Trainer(
         model,
-        lambda batch: batch.to(torch.device("cpu")).filled().to(device) if compiled else batch,
+        lambda batch: batch,
         lambda batch: pair_loss(model, batch, SMOOTHING),
         lambda: reproducible(device),
         is_recorded=compiled,

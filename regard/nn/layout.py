@@ -7,7 +7,7 @@ run on both, because both answer `pad` (to B, T, ...) and `flatten` (back to the
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -88,12 +88,17 @@ class Ragged(Layout):
         return Ragged(torch.cat([self.lengths, torch.tensor(more)]), longest=longest)
 
     def to(self, device: torch.device | str) -> "Ragged":
-        moved = copy.copy(self)
+        moved = self.mapped(lambda tensor: tensor.to(device, non_blocking=True))
         # Compiled code has one graph for all batches of sentences, also for the rare one without any padding.
         moved.is_full = self.is_full and (self.longest > SHORT or torch.device(device).type == "cpu")
-        for name in TENSORS:
-            setattr(moved, name, getattr(self, name).to(device, non_blocking=True))
         return moved
+
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> "Ragged":
+        """The same layout with other copies of its tensors."""
+        other = copy.copy(self)
+        for name in TENSORS:
+            setattr(other, name, change(getattr(self, name)))
+        return other
 
 
 class Rectangle(Layout):

@@ -42,7 +42,7 @@ def write(
     """
     most, config = limited(model, unit, length, config)
     begun = [begin(prompt, tokenizer, unit) for prompt in prompts]
-    read = [ids[-most:] for ids in begun]
+    read = [[*start, *ids][-most:] for start, ids in begun]
     stops = Stops(stop, tokenizer.decode)
     start_id, end_id = tokenizer.start_id, tokenizer.end_id
     found = generate(model, read, config, start_id, end_id, stops=stops if stop else None)
@@ -53,11 +53,11 @@ def write(
         places = likeliest(model, owners, said, n_likeliest, start_id, end_id)
     of_each = iter(places)
     written = []
-    for prompt, ids, group in zip(prompts, begun, found, strict=True):
-        notes = notes_on(prompt, ids, most, tokenizer)
+    for prompt, (start, ids), group in zip(prompts, begun, found, strict=True):
+        notes = notes_on(prompt, start, ids, most, tokenizer)
         texts = []
         for best in group:
-            text, whole = tokenizer.decode(best.tokens), tokenizer.decode(ids[1:] + best.tokens)
+            text, whole = tokenizer.decode(best.tokens), tokenizer.decode(ids + best.tokens)
             kept = stops.cut(text)
             whole = whole[: len(whole) - (len(text) - len(kept))]  # a stop string of the prompt's own ends nothing
             texts.append(Written(kept, whole, best.log_prob, best.finished, notes, tuple(next(of_each))))
@@ -76,15 +76,15 @@ def write_stream(
 ) -> Pieces:
     """What `write` gives behind the prompt, in pieces as it is written; none ends within a character."""
     most, config = limited(model, unit, length, config)
-    ids = begin(prompt, tokenizer, unit)
-    n_before = len(tokenizer.decode(ids[1:]))
+    start, ids = begin(prompt, tokenizer, unit)
+    n_before = len(tokenizer.decode(ids))
 
     def decode(tokens: Iterable[int]) -> str:
-        return tokenizer.decode([*ids[1:], *tokens])[n_before:]  # with the space between prompt and text
+        return tokenizer.decode([*ids, *tokens])[n_before:]  # with the space between prompt and text
 
     stops = Stops(stop, tokenizer.decode)
-    tokens = stream(model, ids[-most:], config, tokenizer.start_id, tokenizer.end_id, stops)
-    return Pieces(tokens, Stops(stop, decode), notes_on(prompt, ids, most, tokenizer))
+    tokens = stream(model, [*start, *ids][-most:], config, tokenizer.start_id, tokenizer.end_id, stops)
+    return Pieces(tokens, Stops(stop, decode), notes_on(prompt, start, ids, most, tokenizer))
 
 
 def limited(model: Any, unit: str, length: int | None, config: DecodingConfig) -> tuple[int, DecodingConfig]:
@@ -100,15 +100,22 @@ def limited(model: Any, unit: str, length: int | None, config: DecodingConfig) -
     return most, replace(config, length_ratio=0.0, extra_length=length, min_length=least)
 
 
-def begin(prompt: str, tokenizer: Tokenizer, unit: str) -> list[int]:
-    """The tokens that a model has read before it writes: what stands before every text, then the prompt."""
-    return [UNITS[unit](tokenizer), *tokenizer.encode(prompt)]
+def begin(prompt: str, tokenizer: Tokenizer, unit: str) -> tuple[list[int], list[int]]:
+    """The tokens that a model has read before it writes: what stands before every text, and the prompt.
+
+    Before a text stands what our models learnt to see there; of another tool's, what its tokenizer puts there (GPT-2's
+    nothing).  Something has to be read, so before no prompt it is the start token.
+    """
+    ids = tokenizer.encode(prompt)
+    if tokenizer.adds_start is None:
+        return [UNITS[unit](tokenizer)], ids
+    return [tokenizer.start_id] if tokenizer.adds_start or not ids else [], ids
 
 
-def notes_on(prompt: str, ids: list[int], most: int, tokenizer: Tokenizer) -> tuple[str, ...]:
+def notes_on(prompt: str, start: list[int], ids: list[int], most: int, tokenizer: Tokenizer) -> tuple[str, ...]:
     notes = unknown_words(prompt, tokenizer)
-    if len(ids) > most:
-        notes.append(f"too long: only its last {most:,} of {len(ids) - 1:,} tokens were read")
+    if len(start) + len(ids) > most:
+        notes.append(f"too long: only its last {most:,} of {len(ids):,} tokens were read")
     return tuple(notes)
 
 
@@ -128,7 +135,8 @@ def score_texts(model: Any, tokenizer: Tokenizer, texts: list[str], unit: str) -
     end = [] if unit == "text" else [end_id]
     owners, prompts, targets, n_wanted = [], [], [], []
     for i, text in enumerate(texts):
-        tokens = [*begin(text, tokenizer, unit), *end]
+        before, ids = begin(text, tokenizer, unit)
+        tokens = [*(before or [start_id]), *ids, *end]  # the first token of a text follows something, too
         for start in range(0, len(tokens) - 1, most):
             piece = tokens[start + 1 : start + most + 1]
             owners.append(i)

@@ -59,6 +59,7 @@ class ImportedVocabulary(Vocabulary):
         if unknown is None and not knows_all(settings["model"]):
             raise DataError("it has no token for what is unknown; copy it again")
         self.unknown_id = ours.get("<unk>", -1) if unknown is None else unknown  # -1: nothing is unknown
+        self.adds_start = puts_first(self.start_id, settings, said)
         self.inner = from_json(json.dumps(hide(settings, self.hidden, self.names)))
         self.inner.encode_special_tokens = True
         spell = speller(settings)
@@ -130,6 +131,15 @@ def imported(tokenizer: tokenizers.Tokenizer, files: Mapping[str, str]) -> Impor
         raise DataError("it has no tokens; copy it again")
     kind = SharedVocabulary if isinstance(said.get(KNOWN_TOKENS), int) else ImportedVocabulary
     return kind(json.loads(tokenizer.to_str()), said, files)
+
+
+def puts_first(start_id: int, settings: dict[str, Any], said: Mapping[str, Any]) -> bool:
+    """Whether a tokenizer begins every text with its start token: by itself (BERT, Llama 3), or because its settings
+    ask for it (Llama 2)."""
+    if isinstance(said.get("add_bos_token"), bool):
+        return bool(said["add_bos_token"])
+    found: list[int] = from_json(json.dumps(settings)).encode("").ids
+    return found[:1] == [start_id]
 
 
 def content(token: Any) -> str:

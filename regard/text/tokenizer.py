@@ -67,7 +67,7 @@ class Tokenizer:
         self.kind = vocabulary.kind
         self.vocab_size = vocabulary.size
         self.pad_id, self.start_id, self.end_id = vocabulary.pad_id, vocabulary.start_id, vocabulary.end_id
-        self.unknown_id = vocabulary.unknown_id
+        self.unknown_id, self.adds_start = vocabulary.unknown_id, vocabulary.adds_start
         self.special = list(vocabulary.special)
         self.spelling = vocabulary.spelling
         self.dropouts: dict[float, Dropout] = {}

@@ -32,6 +32,7 @@ class Vocabulary(ABC):
     unknown_id: int
     spelling: dict[int, bytes]
     renamed: dict[str, str]
+    adds_start: bool | None = None  # of another tool: whether it puts <s> before every text; None: one of ours
 
     def as_text(self, text: str) -> str:
         """Unicode text as `inner` shall read it, as long as the well-formed one, so that places stay.  (Those of the

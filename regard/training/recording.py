@@ -5,7 +5,7 @@ comes its pass is recorded, and from then on replayed.
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
@@ -69,8 +69,7 @@ class Recorder:
     def record(self, shape: Hashable, batch: Any, n_targets: Tensor) -> None:
         torch.cuda.empty_cache()  # passes that are not recorded have memory of their own
         self.pool = self.pool or torch.cuda.graph_pool_handle()
-        batch = batch.to(torch.device("cpu")).to(n_targets.device)  # a copy: what is replayed is written over it
-        graph, n_targets = torch.cuda.CUDAGraph(), n_targets.clone()
+        graph, batch, n_targets = torch.cuda.CUDAGraph(), copy_of(batch), n_targets.clone()  # to be written over
         try:
             # Batches are made in another thread, which goes on meanwhile.
             with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
@@ -90,6 +89,14 @@ def tensors_of(batch: Any) -> list[Tensor]:
         elif isinstance(part, Tensor):
             found.append(part)
     return found
+
+
+def copy_of(batch: Any) -> Any:
+    """With tensors of its own."""
+    parts = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    own: dict[str, Any] = {name: part.clone() for name, part in parts.items() if isinstance(part, Tensor)}
+    own |= {name: part.mapped(Tensor.clone) for name, part in parts.items() if isinstance(part, Ragged)}
+    return replace(batch, **own)
 
 
 def shape_of(batch: Any) -> Hashable:

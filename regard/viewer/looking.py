@@ -77,10 +77,10 @@ def watch_pair(model: Any, frame: Frame, source: list[int], target: list[int], a
 def tokens_read(text: str, tokenizer: Tokenizer, kind: str, task: Any) -> list[int]:
     """A text as a task of this kind reads it.  Where it stands between <s> and </s>, [MASK] and [SEP] mean tokens."""
     if kind == "language":
-        return begin(text, tokenizer, task.unit)
+        start, ids = begin(text, tokenizer, task.unit)
+        return [*start, *ids]
     if kind in FRAMED or getattr(task, "framed", False):
-        ids: list[int] = framed(text, tokenizer, spaces_belong_to_words(tokenizer)).tolist()
-        return ids
+        return list(framed(text, tokenizer, spaces_belong_to_words(tokenizer)).tolist())
     return tokenizer.encode(text)
 
 

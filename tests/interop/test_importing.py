@@ -2,17 +2,20 @@
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers
 import torch
 import transformers
 from typer.testing import CliRunner
 
 from regard.__main__ import app
+from regard.decoding.config import DecodingConfig
 from regard.errors import RunError
 from regard.interop.importing import import_source
 from regard.interop.sources import open_source, read_tokenizer
@@ -102,6 +105,38 @@ def test_an_imported_gpt_writes(folders: Callable[[str], Path], tmp_path: Path) 
     assert written.whole.startswith("The dog")
     assert len(run.score_texts(["The dog crossed."])[0]) > 3
     assert run.look("The dog crossed the street.").maps
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "qwen2"])
+@pytest.mark.parametrize("starts", [False, True])
+def test_a_prompt_is_read_as_transformers_reads_it(
+    name: str, starts: bool, folders: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """With a start token where the tokenizer puts one, and without where it does not."""
+    folder = shutil.copytree(folders(name), tmp_path / "hf")
+    words = transformers.AutoTokenizer.from_pretrained(folder)
+    first = words.bos_token or words.eos_token
+    if starts:
+        template = tokenizers.processors.TemplateProcessing(
+            single=f"{first} $A", special_tokens=[(first, words.convert_tokens_to_ids(first))]
+        )
+        words.backend_tokenizer.post_processor = template
+        words.backend_tokenizer.save(str(folder / "tokenizer.json"))
+        words = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+        settings = json.loads((folder / "tokenizer_config.json").read_text())
+        settings.pop("add_bos_token", None)
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    run, model = brought_in(folder, tmp_path / "run"), transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    read = words("The dog", return_tensors="pt")["input_ids"]
+    assert bool(read[0, 0] == run.tokenizer.start_id) == starts == run.tokenizer.adds_start
+    written = model.generate(
+        read, attention_mask=torch.ones_like(read), do_sample=False, max_new_tokens=6, pad_token_id=0
+    )
+    wanted = [n for n in written[0, read.shape[1] :].tolist() if n != run.tokenizer.end_id]
+    (found,) = run.generate(["The dog"], 6, DecodingConfig())[0]
+    assert found.text == run.tokenizer.decode(wanted)
+    assert found.whole == "The dog" + "".join(run.stream("The dog", 6, DecodingConfig()))
+    assert len(run.generate([""], 3, DecodingConfig())) == 1
 
 
 def test_an_imported_bert_fills_and_embeds_as_transformers(folders: Callable[[str], Path], tmp_path: Path) -> None:

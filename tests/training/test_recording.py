@@ -13,7 +13,7 @@ from regard.nn.layout import Ragged, power_of_two, rounded
 from regard.nn.loss import IGNORED
 from regard.tasks.pairs import Frame, PairBatch, make_batch
 from regard.tasks.translation import pair_loss
-from regard.training.recording import Recorder, can_be_recorded, shape_of, tensors_of
+from regard.training.recording import Recorder, can_be_recorded, copy_of, shape_of, tensors_of
 
 VOCABULARY = 90
 CONFIG = TransformerConfig(vocab_size=VOCABULARY, d_model=32, n_heads=2, n_layers=2, d_ff=64, dropout=0.0)
@@ -64,6 +64,14 @@ def test_shapes_tell_apart_what_kernels_do() -> None:
     assert shape_of(one) == shape_of(same) == shape_of(other)
     assert shape_of(one) != shape_of(make([(3, 6), (4, 3)]))  # another longest target
     assert [t.shape for t in tensors_of(one)] == [t.shape for t in tensors_of(same)]
+
+
+def test_a_copy_has_tensors_of_its_own() -> None:
+    batch = make([(3, 5), (4, 4)]).filled()
+    copied = copy_of(batch)
+    assert shape_of(copied) == shape_of(batch) and copied.n_targets == batch.n_targets
+    for one, other in zip(tensors_of(batch), tensors_of(copied), strict=True):
+        assert torch.equal(one, other) and one.data_ptr() != other.data_ptr()
 
 
 def test_only_what_never_pads_is_recorded() -> None:

@@ -65,7 +65,8 @@ def trained(name: str, place: Path) -> Run:
 def test_votes_are_those_of_the_model(name: str, tmp_path: Path) -> None:
     run = trained(name, tmp_path)
     capture = run.look(TEXT)
-    ids = begin(TEXT, run.tokenizer, "lines")
+    start, words = begin(TEXT, run.tokenizer, "lines")
+    ids = [*start, *words]
     votes, ballots = capture.pick("votes"), capture.pick("ballots")
     assert votes.queries == votes.keys == ["<s>", *TEXT.split()]
     np.testing.assert_array_equal(votes.weights, run.model.weights(torch.tensor(ids)).numpy())
