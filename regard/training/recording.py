@@ -53,20 +53,23 @@ class Recorder:
         self.pool: Any = None  # of memory, one for all recordings: they run one after the other
 
     def __call__(self, batch: Any, n_targets: Tensor) -> Tensor:
-        shape = shape_of(batch) if isinstance(batch, Fillable) else None
+        if not isinstance(batch, Fillable):
+            return self.learn(batch, n_targets)
+        shape = shape_of(batch)
         if shape not in self.seen:  # kernels are compiled and chosen, and gradients get their memory
-            self.seen |= set() if shape is None else {shape}
+            self.seen.add(shape)
             return self.learn(batch, n_targets)
-        if shape not in self.recordings and len(self.recordings) < self.most:
-            self.record(shape, batch, n_targets)
-        if shape not in self.recordings:
+        recording = self.recordings.get(shape) or self.record(shape, batch, n_targets)
+        if recording is None:
             return self.learn(batch, n_targets)
-        recording = self.recordings[shape]
         torch._foreach_copy_(recording.inputs, [*tensors_of(batch), n_targets])
         recording.graph.replay()
         return recording.loss.clone()
 
-    def record(self, shape: Hashable, batch: Any, n_targets: Tensor) -> None:
+    def record(self, shape: Hashable, batch: Any, n_targets: Tensor) -> Recording | None:
+        """None: there are enough of them, or no memory is left.  Nothing is learnt yet."""
+        if len(self.recordings) >= self.most:
+            return None
         torch.cuda.empty_cache()  # passes that are not recorded have memory of their own
         self.pool = self.pool or torch.cuda.graph_pool_handle()
         graph, batch, n_targets = torch.cuda.CUDAGraph(), copy_of(batch), n_targets.clone()  # to be written over
@@ -75,9 +78,10 @@ class Recorder:
             with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
                 loss = self.learn(batch, n_targets)
         except torch.OutOfMemoryError:
-            self.most = len(self.recordings)  # no more of them; nothing was learnt yet, and nothing is lost
-            return
+            self.most = len(self.recordings)
+            return None
         self.recordings[shape] = Recording(graph, [*tensors_of(batch), n_targets], loss)
+        return self.recordings[shape]
 
 
 def tensors_of(batch: Any) -> list[Tensor]:
