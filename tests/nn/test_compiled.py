@@ -36,7 +36,6 @@ def test_compiled_gradients_are_those_of_the_model(lengths):
     for name, gradient in plain.items():
         if "to_keys.bias" in name:  # a softmax does not see what is added to all keys alike: the gradient is rounding
             continue
-        size = gradient.abs().max()
-        assert size > 0, name
-        most = 0.05 if DEVICE.type == "cuda" else 1e-4  # bfloat16 there
-        assert (compiled[name] - gradient).abs().max() <= most * size, name
+        assert gradient.norm() > 0, name
+        most = 0.05 if DEVICE.type == "cuda" else 1e-4  # bfloat16 there, rounded in other places
+        assert (compiled[name] - gradient).norm() <= most * gradient.norm(), name
