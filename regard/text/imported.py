@@ -138,8 +138,18 @@ def puts_first(start_id: int, settings: dict[str, Any], said: Mapping[str, Any])
     ask for it (Llama 2)."""
     if isinstance(said.get("add_bos_token"), bool):
         return bool(said["add_bos_token"])
-    found: list[int] = from_json(json.dumps(settings)).encode("").ids
-    return found[:1] == [start_id]
+    last = settings["post_processor"] or {"type": "nothing"}
+    return any(first_of(step) == start_id for step in last.get("processors", [last]))
+
+
+def first_of(step: dict[str, Any]) -> int | None:
+    """The token that a last step of a tokenizer puts before a text; None: it puts none."""
+    if step["type"] in ("BertProcessing", "RobertaProcessing"):
+        return int(step["cls"][1])
+    first = step["single"][:1] if step["type"] == "TemplateProcessing" else []
+    known = [step["special_tokens"].get(piece["SpecialToken"]["id"]) for piece in first if "SpecialToken" in piece]
+    ids = [n for token in known if token for n in token["ids"]]
+    return int(ids[0]) if ids else None
 
 
 def content(token: Any) -> str:
