@@ -17,9 +17,14 @@ from regard.interop.importing import import_weights, recipe_of
 from regard.interop.safe import SafeFolder
 from regard.interop.sources import open_source
 from regard.text.tokenizer import TokenizerConfig
+from tests.interop.test_translators import MODELS as TRANSLATORS
+from tests.interop.test_translators import make as make_translator
 from tests.interop.tiny import make
 
-FAMILIES = ("gpt2", "llama, tied, grouped heads", "bert")
+FAMILIES = (
+    "gpt2", "llama, tied, grouped heads", "qwen2", "qwen3", "bert", "roberta", "distilbert that classifies", "electra",
+    "xlnet", "bart", "marian", "pegasus", "t5 v1.0", "t5 v1.1",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +32,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found = {}
     for name in FAMILIES:
         found[name] = tmp_path_factory.mktemp("hf")
-        make(name, found[name])
+        make_translator(name, found[name]) if name in TRANSLATORS else make(name, found[name])
     return found
 
 
