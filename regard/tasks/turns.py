@@ -81,15 +81,21 @@ class Turns:
         self.notes = Notes()
         self.notes.update(dialogues.notes)
         lengths = np.array([[len(ids) - 1 for ids, _ in scripts] for scripts in self.scripts])
-        long = np.flatnonzero((lengths > max_length).any(0))
-        if len(long):
-            reason = f"dropped: longer than {max_length} tokens"
-            self.notes.add(reason, dialogues.places[long[0]], len(long))
-        self.kept = np.flatnonzero((lengths <= max_length).all(0))
-        if not len(self.kept):
+        long = (lengths > max_length).any(0)
+        alike = np.array([len(set(answers)) < n_answers for answers in dialogues.answers])
+        for reason, dropped in (
+            (f"dropped: longer than {max_length} tokens", long),
+            ("dropped: its answers are the same, so that none can be preferred", alike & ~long),
+        ):
+            if dropped.any():
+                self.notes.add(reason, dialogues.places[np.flatnonzero(dropped)[0]], int(dropped.sum()))
+        self.kept = np.flatnonzero(~long & ~alike)
+        if not len(self.kept) and long.all():
             raise DataError(
                 f"all {len(dialogues)} conversations are too long; raise data.max_length, {lengths.min()} at least"
             )
+        if not len(self.kept):
+            raise DataError(f"of {len(dialogues)} conversations none is left: {'; '.join(self.notes.rows())}")
         self.lengths = lengths.sum(0)[self.kept]
 
     def __len__(self) -> int:

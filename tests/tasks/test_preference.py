@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,10 @@ import pytest
 import torch
 from small_talk import WORDS, model_for, setup
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 from regard.nn.layout import Ragged
 from regard.tasks.preference import Preference, PreferenceConfig, dpo_loss, margins
+from regard.tasks.turns import Turns
 from regard.tasks.versus import wins
 
 
@@ -95,6 +97,17 @@ def test_learning_raises_the_chosen_answers(tmp_path):
     what, metrics = Preference.measure(model, task.config, setup(tmp_path, "pairs.jsonl"), ())
     assert what == "the validation data"
     assert {m.name: m.value for m in metrics}["the chosen answer is more probable, %"] == 100
+
+
+def test_where_both_answers_are_the_same_nothing_is_learnt_and_that_is_counted(tmp_path):
+    task = preference(tmp_path)
+    dialogues = task.train.dialogues
+    answers = [("yes", "yes") if i < 3 else each for i, each in enumerate(dialogues.answers)]
+    turns = Turns(replace(dialogues, answers=answers), task.tokenizer, 100, last_only=True)
+    assert turns.kept.tolist() == [i for i in task.train.kept if i > 2]
+    assert any("3" in row and "answers are the same" in row for row in turns.notes.rows())
+    with pytest.raises(DataError, match=r"none is left.*the same"):
+        Turns(replace(dialogues, answers=[("no", "no")] * len(answers)), task.tokenizer, 100, last_only=True)
 
 
 def test_a_checkpoint_keeps_the_reference(tmp_path):
