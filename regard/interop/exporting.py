@@ -31,8 +31,11 @@ def export_folder(run: Run, folder: Path, model_type: str | None = None) -> str:
     """Write the folder.  Returns the family as which it was written: the asked one, the one that the run was imported
     from, or the first that fits."""
     refuse_full(folder)
+    model_type = model_type or origin(run.folder)
     recipe, tensors = unfolded(run.recipe, weights_of(run.model))
-    model_type, settings = find_family(recipe, model_type or origin(run.folder))
+    if model_type is None:
+        recipe, tensors = with_all_biases(recipe, tensors)
+    model_type, settings = find_family(recipe, model_type)
     tokenizer = run.tokenizer
     pad = settings.setdefault("pad_token_id", tokenizer.pad_id)
     if pad != tokenizer.pad_id:
@@ -95,6 +98,22 @@ def unfolded(recipe: Recipe, tensors: Mapping[str, Tensor]) -> tuple[Recipe, dic
         found["reader.position.table"] = sinusoids(model.max_length, model.embedding_width)
         model = dataclasses.replace(model, position="learned")
     return dataclasses.replace(recipe, model=model), found
+
+
+def with_all_biases(recipe: Recipe, tensors: dict[str, Tensor]) -> tuple[Recipe, dict[str, Tensor]]:
+    """A run of our own with biases on the inputs of attention alone: the others are zeros.
+
+    It would be a Qwen2, whose folders transformers reads with Qwen's own cut into tokens, whatever is in them.
+    """
+    if recipe.architecture != "stack" or recipe.model.bias != "inputs":
+        return recipe, tensors
+    products = (".to_output.weight", ".expand.weight", ".gate.weight", ".contract.weight")
+    zeros = {
+        f"{name.removesuffix('weight')}bias": tensor.new_zeros(len(tensor))
+        for name, tensor in tensors.items()
+        if name.endswith(products)
+    }
+    return dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, bias="all")), {**tensors, **zeros}
 
 
 def write_tokenizer(tokenizer: Tokenizer, recipe: Recipe, folder: Path) -> None:

@@ -43,6 +43,11 @@ RUNS: dict[str, tuple[str, Any, dict[str, Any]]] = {
         LANGUAGE,
         {"position": "rotary", "norm": "rms", "feed_forward": "swiglu", "bias": "none", "n_key_heads": 1},
     ),
+    "llama, with biases on inputs": (
+        "language",
+        LANGUAGE,
+        {"position": "rotary", "norm": "rms", "feed_forward": "swiglu", "bias": "inputs", "n_key_heads": 1},
+    ),
     "qwen3": (
         "language",
         LANGUAGE,
