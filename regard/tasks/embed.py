@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from regard.choose import choose
-from regard.data.streams import UNITS
 from regard.errors import RegardError
 from regard.models import ARCHITECTURES
 from regard.models.heads import is_bidirectional, sees_future
@@ -16,6 +15,7 @@ from regard.nn.layout import Layout
 from regard.nn.pooling import POOLINGS, summary
 from regard.tasks.documents import flat
 from regard.tasks.together import by_length, put_back
+from regard.tasks.write import start_of
 from regard.text.tokenizer import Tokenizer
 
 BATCH_TOKENS = 8192
@@ -45,7 +45,7 @@ ENCODERS: dict[str, Callable[[Any], Encoder]] = {
 
 # By the kind of a task, how a text is framed where it is not just its tokens.
 FRAMES: dict[str, Callable[[list[int], Tokenizer, Any], list[int]]] = {
-    "language": lambda ids, tokenizer, task: [UNITS[task.unit](tokenizer), *ids],
+    "language": lambda ids, tokenizer, task: [*start_of(ids, tokenizer, task.unit), *ids],
     "translation": lambda ids, tokenizer, task: task.frame(tokenizer).source(ids),
     "prompted": lambda ids, tokenizer, task: task.frame(tokenizer).source(ids),
     "denoising": lambda ids, tokenizer, task: task.frame(tokenizer).source(ids),

@@ -101,15 +101,17 @@ def limited(model: Any, unit: str, length: int | None, config: DecodingConfig) -
 
 
 def begin(prompt: str, tokenizer: Tokenizer, unit: str) -> tuple[list[int], list[int]]:
-    """The tokens that a model has read before it writes: what stands before every text, and the prompt.
-
-    Before a text stands what our models learnt to see there; of another tool's, what its tokenizer puts there (GPT-2's
-    nothing).  Something has to be read, so before no prompt it is the start token.
-    """
+    """The tokens that a model has read before it writes: what stands before every text, and the prompt."""
     ids = tokenizer.encode(prompt)
+    return start_of(ids, tokenizer, unit), ids
+
+
+def start_of(ids: list[int], tokenizer: Tokenizer, unit: str) -> list[int]:
+    """What stands before a text: what our models learnt to see there, or what another tool's tokenizer puts there
+    (GPT-2's nothing).  Something has to be read, so before no token it is the start token."""
     if tokenizer.adds_start is None:
-        return [UNITS[unit](tokenizer)], ids
-    return [tokenizer.start_id] if tokenizer.adds_start or not ids else [], ids
+        return [UNITS[unit](tokenizer)]
+    return [tokenizer.start_id] if tokenizer.adds_start or not ids else []
 
 
 def notes_on(prompt: str, start: list[int], ids: list[int], most: int, tokenizer: Tokenizer) -> tuple[str, ...]:
