@@ -8,8 +8,10 @@ from torch.nn import functional as F
 
 from regard.errors import ConfigError
 from regard.nn.linear import Linear
+from regard.nn.recurrent import Cell
 
 DOWN, UP = "lora_down", "lora_up"  # how A and B are named beside the weight that they adapt
+OF_CELLS = {"U": "kernel.weight_ih_l0", "V": "kernel.weight_hh_l0"}  # what the equations call a recurrent cell's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +54,26 @@ class AdaptedLinear(Linear):
         return super().forward(x) + self.scale * F.linear(F.linear(x, self.lora_down), self.lora_up)
 
 
+class Adapter(nn.Module):
+    """W + (alpha / r) B A, for the weights of a recurrent cell, which its kernel reads as one matrix."""
+
+    def __init__(self, frozen: Tensor, rank: int, scale: float):
+        super().__init__()
+        (d_out, d_in), self.scale = frozen.shape, scale
+        self.lora_down = nn.Parameter(frozen.detach().new_empty(rank, d_in).normal_(std=d_in**-0.5))
+        self.lora_up = nn.Parameter(frozen.detach().new_zeros(d_out, rank))
+
+    def forward(self, weight: Tensor) -> Tensor:
+        return weight + self.scale * self.lora_up @ self.lora_down
+
+
 def adapt(model: nn.Module, config: LoraConfig, also: Collection[str] = ()) -> None:
     """Give a model adapters, in place.  They learn, and so do the weights named in `also`; all others are frozen."""
-    products = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+    products: dict[str, nn.Module] = {
+        name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)
+    }
+    for name, module in model.named_modules():
+        products |= {f"{name}.{part}": module for part in OF_CELLS} if isinstance(module, Cell) else {}
     for target in config.targets:
         if not any(last_part(name) == target for name in products):
             names = ", ".join(sorted({last_part(name) for name in products})) or "none"
@@ -62,10 +81,22 @@ def adapt(model: nn.Module, config: LoraConfig, also: Collection[str] = ()) -> N
     for name, parameter in model.named_parameters():
         if name not in also:
             parameter.requires_grad = False
+    weights = dict(model.named_parameters())
     for name, product in products.items():
-        if last_part(name) in config.targets and f"{name}.weight" not in also:
+        if last_part(name) in config.targets and weight_of(name) not in also:
             parent = model.get_submodule(name.rpartition(".")[0])
-            setattr(parent, last_part(name), AdaptedLinear(product, config.rank, config.scale))
+            adapted = (
+                AdaptedLinear(product, config.rank, config.scale)
+                if isinstance(product, nn.Linear)
+                else Adapter(weights[weight_of(name)], config.rank, config.scale)
+            )
+            setattr(parent, last_part(name), adapted)
+
+
+def weight_of(product: str) -> str:
+    """The name of the matrix that a product is with."""
+    of_cell = OF_CELLS.get(last_part(product))
+    return f"{product}.weight" if of_cell is None else f"{product.rpartition('.')[0]}.{of_cell}"
 
 
 def last_part(name: str) -> str:
@@ -79,6 +110,6 @@ def merged(tensors: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:
         if last_part(name) == DOWN:
             product = name.rpartition(".")[0]
             added = scale * (tensors[f"{product}.{UP}"].double() @ down.double())
-            weight = whole[f"{product}.weight"]
-            whole[f"{product}.weight"] = (weight.double() + added).to(weight.dtype)
+            weight = whole[weight_of(product)]
+            whole[weight_of(product)] = (weight.double() + added).to(weight.dtype)
     return whole

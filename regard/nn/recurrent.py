@@ -45,6 +45,8 @@ class Cell(nn.Module, ABC):
 
     def __init__(self, kernel: nn.RNNBase, recurrent_dropout: float):
         super().__init__()
+        self.U: nn.Module | None = None  # what fine-tuning makes of the kernel's weights (`nn/lora.py`), if anything
+        self.V: nn.Module | None = None
         self.kernel = kernel  # it holds the weights
         self.recurrent_dropout = recurrent_dropout
 
@@ -56,6 +58,7 @@ class Cell(nn.Module, ABC):
         """As the equations read them.  In training, `recurrent_dropout` leaves out entries of V, the same at all steps:
         DropConnect (Wan et al. 2013), as in the AWD-LSTM (Merity et al. 2018, section 2)."""
         U, V, b_U, b_V = self.kernel.parameters()
+        U, V = U if self.U is None else self.U(U), V if self.V is None else self.V(V)
         return Weights(U, F.dropout(V, self.recurrent_dropout, self.training), b_U, b_V)
 
     def readable(self, x: Tensor, state: Tensor, added: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -72,12 +75,12 @@ class Cell(nn.Module, ABC):
 
     def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """The same by the fused kernel, without autocast: it would give cuDNN float16, which loses small gradients."""
-        left_out = self.training and self.recurrent_dropout
+        others = self.U or self.V or (self.training and self.recurrent_dropout)
         dtype = next(self.kernel.parameters()).dtype
         # Called as a module, because torch.compile leaves it alone then; the bare function it would unroll.
         with (
             torch.autocast(x.device.type, enabled=False),
-            reading(self.kernel, self.weights()) if left_out else nullcontext(),
+            reading(self.kernel, self.weights()) if others else nullcontext(),
         ):
             hidden, last = self.kernel(x.to(dtype), self.to_kernel(state.to(dtype).contiguous()))
         return hidden, self.from_kernel(last)

@@ -11,9 +11,11 @@ from regard.models.stack import Stack, StackConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.layout import Ragged
 from regard.nn.lora import AdaptedLinear, LoraConfig, adapt, merged
+from regard.nn.recurrent import Cell
 
 SMALL = {"vocab_size": 11, "d_model": 8, "n_heads": 2, "n_layers": 2, "d_ff": 16, "dropout": 0.0, "max_length": 16}
 CONFIG = LoraConfig(rank=3, alpha=6.0, targets=("to_queries", "to_values", "expand"))
+OF_CELLS = LoraConfig(rank=3, alpha=6.0, targets=("U", "V"))
 TOKENS, LAYOUT = torch.tensor([1, 5, 4, 9, 1, 7]), Ragged([4, 2])
 
 
@@ -39,7 +41,12 @@ class Translation(nn.Module):
         return self.inner(tokens, layout, tokens, layout)
 
 
-MODELS = {"language": language, "classifier": classifier, "translation": Translation}
+def recurrent() -> LanguageModel:
+    torch.manual_seed(0)
+    return LanguageModel(Recurrent(RecurrentConfig(vocab_size=11, d_model=8, d_hidden=8, cell="gru", dropout=0.0)))
+
+
+MODELS = {"recurrent": recurrent, "language": language, "classifier": classifier, "translation": Translation}
 
 
 def learn_something(model: nn.Module, steps: int = 3) -> None:
@@ -51,10 +58,14 @@ def learn_something(model: nn.Module, steps: int = 3) -> None:
         optimizer.step()
 
 
+def give_adapters(model: nn.Module) -> None:
+    adapt(model, OF_CELLS if any(isinstance(module, Cell) for module in model.modules()) else CONFIG)
+
+
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
 def test_it_begins_where_the_other_ended_and_leaves_that_alone(make):
     before, model = make(), make()
-    adapt(model, CONFIG)
+    give_adapters(model)
     assert torch.equal(model(TOKENS, LAYOUT), before(TOKENS, LAYOUT))
     learn_something(model)
     assert not torch.allclose(model(TOKENS, LAYOUT), before(TOKENS, LAYOUT), atol=1e-3)
@@ -65,7 +76,7 @@ def test_it_begins_where_the_other_ended_and_leaves_that_alone(make):
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
 def test_merged_is_the_same_as_apart(make):
     model, whole = make(), make()
-    adapt(model, CONFIG)
+    give_adapters(model)
     learn_something(model)
     whole.load_state_dict(merged(model.state_dict(), CONFIG.scale))  # strict: under the names without adapters
     torch.testing.assert_close(whole(TOKENS, LAYOUT), model(TOKENS, LAYOUT), atol=1e-5, rtol=1e-5)
@@ -83,6 +94,16 @@ def test_the_equation():
     A, B = adapted.lora_down, adapted.lora_up
     expected = x @ frozen.weight.T + frozen.bias + 1.5 * x @ A.T @ B.T
     torch.testing.assert_close(adapted(x), expected)
+
+
+def test_a_cell_reads_the_same_by_its_kernel_and_by_its_equation():
+    model = recurrent()
+    give_adapters(model)
+    learn_something(model)
+    cell, x = model.reader.stack.forwards[0], torch.randn(2, 5, 8)
+    state = cell.zero_state(2, x)
+    for one, other in zip(cell(x, state), cell.readable(x, state), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
 def test_only_adapters_learn_and_what_is_new():
@@ -117,5 +138,5 @@ def test_settings_that_mean_nothing(settings, message):
 def test_a_target_that_is_not_there():
     with pytest.raises(ConfigError, match="no product 'to_quarries'; its products are: contract, expand"):
         adapt(language(), LoraConfig(rank=2, targets=("to_quarries",)))
-    with pytest.raises(ConfigError, match="its products are: none"):
+    with pytest.raises(ConfigError, match="its products are: U, V"):
         adapt(LanguageModel(Recurrent(RecurrentConfig(vocab_size=9, d_model=4))), LoraConfig(rank=2))
