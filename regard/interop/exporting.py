@@ -19,6 +19,7 @@ from regard.interop.family import TRANSLATORS, NoPlaceError
 from regard.interop.safe import read_json
 from regard.nn.positions import sinusoids
 from regard.run import Run
+from regard.text.imported import IMPORTED
 from regard.text.tokenizer import Tokenizer
 from regard.training.durable import write_file
 from regard.training.recipe import Recipe
@@ -33,7 +34,7 @@ def export_folder(run: Run, folder: Path, model_type: str | None = None) -> str:
     refuse_full(folder)
     model_type = model_type or origin(run.folder)
     recipe, tensors = unfolded(run.recipe, weights_of(run.model))
-    if model_type is None:
+    if model_type is None and run.tokenizer.kind != IMPORTED:
         recipe, tensors = with_all_biases(recipe, tensors)
     model_type, settings = find_family(recipe, model_type)
     tokenizer = run.tokenizer

@@ -95,12 +95,6 @@ class Attend(nn.Module):
         return masked_softmax(scores, None if mask is None else mask[:, None])
 
 
-def pads(model: nn.Module) -> bool:
-    """Whether some attention of a model makes rectangles of its sequences, also where rows could stay flat."""
-    attends = [module for module in model.modules() if isinstance(module, Attend)]
-    return any(attend.score.scale is None or attend.position.has_bias for attend in attends)
-
-
 BIASES = ("all", "inputs", "none")  # which products of attention have one; "inputs": those to queries, keys and values
 
 
@@ -181,6 +175,15 @@ class MultiHeadAttention(nn.Module):
 
     def split_heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (-1, self.d_head))  # rows D -> rows H E
+
+
+def pads(model: nn.Module) -> bool:
+    """Whether some attention of a model makes rectangles of its sequences, also where rows could stay flat."""
+    return any(
+        each.attend.score.scale is None or each.attend.position.has_bias or each.d_head % 8 or each.d_head > 256
+        for each in model.modules()
+        if isinstance(each, MultiHeadAttention)
+    )
 
 
 def head_norm(heads: Heads) -> nn.Module:

@@ -52,7 +52,8 @@ class Ragged(Layout):
         self, lengths: Sequence[int] | Tensor, device: torch.device | str | None = None, longest: int | None = None
     ):
         on_host = torch.as_tensor(lengths, dtype=torch.long, device="cpu")
-        self.longest = longest or (int(on_host.max()) if len(on_host) else 0)
+        self.true_longest = int(on_host.max()) if len(on_host) else 0
+        self.longest = longest or self.true_longest  # kernels may be given a rounder number
         self.n_sequences = len(on_host)
         self.n_rows = int(on_host.sum())
         self.is_full = self.n_rows == self.longest * self.n_sequences
@@ -79,13 +80,6 @@ class Ragged(Layout):
 
     def arrange(self, rows: Tensor) -> Tensor:
         return rows.reshape(self.n_rows, rows.shape[-1])
-
-    def filled(self, n_rows: int, n_sequences: int, longest: int) -> "Ragged":
-        """With sequences behind these that fill a batch up to the sizes asked for; the last of them have no rows."""
-        whole, rest = divmod(n_rows - self.n_rows, self.longest)
-        more = [self.longest] * whole + [rest]
-        more += [0] * (n_sequences - self.n_sequences - len(more))
-        return Ragged(torch.cat([self.lengths, torch.tensor(more)]), longest=longest)
 
     def to(self, device: torch.device | str) -> "Ragged":
         moved = self.mapped(lambda tensor: tensor.to(device, non_blocking=True))
@@ -155,6 +149,23 @@ class Gather(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (places,) = ctx.saved_tensors
         return torch.index_copy(gradient.new_zeros(ctx.n_places, *gradient.shape[1:]), 0, places, gradient), None
+
+
+def filled(*layouts: Ragged) -> list[Ragged]:
+    """Layouts of the same sequences with more behind them, so that there are few sizes: rows are rounded, the number of
+    sequences and the longest become powers of two.  No new sequence is longer than the true ones; the last are empty.
+    """
+    more = []
+    for layout in layouts:
+        whole, rest = divmod(rounded(layout.n_rows) - layout.n_rows, layout.true_longest)
+        more.append([layout.true_longest] * whole + [rest])
+    n_sequences = power_of_two(layouts[0].n_sequences + max(map(len, more)))
+    longest = power_of_two(max(16, *(layout.true_longest for layout in layouts)))
+    found = []
+    for layout, added in zip(layouts, more, strict=True):
+        empty = [0] * (n_sequences - layout.n_sequences - len(added))
+        found.append(Ragged(torch.cat([layout.lengths, torch.tensor(added + empty)]), longest=longest))
+    return found
 
 
 def rounded(n: int) -> int:

@@ -29,8 +29,8 @@ class Reader(Protocol):
 def gradient_reach(reader: Reader, tokens: Tensor, layout: Layout, loss: Callable[[Tensor], Tensor]) -> np.ndarray:
     """|∂L/∂h_{T-d}| for every distance d, from 0 to the longest sequence's first token, without dropout.
 
-    h_t is what a recurrent net carries on from token t: the states of all its layers.  A net that carries nothing has
-    h_t where its layers look: the embedded token.  L is the loss at the last token: `loss` maps the last hidden rows
+    h_t are the states of all layers of a recurrent net after token t.  A net without states has h_t where its layers
+    look: the embedded token.  L is the loss at the last token: `loss` maps the last hidden rows
     (B, d_out) to one loss each (B).  At a distance, the mean over the sequences that go so far back.
     """
     if not layout.n_sequences or not layout.lengths.all():

@@ -123,9 +123,9 @@ def word_nats(model: Any, batch: PairBatch, smoothing: float) -> Tensor:
 
 def written(model: Any, batch: PairBatch) -> Tensor:
     """The hidden state behind each token of the words (M, D)."""
-    if batch.source_layout.longest > model.config.max_length:
+    if batch.source_layout.true_longest > model.config.max_length:
         raise RegardError(
-            f"a text with its prefix and end is {batch.source_layout.longest} tokens long, the model reads "
+            f"a text with its prefix and end is {batch.source_layout.true_longest} tokens long, the model reads "
             f"{model.config.max_length}; lower data.max_length or raise model.max_length"
         )
     hidden: Tensor = model(batch.source, batch.source_layout, batch.target, batch.target_layout)

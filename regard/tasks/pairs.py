@@ -16,7 +16,7 @@ from regard.data.reading import read_examples
 from regard.data.selection import select
 from regard.data.shards import TokenShard, shard
 from regard.errors import ConfigError
-from regard.nn.layout import Ragged, power_of_two, rounded
+from regard.nn.layout import Ragged, filled
 from regard.nn.loss import IGNORED
 from regard.text.dropout import SampledTexts
 from regard.text.tokenizer import Tokenizer
@@ -62,23 +62,16 @@ class PairBatch:
 
     def filled(self) -> "PairBatch":
         """The same with sentences behind that nothing is learnt from, so that all batches together have few shapes."""
-        layouts = self.source_layout, self.target_layout
-        sizes = [rounded(layout.n_rows) for layout in layouts]
-        added = [size - layout.n_rows for size, layout in zip(sizes, layouts, strict=True)]
-        n_more = max(n // layout.longest + 1 for n, layout in zip(added, layouts, strict=True))
-        n_sequences = power_of_two(layouts[0].n_sequences + n_more)
-        longest = power_of_two(max(16, *(layout.longest for layout in layouts)))
-        source_layout, target_layout = (
-            layout.filled(size, n_sequences, longest) for layout, size in zip(layouts, sizes, strict=True)
-        )
+        source_layout, target_layout = filled(self.source_layout, self.target_layout)
+        n, m = source_layout.n_rows - self.source_layout.n_rows, target_layout.n_rows - self.target_layout.n_rows
         return PairBatch(
             self.lines,
-            F.pad(self.source, (0, added[0])),
+            F.pad(self.source, (0, n)),
             source_layout,
-            F.pad(self.target, (0, added[1])),
-            F.pad(self.labels, (0, added[1]), value=IGNORED),
+            F.pad(self.target, (0, m)),
+            F.pad(self.labels, (0, m), value=IGNORED),
             target_layout,
-            (added[0], added[1]),
+            (n, m),
         )
 
     def to(self, device: torch.device) -> "PairBatch":

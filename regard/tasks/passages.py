@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.data.batches import cut
 from regard.data.streams import Stream
-from regard.nn.layout import Ragged
+from regard.nn.layout import Ragged, filled
+from regard.nn.loss import IGNORED
 
 
 @dataclass(frozen=True)
@@ -22,18 +24,25 @@ class TextBatch:
     labels: Tensor  # N
     layout: Ragged
     begins: bool = True  # False: these windows go on where those of the batch before ended
+    n_added: int = 0  # rows that `filled` added
 
     @property
     def n_targets(self) -> int:
-        return self.layout.n_rows
+        return self.layout.n_rows - self.n_added
 
     @property
     def n_tokens(self) -> int:
-        return self.layout.n_rows
+        return self.layout.n_rows - self.n_added
 
     def filled(self) -> "TextBatch":
-        """Full windows have one shape as they are (see `PairBatch.filled`)."""
-        return self
+        """The same with lines behind that nothing is learnt from, so that all batches together have few shapes; full
+        windows have one as they are."""
+        if self.layout.is_full:
+            return self
+        (layout,) = filled(self.layout)
+        n = layout.n_rows - self.layout.n_rows
+        tokens, labels = F.pad(self.tokens, (0, n)), F.pad(self.labels, (0, n), value=IGNORED)
+        return TextBatch(self.lines, tokens, labels, layout, self.begins, n)
 
     def to(self, device: torch.device) -> "TextBatch":
         return replace(

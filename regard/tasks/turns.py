@@ -82,7 +82,9 @@ class Turns:
         self.notes.update(dialogues.notes)
         lengths = np.array([[len(ids) - 1 for ids, _ in scripts] for scripts in self.scripts])
         long = (lengths > max_length).any(0)
-        alike = np.array([len(set(answers)) < n_answers for answers in dialogues.answers])
+        alike = np.array(
+            [len({ids.tobytes() for ids, _ in each}) < n_answers for each in zip(*self.scripts, strict=True)]
+        )
         for reason, dropped in (
             (f"dropped: longer than {max_length} tokens", long),
             ("dropped: its answers are the same, so that none can be preferred", alike & ~long),

@@ -108,8 +108,8 @@ def begin(prompt: str, tokenizer: Tokenizer, unit: str) -> tuple[list[int], list
 
 def start_of(ids: list[int], tokenizer: Tokenizer, unit: str) -> list[int]:
     """What stands before a text: what our models learnt to see there, or what another tool's tokenizer puts there
-    (GPT-2's nothing).  Something has to be read, so before no token it is the start token."""
-    if tokenizer.adds_start is None:
+    (GPT-2's nothing), unless lines were learnt since.  Something has to be read: before no token, the start token."""
+    if tokenizer.adds_start is None or unit != "stream":
         return [UNITS[unit](tokenizer)]
     return [tokenizer.start_id] if tokenizer.adds_start or not ids else []
 

@@ -82,7 +82,8 @@ def sentence_pieces(data: bytes, model_type: str, said: Mapping[str, Any]) -> di
         plain = [*quotes, {"type": "NFKD"}, {"type": "StripAccents"}]
         settings["normalizer"]["normalizers"] = plain + settings["normalizer"]["normalizers"]
         said = {"additional_special_tokens": ["<eop>", "<eod>"]} | dict(said)
-    return as_files(settings, [name for name, _, _ in pieces.pieces], said)
+    usual = {"add_bos_token": True} if model_type == "llama" else {}  # what transformers does where nothing is said
+    return as_files(settings, [name for name, _, _ in pieces.pieces], usual | dict(said))
 
 
 def shared_vocabulary(data: bytes, vocabulary: Sequence[str], said: Mapping[str, Any]) -> dict[str, str]:

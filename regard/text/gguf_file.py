@@ -55,8 +55,9 @@ def gguf_tokenizer(said: Mapping[str, Any]) -> dict[str, str]:
     made = choose(MODELS, settings["model"], f"{PREFIX}model")(settings, names, types)
     ids = {role: settings[key] for role, key in ROLES.items() if key in settings}
     roles = {role: names[n] for role, n in ids.items() if 0 <= n < len(names)}
-    template = {"chat_template": said["tokenizer.chat_template"]} if "tokenizer.chat_template" in said else {}
-    return as_files(made, [], roles | template)
+    more = {"chat_template": said["tokenizer.chat_template"]} if "tokenizer.chat_template" in said else {}
+    more["add_bos_token"] = bool(settings.get("add_bos_token", settings["model"] == "llama"))  # as llama.cpp has it
+    return as_files(made, [], roles | more)
 
 
 def merged(settings: Mapping[str, Any], names: Sequence[str], types: Sequence[int]) -> dict[str, Any]:

@@ -134,11 +134,11 @@ def imported(tokenizer: tokenizers.Tokenizer, files: Mapping[str, str]) -> Impor
 
 
 def puts_first(start_id: int, settings: dict[str, Any], said: Mapping[str, Any]) -> bool:
-    """Whether a tokenizer begins every text with its start token: by itself (BERT, Llama 3), or because its settings
-    ask for it (Llama 2)."""
-    if isinstance(said.get("add_bos_token"), bool):
-        return bool(said["add_bos_token"])
-    last = settings["post_processor"] or {"type": "nothing"}
+    """Whether a tokenizer begins every text with its start token: by its last step, or, if it has none (that of a GGUF
+    file, say), because its settings ask for it."""
+    last = settings["post_processor"]
+    if last is None:
+        return said.get("add_bos_token") is True
     return any(first_of(step) == start_id for step in last.get("processors", [last]))
 
 

@@ -31,6 +31,8 @@ def choose_device(name: str | None) -> torch.device:
         raise RegardError(f"unknown device {name!r}; use cpu, cuda or cuda:N")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise RegardError(f"device {name!r} was asked for, but PyTorch sees no GPU here; use cpu")
+    if device.index is not None:
+        torch.cuda.set_device(device)  # kernels of our own and recordings go to the current one
     return device
 
 

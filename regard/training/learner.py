@@ -86,7 +86,8 @@ class Learner(Generic[B]):
         rate = self.learning_rate(step)
         set_learning_rate(self.optimizer, rate)
         self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=self.recorder is None)  # a recording adds to gradients where they are
+        is_kept = self.recorder is not None and bool(self.recorder.seen)
+        self.optimizer.zero_grad(set_to_none=not is_kept)  # a recording adds to gradients where they are
         if self.average:
             self.average.update(step)
         n_tokens = sum(batch.n_tokens for batch in batches)
@@ -148,7 +149,7 @@ class Learner(Generic[B]):
         """Run a bad step again, with the same chance, to name its lines and the first layer that went wrong."""
         set_random_states(bad.random, self.device)
         self.task.restore(bad.carried, self.model)
-        batches = [self.task.batch(*place).to(self.device) for place in bad.places]
+        batches = [self.ready(self.task.batch(*place)) for place in bad.places]
         lines = [line for batch in batches for line in batch.lines]
         layer = "none in a second run (a fault of the device?)"
         with noting_bad_outputs(self.model) as seen:

@@ -1,7 +1,7 @@
 """CUDA graphs for training: a forward and backward pass is some thousand kernels, and a graph launches them at once.
 
-Flat batches, filled up to round sizes, have few shapes: some tens in a whole training.  The second time that a shape
-comes its pass is recorded, and from then on replayed.
+Flat batches, filled up to round sizes, have few shapes: some tens in a training, unless batches are very small.  The
+second time that a shape comes its pass is recorded, and from then on replayed.
 """
 
 from collections.abc import Callable, Hashable
@@ -67,21 +67,28 @@ class Recorder:
         return recording.loss.clone()
 
     def record(self, shape: Hashable, batch: Any, n_targets: Tensor) -> Recording | None:
-        """None: there are enough of them, or no memory is left.  Nothing is learnt yet."""
-        if len(self.recordings) >= self.most:
+        """None: there are enough of them, there is no room, or it fails.  Nothing is learnt yet."""
+        if len(self.recordings) >= self.most or not has_room():
+            self.most = len(self.recordings)
             return None
-        torch.cuda.empty_cache()  # passes that are not recorded have memory of their own
         self.pool = self.pool or torch.cuda.graph_pool_handle()
         graph, batch, n_targets = torch.cuda.CUDAGraph(), copy_of(batch), n_targets.clone()  # to be written over
         try:
             # Batches are made in another thread, which goes on meanwhile.
             with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
                 loss = self.learn(batch, n_targets)
-        except torch.OutOfMemoryError:
+        except RuntimeError:  # of memory, or what a graph cannot hold: the training goes on without
             self.most = len(self.recordings)
             return None
         self.recordings[shape] = Recording(graph, [*tensors_of(batch), n_targets], loss)
         return self.recordings[shape]
+
+
+def has_room() -> bool:
+    """Recordings have memory of their own, and so have passes that are not recorded: enough for both must be free."""
+    torch.cuda.empty_cache()
+    largest_pass = torch.cuda.max_memory_allocated() - torch.cuda.memory_allocated()
+    return torch.cuda.mem_get_info()[0] > 2 * largest_pass
 
 
 def tensors_of(batch: Any) -> list[Tensor]:

@@ -17,9 +17,11 @@ from typer.testing import CliRunner
 from regard.__main__ import app
 from regard.decoding.config import DecodingConfig
 from regard.errors import RunError
+from regard.interop.exporting import export_folder
 from regard.interop.importing import import_source
 from regard.interop.sources import open_source, read_tokenizer
 from regard.run import load
+from regard.tasks.write import begin
 from regard.training.prepare import prepare
 from regard.training.recipe import Recipe
 from tests.interop import tiny
@@ -137,6 +139,14 @@ def test_a_prompt_is_read_as_transformers_reads_it(
     assert found.text == run.tokenizer.decode(wanted)
     assert found.whole == "The dog" + "".join(run.stream("The dog", 6, DecodingConfig()))
     assert len(run.generate([""], 3, DecodingConfig())) == 1
+    assert begin("The dog", run.tokenizer, "lines")[0] == [run.tokenizer.start_id]  # as a tuning on lines teaches it
+
+
+def test_a_qwen_that_nobody_knows_by_its_certificate_stays_one(folders: Callable[[str], Path], tmp_path: Path) -> None:
+    """As after a tuning: what it was imported from is told by its tokenizer."""
+    run = brought_in(folders("qwen2"), tmp_path / "run")
+    assert not (tmp_path / "run" / "certificate.json").exists()
+    assert export_folder(run, tmp_path / "hf") == "qwen2"
 
 
 def test_an_imported_bert_fills_and_embeds_as_transformers(folders: Callable[[str], Path], tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Classification by writing the label's word: learnt, evaluated and asked like any classifier."""
 
+import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,8 @@ from regard.decoding.forced import score
 from regard.errors import ConfigError, RegardError
 from regard.nn.layout import Ragged
 from regard.run import Run, load
-from regard.tasks.label_words import LabelWords, LabelWordsConfig, WordVotes
+from regard.tasks.label_words import LabelWords, LabelWordsConfig, WordVotes, word_nats
+from regard.tasks.pairs import Frame, make_batch
 from regard.training.prepare import prepare
 from regard.training.recipe import Recipe
 
@@ -81,6 +84,16 @@ def test_texts_that_do_not_fit_are_an_error(run: Run) -> None:
     votes = WordVotes(run.model, run.recipe.task, run.tokenizer)
     with pytest.raises(RegardError, match="reads 64"):
         votes(torch.zeros(62, dtype=torch.long), Ragged([62]))
+
+
+def test_a_batch_that_was_filled_up_is_no_longer_than_its_texts(run: Run) -> None:
+    """What is rounded up for the kernels is not what the model reads."""
+    frame = Frame(run.tokenizer.start_id, run.tokenizer.end_id)
+    batch = make_batch([np.array([5] * 50)], [np.array([6])], [""], frame)
+    model = copy.deepcopy(run.model)
+    model.config = replace(model.config, max_length=60)
+    assert batch.filled().source_layout.longest == 64
+    torch.testing.assert_close(word_nats(model, batch.filled(), 0.0), word_nats(model, batch, 0.0))
 
 
 def test_words_must_differ() -> None:

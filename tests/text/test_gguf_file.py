@@ -107,6 +107,17 @@ def test_scores(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "expected"), [({}, None), ({"add_bos_token": True}, True), ({"add_bos_token": False}, False)]
+)
+def test_a_start_token_is_put_first_where_the_file_says_so(said: dict[str, bool], expected: bool | None) -> None:
+    """And where it says nothing, as llama.cpp does: by SentencePiece, not by merges."""
+    more = {f"{PREFIX}{name}": value for name, value in said.items()}
+    for settings, usual in ((merged("gpt-2"), False), (scored("bpe as it is", "llama"), True)):
+        files = gguf_tokenizer(settings | more)
+        assert Tokenizer.from_files(files).adds_start is (usual if expected is None else expected)
+
+
+@pytest.mark.parametrize(
     ("change", "error", "message"),
     [
         ({"tokenizer.ggml.model": "rwkv"}, ConfigError, "choose one of: gpt2, llama, t5"),

@@ -7,11 +7,14 @@ import pytest
 import torch
 
 from regard.data.batches import Packing
+from regard.models.heads import LanguageModel
+from regard.models.stack import Stack, StackConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.attention import pads
-from regard.nn.layout import Ragged, power_of_two, rounded
+from regard.nn.layout import Ragged, filled, power_of_two, rounded
 from regard.nn.loss import IGNORED
 from regard.tasks.pairs import Frame, PairBatch, make_batch
+from regard.tasks.passages import TextBatch
 from regard.tasks.translation import pair_loss
 from regard.training.recording import Recorder, can_be_recorded, copy_of, shape_of, tensors_of
 
@@ -35,13 +38,13 @@ def test_sizes_are_rounded_up_a_little(n: int) -> None:
 def test_a_filled_batch_has_the_loss_and_gradients_of_its_sentences(lengths: list[tuple[int, int]]) -> None:
     torch.manual_seed(0)
     model, batch = Transformer(CONFIG), make(lengths)
-    filled = batch.filled()
-    assert (filled.n_targets, filled.n_tokens) == (batch.n_targets, batch.n_tokens)
-    assert int((filled.labels == IGNORED).sum()) == filled.n_added[1] == filled.target_layout.n_rows - batch.n_targets
-    for layout, real in ((filled.source_layout, batch.source_layout), (filled.target_layout, batch.target_layout)):
+    full = batch.filled()
+    assert (full.n_targets, full.n_tokens) == (batch.n_targets, batch.n_tokens)
+    assert int((full.labels == IGNORED).sum()) == full.n_added[1] == full.target_layout.n_rows - batch.n_targets
+    for layout, real in ((full.source_layout, batch.source_layout), (full.target_layout, batch.target_layout)):
         assert int(layout.lengths.max()) == real.longest  # positions that the model has
     found = []
-    for one in (batch, filled):
+    for one in (batch, full):
         loss = pair_loss(model, one, 0.1)
         found.append((loss, *torch.autograd.grad(loss, list(model.parameters()))))
     torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-4)
@@ -52,11 +55,11 @@ def test_all_batches_together_have_few_shapes_and_few_rows_more() -> None:
     sources = np.clip(24 * np.exp(0.55 * random.standard_normal(50_000)), 3, 120).astype(int)
     targets = np.clip(sources * np.exp(0.2 * random.standard_normal(50_000)), 3, 120).astype(int)
     batches = Packing(np.maximum(sources, targets) + 1, 4096, "grouped", seed=0).epoch(0)
-    filled = [make([(sources[i], targets[i]) for i in batch]).filled() for batch in batches]
-    shapes = {shape_of(batch) for batch in filled}
-    assert len(shapes) < len(filled) / 6 and len(shapes) < 64
-    rows = sum(batch.source_layout.n_rows + batch.target_layout.n_rows for batch in filled)
-    assert rows < 1.02 * sum(batch.n_tokens for batch in filled)
+    all_filled = [make([(sources[i], targets[i]) for i in batch]).filled() for batch in batches]
+    shapes = {shape_of(batch) for batch in all_filled}
+    assert len(shapes) < len(all_filled) / 6 and len(shapes) < 64
+    rows = sum(batch.source_layout.n_rows + batch.target_layout.n_rows for batch in all_filled)
+    assert rows < 1.02 * sum(batch.n_tokens for batch in all_filled)
 
 
 def test_shapes_tell_apart_what_kernels_do() -> None:
@@ -77,7 +80,7 @@ def test_a_copy_has_tensors_of_its_own() -> None:
 def test_only_what_never_pads_is_recorded() -> None:
     cuda, cpu = torch.device("cuda"), torch.device("cpu")
     assert can_be_recorded(Transformer(CONFIG), cuda) and not can_be_recorded(Transformer(CONFIG), cpu)
-    for setting in ({"position": "alibi"}, {"position": "buckets"}, {"score": "additive"}):
+    for setting in ({"position": "alibi"}, {"position": "buckets"}, {"score": "additive"}, {"d_head": 12}):
         model = Transformer(TransformerConfig(vocab_size=9, d_model=16, n_heads=2, n_layers=1, d_ff=16, **setting))
         assert pads(model) and not can_be_recorded(model, cuda)
     assert not can_be_recorded(torch.nn.LSTM(3, 3), cuda)
@@ -91,10 +94,27 @@ def test_what_cannot_be_filled_is_learnt_from_as_it_comes() -> None:
     assert len(learnt) == 3 and not recorder.recordings and not recorder.seen
 
 
-def test_a_layout_filled_up_has_empty_sequences_at_its_end() -> None:
-    layout = Ragged([3, 2]).filled(12, 8, 16)
-    assert layout.lengths.tolist() == [3, 2, 3, 3, 1, 0, 0, 0] and (layout.n_rows, layout.longest) == (12, 16)
-    assert layout.offsets.tolist() == [0, 3, 5, 8, 11, 12, 12, 12, 12]
+def test_layouts_filled_up_have_round_sizes_and_empty_sequences_at_their_end() -> None:
+    one, other = filled(Ragged([20, 2, 21, 3, 3]), Ragged([30, 30, 30, 1, 1]))
+    assert one.lengths.tolist() == [20, 2, 21, 3, 3, 1, 0, 0] and other.lengths.tolist() == [30, 30, 30, 1, 1, 0, 0, 0]
+    assert one.offsets.tolist() == [0, 20, 22, 43, 46, 49, 50, 50, 50]
+    assert (one.longest, one.true_longest, other.longest, other.true_longest) == (32, 21, 32, 30)
+
+
+def test_lines_filled_up_teach_the_same_and_full_windows_stay() -> None:
+    torch.manual_seed(0)
+    config = StackConfig(vocab_size=VOCABULARY, d_model=32, n_heads=2, n_layers=2, d_ff=64, dropout=0.0, max_length=64)
+    model, tokens = LanguageModel(Stack(config)), torch.randint(0, VOCABULARY, (71,))
+    batch = TextBatch(["", "", ""], tokens, tokens.flip(0), Ragged([40, 1, 30]))
+    more = batch.filled()
+    assert (more.n_targets, more.n_tokens, more.layout.n_rows) == (71, 71, 72)
+    found = []
+    for one in (batch, more):
+        nats = model.nats(one.tokens, one.labels, one.layout)
+        found.append((nats, *torch.autograd.grad(nats, list(model.parameters()))))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-4)
+    full = TextBatch(["", ""], tokens[:60], tokens[:60], Ragged([30, 30]))
+    assert full.filled() is full
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs")
