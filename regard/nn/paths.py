@@ -36,7 +36,8 @@ class Case:
     position: Position
 
 
-def fits_short(case: Case) -> bool:
+def stays_flat(case: Case) -> bool:
+    """Whether there is a kernel that works on ragged rows as they are, in half precision on CUDA."""
     return (
         case.queries.is_cuda
         and half_precision(case)
@@ -44,10 +45,16 @@ def fits_short(case: Case) -> bool:
         and not case.position.has_bias
         and isinstance(case.layout, Ragged)
         and isinstance(case.key_layout, Ragged)
-        and max(case.layout.longest, case.key_layout.longest) <= SHORT
         and case.sight.band() is not None
-        and case.queries.shape[-1] in (16, 32, 64)  # tiles of 128 by 128 are too large for many GPUs
         and case.values.shape[-1] == case.queries.shape[-1]
+    )
+
+
+def fits_short(case: Case) -> bool:
+    return (
+        stays_flat(case)
+        and max(case.layout.longest, case.key_layout.longest) <= SHORT
+        and case.queries.shape[-1] in (16, 32, 64)  # tiles of 128 by 128 are too large for many GPUs
         and (torch.compiler.is_compiling() or can_compile("cuda"))
     )
 
@@ -76,17 +83,10 @@ def run_short(case: Case) -> Tensor:
 
 def fits_varlen(case: Case) -> bool:
     return (
-        case.queries.is_cuda
-        and half_precision(case)
-        and case.scale is not None
-        and not case.position.has_bias
-        and isinstance(case.layout, Ragged)
-        and isinstance(case.key_layout, Ragged)
+        stays_flat(case)
         and not (case.layout.is_full and case.key_layout.is_full)  # for rectangles there are faster kernels
-        and case.sight.band() is not None
         and case.queries.shape[-1] % 8 == 0
         and case.queries.shape[-1] <= 256
-        and case.values.shape[-1] == case.queries.shape[-1]
     )
 
 
