@@ -85,8 +85,9 @@ def test_fast_paths_equal_the_equation_in_values_and_gradients(score, position, 
             gradients = torch.autograd.grad(out, learnt, push.to(dtype), retain_graph=True)
             for of, got, want in zip(learnt, gradients, wanted, strict=True):
                 # Half precision has no digits left for the smaller ones; and of a weight, which all rows and heads
-                # push, the rounding of a sum grows with the root of how many they are.
-                smallest = (sum(lengths) * H) ** 0.5 if of.is_leaf and of.shape != size else 1
+                # push, the rounding of a GPU's sum grows with the root of how many they are (1.07e-5 was seen there).
+                is_sum = device == "cuda" and of.is_leaf and of.shape != size
+                smallest = (sum(lengths) * H) ** 0.5 if is_sum else 1
                 size_of = want.abs().max().clamp(min=smallest)
                 same(got.float() / size_of, want / size_of, TOLERANCE[dtype], f"gradient, {what}")
         if rule_name == "blind":

@@ -37,5 +37,7 @@ def test_compiled_gradients_are_those_of_the_model(lengths):
         if "to_keys.bias" in name:  # a softmax does not see what is added to all keys alike: the gradient is rounding
             continue
         assert gradient.norm() > 0, name
-        most = 0.05 if DEVICE.type == "cuda" else 1e-4  # bfloat16 there, rounded in other places
-        assert (compiled[name] - gradient).norm() <= most * gradient.norm(), name
+        if DEVICE.type == "cuda":  # bfloat16, rounded in other places: single numbers are off by 5 % of the largest
+            assert (compiled[name] - gradient).norm() <= 0.05 * gradient.norm(), name
+        else:
+            assert (compiled[name] - gradient).abs().max() <= 1e-4 * gradient.abs().max(), name
