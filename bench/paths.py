@@ -103,10 +103,10 @@ def calls(layout: Ragged, sight: Sight, position: str, device: torch.device) -> 
     places = POSITIONS[position](Space(N_HEADS * D_HEAD, N_HEADS, layout.longest)).to(device)
     attend = Attend(SCORES["scaled_dot"](D_HEAD, layout.longest), places)
     case = paths.Case(queries, layout, keys, values, layout, sight, attend.score.scale, places)
-    can_varlen = sight.band() is not None and not places.has_bias and device.type == "cuda"
     runs: dict[str, Callable[[], Tensor]] = {
         "regard": lambda: attend(queries, layout, Memory(keys, values, layout), sight),
-        **({"varlen": lambda: paths.run_varlen(case)} if can_varlen else {}),
+        **({"short": lambda: paths.run_short(case)} if paths.fits_short(case) else {}),
+        **({"varlen": lambda: paths.run_varlen(case)} if paths.stays_flat(case) else {}),
         **({"flex": lambda: paths.run_flex(case)} if device.type == "cuda" and layout.longest >= FLEX_FROM else {}),
         "padded": lambda: paths.run_padded(case),
     }

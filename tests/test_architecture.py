@@ -74,7 +74,7 @@ PARAMETERS = {
     "ptb-transformer": 14_537_856,
     "ptb-trigram": 0,
     "ptb-skips": 0,
-    "wikitext2-lstm": 33_524_000,
+    "wikitext2-lstm": 33_585_680,
     "ladder": 986_880,
     "ladder-translation": 1_182_208,
     "sms-writer": 1_038_848,

@@ -19,7 +19,7 @@ from regard.nn.positions import Position
 from regard.nn.sight import Sight, causal, visible
 
 # `python -m bench paths` compares the paths; its table is in docs/results.md.
-FLEX_FROM = 4096  # keys: making a block mask takes about 10 ms, which shorter rectangles do not win back
+FLEX_FROM = 4096  # keys: making a block mask takes 6 to 10 ms, which shorter rectangles do not win back
 
 
 @dataclass

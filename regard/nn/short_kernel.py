@@ -22,11 +22,12 @@ def attend_short(
     queries, keys, values = (as_rows(x) for x in (queries, keys, values))
     out = torch.empty_like(queries, memory_format=torch.contiguous_format)
     n_sequences, n_heads, d_head = len(offsets) - 1, queries.shape[1], queries.shape[2]
-    forward_kernel[(n_sequences, n_heads)](
-        queries, keys, values, out, offsets, key_offsets,
-        queries.stride(0), keys.stride(0), values.stride(0), out.stride(0), scale, left, right,
-        D_HEAD=d_head, TILE=tile(longest), num_warps=warps(longest),
-    )  # fmt: skip
+    for above, size in tiles(longest):
+        forward_kernel[(n_sequences, n_heads)](
+            queries, keys, values, out, offsets, key_offsets,
+            queries.stride(0), keys.stride(0), values.stride(0), out.stride(0), scale, left, right,
+            D_HEAD=d_head, ABOVE=above, TILE=size, num_warps=max(1, size // 16),
+        )  # fmt: skip
     return out
 
 
@@ -38,11 +39,12 @@ def attend_short_backward(
     gradient, queries, keys, values = gradient.contiguous(), as_rows(queries), as_rows(keys), as_rows(values)
     of_queries, of_keys, of_values = empty_as(queries, keys, values)
     n_sequences, n_heads, d_head = len(offsets) - 1, queries.shape[1], queries.shape[2]
-    backward_kernel[(n_sequences, n_heads)](
-        gradient, queries, keys, values, of_queries, of_keys, of_values, offsets, key_offsets,
-        queries.stride(0), keys.stride(0), values.stride(0), of_queries.stride(0), scale, left, right,
-        D_HEAD=d_head, TILE=tile(longest), num_warps=warps(longest),
-    )  # fmt: skip
+    for above, size in tiles(longest):
+        backward_kernel[(n_sequences, n_heads)](
+            gradient, queries, keys, values, of_queries, of_keys, of_values, offsets, key_offsets,
+            queries.stride(0), keys.stride(0), values.stride(0), of_queries.stride(0), scale, left, right,
+            D_HEAD=d_head, ABOVE=above, TILE=size, num_warps=max(1, size // 16),
+        )  # fmt: skip
     return of_queries, of_keys, of_values
 
 
@@ -78,13 +80,22 @@ def give_back(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
 attend_short.register_autograd(give_back, setup_context=keep)
 
 
-def tile(longest: int) -> int:
-    """Rows of a tile: a power of two, and no fewer than the products of a GPU take."""
-    return max(16, triton.next_power_of_2(longest))
+def tiles(longest: int) -> list[tuple[int, int]]:
+    """The launches: each takes the sequences longer than its first number and no longer than its second, its tile.
+
+    So the short ones among long ones have small tiles.  The rows of a tile are a power of two, and no fewer than the
+    products of a GPU take.
+    """
+    largest = max(16, triton.next_power_of_2(longest))
+    smallest = min(largest, 32)
+    return [(0, smallest)] + [(size // 2, size) for size in (64, 128) if smallest < size <= largest]
 
 
-def warps(longest: int) -> int:
-    return {16: 1, 32: 2, 64: 4}.get(tile(longest), 8)
+@triton.jit
+def bounds(offsets, sequence):  # type: ignore[no-untyped-def]
+    """Where a sequence begins, and how many rows it has."""
+    first = tl.load(offsets + sequence).to(tl.int64)
+    return first, tl.load(offsets + sequence + 1) - first
 
 
 @triton.jit
@@ -114,12 +125,15 @@ def weights_of(q, k, n_keys, scale, left, right, TILE: tl.constexpr):  # type: i
 @triton.jit
 def forward_kernel(  # type: ignore[no-untyped-def]
     queries, keys, values, out, offsets, key_offsets, q_row, k_row, v_row, out_row, scale, left, right,
-    D_HEAD: tl.constexpr, TILE: tl.constexpr,
+    D_HEAD: tl.constexpr, ABOVE: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     """O = P V"""
     sequence, head = tl.program_id(0), tl.program_id(1)
-    first, first_key = tl.load(offsets + sequence).to(tl.int64), tl.load(key_offsets + sequence).to(tl.int64)
-    n_queries, n_keys = tl.load(offsets + sequence + 1) - first, tl.load(key_offsets + sequence + 1) - first_key
+    first, n_queries = bounds(offsets, sequence)
+    first_key, n_keys = bounds(key_offsets, sequence)
+    longest = tl.maximum(n_queries, n_keys)
+    if longest <= ABOVE or longest > TILE:
+        return
     q = read(queries, first, n_queries, q_row, head, D_HEAD, TILE)
     k = read(keys, first_key, n_keys, k_row, head, D_HEAD, TILE)
     v = read(values, first_key, n_keys, v_row, head, D_HEAD, TILE)
@@ -130,12 +144,15 @@ def forward_kernel(  # type: ignore[no-untyped-def]
 @triton.jit
 def backward_kernel(  # type: ignore[no-untyped-def]
     gradient, queries, keys, values, of_queries, of_keys, of_values, offsets, key_offsets,
-    q_row, k_row, v_row, out_row, scale, left, right, D_HEAD: tl.constexpr, TILE: tl.constexpr,
+    q_row, k_row, v_row, out_row, scale, left, right, D_HEAD: tl.constexpr, ABOVE: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     """dV = P^T dO,  dP = dO V^T,  dS = P (dP - sum_k P dP),  dQ = dS K scale,  dK = dS^T Q scale"""
     sequence, head = tl.program_id(0), tl.program_id(1)
-    first, first_key = tl.load(offsets + sequence).to(tl.int64), tl.load(key_offsets + sequence).to(tl.int64)
-    n_queries, n_keys = tl.load(offsets + sequence + 1) - first, tl.load(key_offsets + sequence + 1) - first_key
+    first, n_queries = bounds(offsets, sequence)
+    first_key, n_keys = bounds(key_offsets, sequence)
+    longest = tl.maximum(n_queries, n_keys)
+    if longest <= ABOVE or longest > TILE:
+        return
     q = read(queries, first, n_queries, q_row, head, D_HEAD, TILE)
     k = read(keys, first_key, n_keys, k_row, head, D_HEAD, TILE)
     v = read(values, first_key, n_keys, v_row, head, D_HEAD, TILE)
