@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.data.batches import cut
+from regard.nn.loss import IGNORED
 from regard.tasks.pairs import Frame, PairBatch, make_batch
 from regard.text.special import END, SPECIAL, START
 
@@ -17,7 +18,6 @@ TYPICAL = 24  # the median length of a sentence in subwords, ...
 SPREAD = 0.55  # ... the standard deviation of the logarithm of lengths, and ...
 RATIO_SPREAD = 0.2  # ... of the ratio of a target's length to its source's: much as in news translation
 FIRST_WORD = len(SPECIAL)  # smaller ids are special
-IGNORED = -100
 
 
 @dataclass(frozen=True)

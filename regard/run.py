@@ -33,7 +33,7 @@ from regard.tasks.reply import Reply, reply
 from regard.tasks.setup import Setup
 from regard.tasks.tag import TaggedLine, tag
 from regard.tasks.translate import Translated, translate
-from regard.tasks.write import USUAL_LENGTH, Written, score_texts, write, write_stream
+from regard.tasks.write import Written, score_texts, write, write_stream
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoints import find_weights
 from regard.training.environment import choose_device
@@ -187,7 +187,7 @@ class Run:
         """The same from a label: a prompt, which may be empty, is how the text begins."""
         self.expect("label-to-text")
         return write_as(
-            self.model, self.tokenizer, self.recipe.task.id_of(label), list(prompts), length or USUAL_LENGTH,
+            self.model, self.tokenizer, self.recipe.task.id_of(label), list(prompts), length,
             decoding or self.recipe.decoding,
         )  # fmt: skip
 
@@ -235,10 +235,11 @@ class Run:
         """log P of each token of the given targets and, last, of their end."""
         self.expect(*PAIRS)
         encoded = [self.tokenizer.encode_batch(side) for side in (sources, targets)]
-        for side, lines in zip(("source", "target"), encoded, strict=True):
+        most = self.model.config.max_length
+        limits = (most - len(self.frame.source([])), most - 1)  # what stands around a source, and a start
+        for side, limit, lines in zip(("source", "target"), limits, encoded, strict=True):
             for number, ids in enumerate(lines, start=1):
-                if len(ids) >= self.model.config.max_length:
-                    limit = self.model.config.max_length - 1
+                if len(ids) > limit:
                     raise RegardError(f"{side} line {number} has {len(ids)} tokens, the model takes {limit}; split it")
         prompts = [self.frame.source(ids) for ids in encoded[0]]
         return score(self.generator, prompts, encoded[1], self.frame.start, self.frame.end)

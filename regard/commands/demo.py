@@ -77,6 +77,7 @@ def learn(corpus: "Corpus", run: Path, device: str | None, steps: int | None, co
     """Write the corpus into the run's folder and train on it, or go on with a training that was stopped."""
     import json
 
+    from regard.training.durable import only_one
     from regard.training.environment import choose_device
     from regard.training.prepare import prepare
     from regard.training.recipe import Recipe
@@ -96,9 +97,10 @@ def learn(corpus: "Corpus", run: Path, device: str | None, steps: int | None, co
         f"{len(corpus.held_out):,} that are held out: what happens in these, who does what to what and why, "
         "happens nowhere in training.",
     )
-    corpus.write(run / "data")
-    prepared = prepare(Recipe.read(str(run.resolve()) if resume else "demo", overrides), run, resume)
-    start(prepared, run, choose_device(device), resume, open_screen(console))
+    with only_one(run):
+        corpus.write(run / "data")
+        prepared = prepare(Recipe.read(str(run.resolve()) if resume else "demo", overrides), run, resume)
+        start(prepared, run, choose_device(device), resume, open_screen(console))
 
 
 def show_figures(learnt: "Run", corpus: "Corpus", console: "Console") -> None:

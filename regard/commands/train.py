@@ -21,12 +21,15 @@ def train(
 ) -> None:
     """Train a model as a recipe says; Ctrl-C saves, --resume goes on."""
     from regard.errors import ConfigError, RunError
+    from regard.training.durable import only_one
     from regard.training.environment import choose_device
     from regard.training.prepare import prepare
     from regard.training.recipe import Recipe
     from regard.training.screen import open_screen
     from regard.training.start import start
 
+    if resume and from_:
+        raise ConfigError(f"a resumed run goes on from its own weights: leave out --resume, or --from {from_}")
     is_run = (Path(recipe) / "recipe.toml").is_file()
     folder = run or (Path(recipe) if is_run and resume else Path("runs") / Path(recipe).stem)
     if resume and not (folder / "recipe.toml").is_file():
@@ -38,8 +41,11 @@ def train(
         raise ConfigError(f"{chosen.name} {needs}")
     screen = open_screen()
     screen.say(f"{'resuming' if resume else 'training'} {chosen.name} in {folder}: reading the data")
-    prepared = prepare(chosen, folder, resume, from_)
-    start(prepared, folder, on, resume, screen)
+    if resume and Path(recipe).resolve() != folder.resolve():
+        screen.say(f"its settings are those of {folder / 'recipe.toml'}, not of {recipe}; change them with --set")
+    with only_one(folder):
+        prepared = prepare(chosen, folder, resume, from_)
+        start(prepared, folder, on, resume, screen)
     for command in prepared.about.usage:
         screen.say(f"next: {command}")
 

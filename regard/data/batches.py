@@ -1,6 +1,6 @@
 """Packed batches by token budget.  The order depends on (seed, epoch); a place in it is (epoch, index)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -60,15 +60,7 @@ class Packing:
         self.latest: tuple[int, list[np.ndarray]] = (-1, [])
 
     def epoch(self, epoch: int) -> list[np.ndarray]:
-        if self.latest[0] != epoch:  # the loop asks for one batch after the other of the same epoch
-            self.latest = (epoch, self.order(self.lengths, self.budget, self.seed, epoch))
-        return self.latest[1]
-
-    def walk(self, start: tuple[int, int] = (0, 0)) -> Iterator[tuple[int, int, np.ndarray]]:
-        """(epoch, index, examples) from `start` on, forever."""
-        epoch, first = start
-        while True:
-            batches = self.epoch(epoch)
-            for index in range(first, len(batches)):
-                yield epoch, index, batches[index]
-            epoch, first = epoch + 1, 0
+        latest = self.latest  # looked at once: another thread may be an epoch ahead
+        if latest[0] != epoch:  # the loop asks for one batch after the other of the same epoch
+            latest = self.latest = (epoch, self.order(self.lengths, self.budget, self.seed, epoch))
+        return latest[1]

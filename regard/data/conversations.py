@@ -11,7 +11,7 @@ import numpy as np
 from regard.data.config import DataConfig
 from regard.data.notes import Notes
 from regard.data.reading import kind_of, read_examples, read_lines
-from regard.data.splits import by_hash
+from regard.data.splits import by_hash, with_shares
 from regard.data.tables import as_text, parse_json
 from regard.errors import ConfigError, DataError, RegardError
 
@@ -166,13 +166,9 @@ class Parts:
 
 def read_parts(data: DataConfig, names: tuple[str, ...]) -> Parts:
     """What is learnt from, what validates it and, where the recipe has it, the test."""
-    train, valid, test = read_dialogues(data.train, data.columns, data.root, names), None, None
-    if data.test_share:
-        train, test = train.hold_out(data.test_share, seed=0)
-    if data.valid_share:
-        train, valid = train.hold_out(data.valid_share / (1 - data.test_share), seed=1)
-    if data.valid:
-        valid = read_dialogues(data.valid, data.columns, data.root, names)
-    if data.test:
-        test = read_dialogues(data.test, data.columns, data.root, names)
-    return Parts(train, valid, test)
+    train, valid, test = (
+        read_dialogues(files, data.columns, data.root, names) if files else None
+        for files in (data.train, data.valid, data.test)
+    )
+    assert train is not None
+    return Parts(*with_shares(train, valid, test, data))

@@ -11,7 +11,7 @@ import numpy as np
 
 from regard.data.config import DataConfig
 from regard.data.reading import Examples, read_examples
-from regard.data.splits import by_hash
+from regard.data.splits import by_hash, with_shares
 from regard.errors import ConfigError, DataError
 
 SHOWN = 10  # labels named in a message
@@ -82,14 +82,11 @@ class Parts(NamedTuple):
 
 def read_training(data: DataConfig) -> Parts:
     """What is learnt from and what validates it.  A share held out depends on the texts alone, not on any seed."""
-    train, valid, test = read_labelled(data.train, data.columns, data.root), None, None
-    if data.test_share:
-        train, test = train.hold_out(data.test_share, seed=0)
-    if data.valid_share:
-        train, valid = train.hold_out(data.valid_share / (1 - data.test_share), seed=1)
-    if data.valid:
-        valid = read_labelled(data.valid, data.columns, data.root)
-    return Parts(train, valid, test)
+    train, valid = (
+        read_labelled(files, data.columns, data.root) if files else None for files in (data.train, data.valid)
+    )
+    assert train is not None
+    return Parts(*with_shares(train, valid, None, data))
 
 
 def read_test(data: DataConfig) -> Labelled | None:

@@ -2,10 +2,32 @@
 
 import hashlib
 from collections.abc import Sequence
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
+from regard.data.config import DataConfig
 from regard.errors import ConfigError, DataError
+
+
+class Divisible(Protocol):
+    def hold_out(self, share: float, seed: int) -> tuple[Self, Self]:
+        """What is left, and a share of it."""
+        ...
+
+
+Part = TypeVar("Part", bound=Divisible)
+
+
+def with_shares(
+    train: Part, valid: Part | None, test: Part | None, data: DataConfig
+) -> tuple[Part, Part | None, Part | None]:
+    """Training, validation and test data, where the recipe wants a share of the first for one of the others."""
+    if data.test_share:
+        train, test = train.hold_out(data.test_share, seed=0)
+    if data.valid_share:
+        train, valid = train.hold_out(data.valid_share / (1 - data.test_share), seed=1)
+    return train, valid, test
 
 
 def by_hash(texts: Sequence[str], share: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

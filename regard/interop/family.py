@@ -153,7 +153,7 @@ class NoPlaceError(ConfigError):
 def require(recipe: Recipe, family: str, kinds: tuple[str, ...], wanted: Mapping[str, Any]) -> None:
     """Raise where a model does something that the family cannot."""
     if recipe.kind not in kinds:
-        raise NoPlaceError(f"{family} has no place for what the task {recipe.kind!r} learns; for: {', '.join(kinds)}")
+        raise NoPlaceError(f"{family} cannot hold a run of the task {recipe.kind!r}, only of {', '.join(kinds)}")
     for name, value in wanted.items():
         if (got := getattr(recipe.model, name)) != value:
             raise ConfigError(f"{family} needs model.{name} = {value!r}, and this run has {got!r}")

@@ -77,7 +77,7 @@ def write_graphs(run: Run, folder: Path) -> None:
             f"{', '.join(ARCHITECTURES)} for {', '.join((*ROWS, *TRANSLATORS))}"
         )
     if SCORES[getattr(recipe.model, "score", "scaled_dot")].scale is None:
-        raise RegardError(f"the score {recipe.model.score!r} has no graph of any shape; the products have")
+        raise RegardError(f"ONNX graphs are made of scores that are products; this run has {recipe.model.score!r}")
     folder.mkdir(parents=True, exist_ok=True)
     tokens, lengths = torch.ones(2, 3, dtype=torch.long), torch.tensor([3, 2])
     batch, time = torch.export.Dim("batch"), torch.export.Dim("time")

@@ -18,6 +18,7 @@ from regard.ladder.budget import Budget, course, course_in
 from regard.ladder.rungs import Ladder, Rung
 from regard.models import ARCHITECTURES
 from regard.run import Run, load
+from regard.training.durable import only_one
 from regard.training.prepare import prepare
 from regard.training.recipe import TABLES, Recipe
 from regard.training.screen import Screen
@@ -102,7 +103,8 @@ def climb(
             check_same(run, recipe, budget)
             screen.say("trained already")
         else:
-            train(recipe, run, budget, device, screen)
+            with only_one(run):
+                train(recipe, run, budget, device, screen)
         screen.close()
         yield measure(name, rung, load(run, str(device)))
 

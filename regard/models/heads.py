@@ -4,7 +4,7 @@ A reader is any model of this folder that turns tokens (N,) and their layout int
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,15 +19,6 @@ from regard.nn.pooling import summary
 
 ROWS = 1 << 10  # rows whose logits are there at once
 SHORTEST = 0.75  # of the longest prompt, that is read together with it: of four tokens one at most is padding
-
-
-class Reader(Protocol):
-    config: Any
-    embedding: nn.Embedding
-    d_out: int
-    max_length: int
-
-    def __call__(self, tokens: Tensor, layout: Layout) -> Tensor: ...
 
 
 class Head(nn.Module):

@@ -68,9 +68,7 @@ class TransformerConfig:
                 f"n_buckets must be at least 4 and furthest no less; got {self.n_buckets} and {self.furthest}"
             )
         if self.position == "rotary" and self.heads.width % 2:
-            raise ConfigError(
-                f"rotary positions turn pairs: d_model / n_heads must be even, got {self.d_model} / {self.n_heads}"
-            )
+            raise ConfigError(f"rotary positions turn pairs: the width of a head must be even, got {self.heads.width}")
         choose(SCORES, self.score, "attention score")
         choose(POSITIONS, self.position, "position encoding")
         choose(NORMS, self.norm, "norm")

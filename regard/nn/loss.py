@@ -59,7 +59,7 @@ class ChunkedCrossEntropy(torch.autograd.Function):
         for begin in range(0, n_rows, rows):
             chunk = slice(begin, begin + rows)
             logits = F.linear(hidden[chunk], weight, bias)
-            loss, of_logits = kernel(kind)(logits, labels[chunk, None], smoothing, n_words)
+            loss, of_logits = kernel(kind, logits.dtype)(logits, labels[chunk, None], smoothing, n_words)
             total += loss
             torch.mm(of_logits, weight, out=of_hidden[chunk])
             if of_bias is not None:
@@ -102,7 +102,7 @@ def loss_and_gradient(logits: Tensor, labels: Tensor, smoothing: float, n_words:
 
 
 def loss_and_gradient_in_place(logits: Tensor, labels: Tensor, smoothing: float, n_words: int) -> tuple[Tensor, Tensor]:
-    """The same for float32 without a compiler: few passes, one exponential, no memory but the logits' own."""
+    """The same for float32 and above without a compiler: few passes, one exponential, no memory but the logits' own."""
     share, words = smoothing / n_words, logits[:, :n_words]
     loss = -(1 - smoothing) * words.gather(-1, labels).sum() - share * (words.sum() if smoothing else 0.0)
     highest = words.amax(-1, keepdim=True)
@@ -117,10 +117,10 @@ def loss_and_gradient_in_place(logits: Tensor, labels: Tensor, smoothing: float,
 
 
 @cache
-def kernel(device: str) -> Callable[[Tensor, Tensor, float, int], tuple[Tensor, Tensor]]:
-    if device == "cpu":
+def kernel(device: str, dtype: torch.dtype) -> Callable[[Tensor, Tensor, float, int], tuple[Tensor, Tensor]]:
+    if device == "cpu" and dtype.itemsize >= 4:
         return loss_and_gradient_in_place
-    if not can_compile(device):
+    if device == "cpu" or not can_compile(device):
         return loss_and_gradient
     from regard.nn.loss_kernel import loss_and_gradient_by_rows  # where there is a GPU and a compiler, there is Triton
 

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from regard.nn.compiler import can_compile
 from regard.nn.layout import SHORT, Layout, Ragged
 from regard.nn.positions import Position
-from regard.nn.sight import Sight, causal, visible
+from regard.nn.sight import Sight, causal, everywhere, visible
 
 # `python -m bench paths` compares the paths; its table is in docs/results.md.
 FLEX_FROM = 4096  # keys: making a block mask takes 6 to 10 ms, which shorter rectangles do not win back
@@ -84,6 +84,7 @@ def run_short(case: Case) -> Tensor:
 def fits_varlen(case: Case) -> bool:
     return (
         stays_flat(case)
+        and (case.layout is case.key_layout or case.sight.band() == everywhere.band())  # it lays bands from the ends
         and not (case.layout.is_full and case.key_layout.is_full)  # for rectangles there are faster kernels
         and case.queries.shape[-1] % 8 == 0
         and case.queries.shape[-1] <= 256
@@ -192,7 +193,7 @@ def run_padded(case: Case) -> Tensor:
     else:
         mask = visible(case.sight, case.layout, case.key_layout)
         mask = None if mask is None else mask[:, None]
-        if mask is not None and case.sight.band() is None:  # within a band every query sees at least itself
+        if mask is not None and case.sight.band() is None:  # within a band every query sees at least itself, or all
             # Kernels differ on a query that sees nothing, and not all give zeros: let it see, then forget what it saw.
             blind = ~mask.any(-1)[:, 0].expand(case.layout.n_sequences, case.layout.longest)  # B Q
             mask = mask | blind[:, None, :, None]

@@ -1,4 +1,4 @@
-"""What is learnt.  One file per task: its settings, its batches and loss, and what `predict` means for it."""
+"""What is learnt.  One file per task: its settings, its batches and loss, and how it is validated and measured."""
 
 from typing import Any
 

@@ -13,6 +13,7 @@ from regard.data.batches import Packing
 from regard.data.config import DataConfig
 from regard.data.questions import Questions, read_questions
 from regard.data.report import Row
+from regard.data.splits import with_shares
 from regard.data.windows import FRAME, Lengths
 from regard.errors import ConfigError
 from regard.evaluation.answers import Best, best_threshold, figures
@@ -77,8 +78,7 @@ class Answers(Forgetful):
     roles = ("reader",)
 
     def __init__(self, config: AnswersConfig, parts: Parts, setup: Setup):
-        if setup.dropout:
-            raise ConfigError("the places of answers are those of one cut of the text: set tokenizer.dropout = 0")
+        setup.expect_one_cut("a text with the places of answers")
         self.config, self.manner = config, config.manner(setup.data.max_length)
         self.tokenizer, self.batch_tokens = setup.tokenizer, setup.data.batch_tokens
         self.train = QuestionSet(parts.train, setup.tokenizer, self.manner, to_learn=True)
@@ -111,11 +111,7 @@ class Answers(Forgetful):
             read_questions(files, data.root) if files else None for files in (data.train, data.valid, data.test)
         )
         assert train is not None
-        if data.test_share:
-            train, test = train.hold_out(data.test_share, seed=0)
-        if data.valid_share:
-            train, valid = train.hold_out(data.valid_share / (1 - data.test_share), seed=1)
-        return Parts(train, valid, test)
+        return Parts(*with_shares(train, valid, test, data))
 
     # Batches and loss.
 

@@ -57,10 +57,7 @@ class Chat(Forgetful):
 
     @classmethod
     def make(cls, config: Any, setup: Setup) -> Self:
-        if setup.dropout:
-            raise ConfigError(
-                f"conversations are cut into tokens in one way: set tokenizer.dropout = 0, not {setup.dropout}"
-            )
+        setup.expect_one_cut("a conversation")
         parts = read_parts(setup.data, cls.answers)
         return cls(config, parts.train, parts.valid, setup)
 

@@ -34,7 +34,7 @@ def classify(
     for text, parts, row in zip(texts, encoded, log_probabilities(model, documents, batch_tokens), strict=True):
         notes = [] if text.strip() else ["empty"]
         if text.strip() and not all(part.strip() for part in framing.texts(text)):
-            notes.append("one of two texts is empty: between them stands a tab")
+            notes.append("one of the two texts is empty (a tab separates them)")
         if framing.length(parts) > framing.max_length:
             notes.append(f"cut to the {framing.keep} {framing.max_length:,} of {framing.length(parts):,} tokens")
         probabilities = np.exp(row.astype(np.float64))

@@ -1,6 +1,5 @@
 """Running text that chance changes before it is learnt from: what denoising and permutation share."""
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,7 +12,7 @@ from regard.data.batches import cut
 from regard.data.noise import Draws
 from regard.data.streams import UNITS, Stream
 from regard.errors import ConfigError
-from regard.evaluation.language import MOST
+from regard.evaluation.language import perplexity
 from regard.evaluation.metric import Metric
 from regard.tasks.language import Language, evaluated_text
 from regard.tasks.setup import Setup
@@ -87,7 +86,7 @@ class Drawn(Language, ABC):
             batch = self.made_of(stream, windows, -1).to(device)
             total += float(self.nats(model, batch))
             count += batch.n_targets
-        return {"loss": total / count, "perplexity": math.exp(min(total / count, MOST))}
+        return {"loss": total / count, "perplexity": perplexity(total / count)}
 
     @classmethod
     def measure(cls, model: Any, config: Any, setup: Setup, files: tuple[str, ...]) -> tuple[str, list[Metric]]:

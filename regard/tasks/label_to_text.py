@@ -1,6 +1,5 @@
 """Writing from a label (vec2seq): a label in, a text of its kind out."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from regard.decoding.forced import score
 from regard.decoding.search import generate
 from regard.errors import ConfigError, RegardError
 from regard.evaluation.classification import classification
+from regard.evaluation.language import perplexity
 from regard.evaluation.metric import Metric
 from regard.models.conditioned import Conditioned
 from regard.nn.layout import Ragged
@@ -26,7 +26,7 @@ from regard.tasks.documents import UNLIMITED, Documents
 from regard.tasks.forgetful import Forgetful
 from regard.tasks.passages import TextBatch
 from regard.tasks.setup import Setup
-from regard.tasks.write import Written
+from regard.tasks.write import Written, limited, notes_on
 from regard.text.tokenizer import Tokenizer
 
 
@@ -123,17 +123,18 @@ class LabelToText(Forgetful):
             batch = self.make_batch(self.valid, indices).to(model.device)
             nats += float(self.plain_loss(model, batch))
             count += batch.n_targets
-        return {"loss": nats / count, "perplexity": math.exp(min(nats / count, 700))}
+        return {"loss": nats / count, "perplexity": perplexity(nats / count)}
 
     def samples(self, model: Conditioned) -> list[tuple[str, str, str]]:
         """What the model writes for each label."""
         if not self.config.shown:
             return []
         few = replace(self.decoding, beam=1, n_best=self.config.shown if self.decoding.sample else 1)
+        length = min(self.config.sample_length, model.config.max_length)
         return [
             (label, "", text.text)
             for i, label in enumerate(self.config.labels)
-            for text in write_as(model, self.tokenizer, i, [""], self.config.sample_length, few)[0]
+            for text in write_as(model, self.tokenizer, i, [""], length, few)[0]
         ]
 
     @classmethod
@@ -152,7 +153,7 @@ class LabelToText(Forgetful):
         settings = f"n:{n_tokens}|tok:{setup.tokenizer.kind}|texts:{len(true)}"
         chosen = [config.labels[i] for i in nats.argmin(1)]
         result = classification(chosen, [config.labels[i] for i in true], config.labels)
-        values = {"loss": own / n_tokens, "perplexity": math.exp(min(own / n_tokens, 700))}
+        values = {"loss": own / n_tokens, "perplexity": perplexity(own / n_tokens)}
         return ", ".join(files) or "the test texts", [
             *(Metric(name=name, value=value, signature=settings) for name, value in values.items()),
             replace(result.accuracy, name="most probable with its own label, %"),
@@ -212,17 +213,18 @@ def nats_by_label(model: Conditioned, part: Documents, tokenizer: Tokenizer) -> 
 
 
 def write_as(
-    model: Conditioned, tokenizer: Tokenizer, label: int, prompts: list[str], length: int, config: DecodingConfig
+    model: Conditioned, tokenizer: Tokenizer, label: int, prompts: list[str], length: int | None, config: DecodingConfig
 ) -> list[list[Written]]:
-    """For each prompt, which may be empty, the n best texts of this label that begin so, `length` tokens longer."""
+    """For each prompt, which may be empty, the n best texts of this label that begin so, by at most `length` tokens
+    longer (None: the usual number).  Of a prompt that is too long for the model the end is read."""
+    most, config = limited(model, "lines", length, config)
+    most -= 1  # the label is read before the prompt
     encoded = tokenizer.encode_batch(prompts)
-    config = replace(config, length_ratio=0.0, extra_length=length)
-    begun = [[model.first(label), *ids] for ids in encoded]
+    begun = [[model.first(label), *ids[max(0, len(ids) - most) :]] for ids in encoded]
     found = generate(model, begun, config, tokenizer.start_id, tokenizer.end_id)
-    return [
-        [
-            Written(tokenizer.decode(best.tokens), tokenizer.decode(ids + best.tokens), best.log_prob, best.finished)
-            for best in group
-        ]
-        for ids, group in zip(encoded, found, strict=True)
-    ]
+    written = []
+    for prompt, ids, group in zip(prompts, encoded, found, strict=True):
+        notes = notes_on(prompt, [], ids, most, tokenizer)
+        texts = [(tokenizer.decode(best.tokens), tokenizer.decode(ids + best.tokens)) for best in group]
+        written.append([Written(*t, best.log_prob, best.finished, notes) for t, best in zip(texts, group, strict=True)])
+    return written

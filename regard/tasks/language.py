@@ -116,9 +116,11 @@ class Language:
 
     def plan(self, epoch: int) -> list[np.ndarray]:
         """The windows of every batch of an epoch."""
-        if self.latest[0] != epoch:  # the loop asks for one batch after the other of the same epoch
-            self.latest = (epoch, self.plan_lines(epoch) if self.config.unit == "lines" else self.plan_text(epoch))
-        return self.latest[1]
+        latest = self.latest  # looked at once: another thread may be an epoch ahead
+        if latest[0] != epoch:  # the loop asks for one batch after the other of the same epoch
+            plan = self.plan_lines if self.config.unit == "lines" else self.plan_text
+            latest = self.latest = (epoch, plan(epoch))
+        return latest[1]
 
     def plan_lines(self, epoch: int) -> list[np.ndarray]:
         windows = self.train.line_windows(self.config.window)

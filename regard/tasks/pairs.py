@@ -115,7 +115,7 @@ class PairSet:
         content = tokenizer.to_json()
         self.sides: list[TokenShard] = [shard(column, tokenizer, content, cache) for column in self.examples.columns]
         self.lengths = [side.lengths for side in self.sides]
-        self.longest = config.max_length if frame.cut else None  # tokens of a source; None: those that it has
+        self.max_length = config.max_length
         self.notes = Notes()
         self.notes.update(self.examples.notes)
         long = np.flatnonzero(self.lengths[0] > config.max_length)
@@ -154,11 +154,15 @@ class PairSet:
         places = self.kept[indices]
         columns = []
         for side, tokens in enumerate(self.sides):
+            column = [tokens[i] for i in places]
             if dropout:
-                columns.append(self.sampled(side, dropout).sample(places, keys(draw, places, side)))
-            else:
-                columns.append([tokens[i] for i in places])
-        return [[ids[: self.longest] for ids in columns[0]], columns[1]]
+                drawn = self.sampled(side, dropout).sample(places, keys(draw, places, side))
+                fits = [len(ids) <= self.max_length for ids in drawn]  # where not, the text is cut as it usually is
+                column = [new if fit else usual for new, fit, usual in zip(drawn, fits, column, strict=True)]
+            columns.append(column)
+        if self.frame.cut:
+            columns[0] = [ids[: self.max_length] for ids in columns[0]]
+        return columns
 
     def lines(self, indices: np.ndarray) -> list[str]:
         return [self.examples.where(i) for i in self.kept[indices]]

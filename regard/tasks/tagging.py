@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from regard.data.batches import Packing, cut
 from regard.data.config import DataConfig
 from regard.data.report import Row
+from regard.data.splits import with_shares
 from regard.data.tagged import Tagged, read_tagged, tag_set
 from regard.errors import ConfigError
 from regard.evaluation.metric import Metric
@@ -61,8 +62,7 @@ class Tagging(Forgetful):
     roles = ("reader",)
 
     def __init__(self, config: Any, train: Tagged, valid: Tagged | None, setup: Setup):
-        if setup.dropout:
-            raise ConfigError("a tagger reads each word cut in one way: set tokenizer.dropout = 0")
+        setup.expect_one_cut("a word that gets a tag")
         self.config = self.settle(config, train)
         self.tokenizer, self.batch_tokens = setup.tokenizer, setup.data.batch_tokens
         splits = [
@@ -100,11 +100,7 @@ class Tagging(Forgetful):
             for files in (data.train, data.valid, data.test)
         )
         assert train is not None
-        if data.test_share:
-            train, test = train.hold_out(data.test_share, seed=0)
-        if data.valid_share:
-            train, valid = train.hold_out(data.valid_share / (1 - data.test_share), seed=1)
-        return train, valid, test
+        return with_shares(train, valid, test, data)
 
     @staticmethod
     def settle(config: Any, train: Tagged) -> Any:

@@ -21,7 +21,7 @@ from regard.training.progress import Progress
 from regard.training.weights import checksum, pack_tensors, read_tensors
 
 MODEL, ADAPTER = "model.safetensors", "adapter.safetensors"  # a finished run: all weights, or what adapts another's
-Tensors = dict[str, dict[str, Tensor]]  # by file: "model", "optimizer", "random" and, with ema, "ema"
+Tensors = dict[str, dict[str, Tensor]]  # by file: "model", "optimizer", "random", "ema" where there is one, and "task"
 
 
 @dataclass(frozen=True, kw_only=True)

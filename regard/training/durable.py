@@ -1,6 +1,7 @@
 """Files that are whole or absent: a kill or a full disk never leaves half of one."""
 
 import errno
+import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -57,12 +58,8 @@ def disk_errors_said(folder: Path, intact: Callable[[], str]) -> Iterator[None]:
 
 @contextmanager
 def only_one(folder: Path) -> Iterator[None]:
-    """Two trainings in one folder would write over each other.  The lock ends with the process, however that ends."""
-    try:
-        import fcntl
-    except ImportError:  # Windows has no such lock
-        yield
-        return
+    """Two trainings in one folder would write over each other, from the tokenizer on: hold this while one is prepared
+    and while it runs.  The lock ends with the process, however that ends."""
     folder.mkdir(parents=True, exist_ok=True)
     place = os.open(folder, os.O_RDONLY)
     try:
@@ -70,11 +67,13 @@ def only_one(folder: Path) -> Iterator[None]:
     except BlockingIOError:
         os.close(place)
         raise RunError(
-            f"another process is training in {folder}: wait for it, or stop it; this one took no step"
+            f"another process is training in {folder}: wait for it, or stop it; this one changed nothing"
         ) from None
     try:
         yield
     finally:
+        if not os.listdir(folder):  # refused before anything was written
+            folder.rmdir()
         os.close(place)
 
 

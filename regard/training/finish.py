@@ -44,11 +44,11 @@ def choose_weights(
         if is_better(values[task.metric], progress.best_value, task.higher_is_better):
             return Chosen(what, values)
     step = progress.step if progress.best_step is None else progress.best_step
-    which = "ema" if config.ema else "model"
-    weights = checkpoints.load(step, files=(which,)).tensors[which]
-    set_weights(learner.model, weights, str(step_folder(checkpoints.folder, step)))
+    tensors = checkpoints.load(step, files=("model", "ema")).tensors
+    which = "ema" if "ema" in tensors else "model"  # as it was validated: a resume may have changed training.ema since
+    set_weights(learner.model, tensors[which], str(step_folder(checkpoints.folder, step)))
     what = f"step {step}, " + ("the last" if progress.best_step is None else f"the best by {task.metric}")
-    return Chosen(what + (" (running average)" if config.ema else ""), values_at(run, step))
+    return Chosen(what + (" (running average)" if which == "ema" else ""), values_at(run, step))
 
 
 def save_finished(model: nn.Module, lora: LoraConfig, run: Path) -> Path:

@@ -8,7 +8,6 @@ from regard.models import ARCHITECTURES
 from regard.training.card import Result
 from regard.training.counting import count
 from regard.training.distill import Distilled
-from regard.training.durable import only_one
 from regard.training.environment import compile_model
 from regard.training.loop import train
 from regard.training.prepare import Prepared, write_recipe
@@ -17,11 +16,6 @@ from regard.training.screen import Screen
 
 def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, screen: Screen) -> Result:
     """Leaves a finished run in the folder.  Raises what `train` raises."""
-    with only_one(run):
-        return start_alone(prepared, run, device, resume, screen)
-
-
-def start_alone(prepared: Prepared, run: Path, device: torch.device, resume: bool, screen: Screen) -> Result:
     if ARCHITECTURES[prepared.recipe.architecture].is_counted:
         return count(prepared, run, device, resume, screen)
     task, recipe = prepared.task, prepared.recipe

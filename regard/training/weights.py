@@ -53,9 +53,5 @@ def save_weights(tensors: Mapping[str, Tensor], path: Path) -> None:
     write_file(path, pack_tensors(tensors))
 
 
-def load_weights(model: nn.Module, path: Path) -> None:
-    set_weights(model, read_tensors(path), str(path))
-
-
 def checksum(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()

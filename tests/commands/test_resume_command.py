@@ -54,3 +54,27 @@ def test_two_trainings_in_one_folder(run: Path, regard: Call) -> None:
     assert refused.code == 1 and "another process is training in" in refused.err
     told = regard("train", run, "--resume", "--device", "cpu")
     assert told.code == 0, told.err
+
+
+def test_a_training_that_has_not_begun_yet_is_left_alone_too(lab: Path, tmp_path: Path, regard: Call) -> None:
+    new = tmp_path / "new"
+    command = ("train", lab / "one" / "recipe.toml", "--run", new, "--device", "cpu")
+    with only_one(new):
+        (new / "tokenizer.json").write_text("of the first")
+        refused = regard(*command)
+    assert refused.code == 1 and "this one changed nothing" in refused.err
+    assert content(new) == {new / "tokenizer.json": b"of the first"}
+
+
+def test_a_folder_of_a_training_that_was_refused_is_not_left_behind(tmp_path: Path, regard: Call) -> None:
+    refused = regard("train", "demo", "--run", tmp_path / "new", "--set", "data.train=[]", "--device", "cpu")
+    assert refused.code == 1 and "names no training files" in refused.err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_resume_has_its_own_weights_and_settings(run: Path, lab: Path, regard: Call) -> None:
+    refused = regard("train", run, "--resume", "--from", lab / "one", "--device", "cpu")
+    assert refused.code == 1 and "goes on from its own weights" in refused.err
+    moved = ("--set", f"data.root={run.parent / 'data'}")
+    told = regard("train", lab / "one" / "recipe.toml", "--run", run, "--resume", *moved, "--device", "cpu")
+    assert told.code == 0 and f"its settings are those of {run / 'recipe.toml'}, not of" in told.out + told.err

@@ -12,6 +12,7 @@ import torch
 import transformers
 
 from regard.decoding.config import DecodingConfig
+from regard.errors import RegardError
 from regard.interop.certify import certify
 from regard.interop.importing import import_source
 from regard.interop.sources import open_source, read_tokenizer
@@ -120,3 +121,17 @@ def test_from_text_to_text(family: str, tmp_path: Path) -> None:
     found = [answer.parts[0][1] for answer in answers]
     end = run.tokenizer.end_id
     assert [[*best.tokens, end] if best.finished else best.tokens for best in found] == expected
+
+
+def test_a_source_fits_with_all_that_stands_around_it(tmp_path: Path) -> None:
+    """BART's <s> and </s> are two of the tokens that a model takes."""
+    (tmp_path / "bart").mkdir()
+    bart(tmp_path / "bart").save_pretrained(tmp_path / "bart")
+    source = open_source(tmp_path / "bart")
+    import_source(source, read_tokenizer(source), tmp_path / "run")
+    run = load(tmp_path / "run", "cpu")
+    limit = run.model.config.max_length - 2
+    words = next(" a" * n for n in range(1, 999) if len(run.tokenizer.encode(" a" * n)) == limit)
+    assert len(run.score([words], ["a"])) == 1
+    with pytest.raises(RegardError, match=f"source line 1 .* the model takes {limit}"):
+        run.score([words + " a"], ["a"])

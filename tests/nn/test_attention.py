@@ -95,14 +95,19 @@ def test_fast_paths_equal_the_equation_in_values_and_gradients(score, position, 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", TOLERANCE)
-def test_cross_attention_of_two_ragged_sides(dtype, device):
+@pytest.mark.parametrize("rule", [everywhere, causal], ids=["everywhere", "causal"])
+def test_cross_attention_of_two_ragged_sides(rule, dtype, device):
     torch.manual_seed(0)
     attend = Attend(SCORES["scaled_dot"](E, T), POSITIONS["none"](Space(H * E, H, T))).to(device)
     sides = Ragged([2, 1, 5], device), Ragged([4, 3, 1], device)
     queries = torch.randn(8, H, E, device=device, dtype=dtype)
     memory = Memory(*torch.randn(2, 8, H, E, device=device, dtype=dtype), sides[1])
-    out = attend(queries, sides[0], memory, everywhere)
-    same(out, attend.readable(queries, sides[0], memory, everywhere), TOLERANCE[dtype])
+    out = attend(queries, sides[0], memory, rule)
+    same(out, attend.readable(queries, sides[0], memory, rule), TOLERANCE[dtype])
+    case = paths.Case(
+        queries, sides[0], memory.keys, memory.values, sides[1], rule, attend.score.scale, attend.position
+    )
+    assert not (paths.fits_varlen(case) and rule is causal)  # it would lay the band from the end of the keys
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="flex attention runs on CUDA")

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch.nn import functional as F
 
 from regard.nn import loss
 
@@ -32,6 +33,20 @@ def test_the_two_kernels_agree(smoothing):
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_in_half_precision_the_logits_are_rounded_and_nothing_else(smoothing):
+    """On a CPU, too, under autocast: the sum over thousands of words is made in float32."""
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(64, 16).bfloat16(), torch.randn(4000, 16).bfloat16()
+    labels = torch.randint(0, 4000, (64,))
+    learnt = [hidden.requires_grad_(), weight.requires_grad_()]
+    found = loss.cross_entropy(*learnt, labels, smoothing)
+    exact = F.cross_entropy(F.linear(*learnt).float(), labels, label_smoothing=smoothing, reduction="sum")
+    torch.testing.assert_close(found, exact, rtol=1e-5, atol=0)
+    for ours, theirs in zip(torch.autograd.grad(found, learnt), torch.autograd.grad(exact, learnt), strict=True):
+        assert (ours - theirs).norm() <= 1e-2 * theirs.norm()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("has_bias", [False, True])
 def test_tables_filled_up_to_what_kernels_like_change_nothing(smoothing, has_bias, monkeypatch):
     torch.manual_seed(0)
@@ -42,7 +57,7 @@ def test_tables_filled_up_to_what_kernels_like_change_nothing(smoothing, has_bia
     expected = torch.autograd.grad(loss.plain_cross_entropy(hidden, weight, labels, smoothing, bias), learnt)
     monkeypatch.setitem(loss.ALIGNED, "cpu", 8)
     for one_kernel in (loss.loss_and_gradient, loss.loss_and_gradient_in_place):
-        monkeypatch.setattr(loss, "kernel", lambda device, one=one_kernel: one)
+        monkeypatch.setattr(loss, "kernel", lambda device, dtype, one=one_kernel: one)
         value = loss.cross_entropy(hidden, weight, labels, smoothing, bias)
         torch.testing.assert_close(torch.autograd.grad(value, learnt), expected, atol=1e-5, rtol=1e-5)
 

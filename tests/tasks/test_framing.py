@@ -138,7 +138,7 @@ def test_pairs_are_learnt_and_asked_with_a_tab(run: Run) -> None:
     pairs = ["does a dog woof\twoof indeed", "does a dog moo\tmoo indeed", "does a dog woof", ""]
     answers = run.classify(pairs)
     assert [answer.label for answer in answers[:2]] == ["true", "false"]
-    missing = "one of two texts is empty: between them stands a tab"
+    missing = "one of the two texts is empty (a tab separates them)"
     assert [answer.notes for answer in answers] == [[], [], [missing], ["empty"]]
     for pair, answer in zip(pairs, answers, strict=True):
         assert run.classify([pair])[0].probabilities == pytest.approx(answer.probabilities, abs=1e-5)

@@ -109,6 +109,22 @@ def test_a_prompt_is_how_a_text_begins(run: Run) -> None:
     assert not written[0][0].text.startswith("the plot")
 
 
+def test_a_prompt_too_long_for_the_model_is_read_from_its_end_and_said(run: Run) -> None:
+    limit = run.model.config.max_length
+    long = "the plot " * limit + "was"
+    (written,) = run.generate_as("bad", [long], 5, DecodingConfig())[0]
+    n_tokens = len(run.tokenizer.encode(long))
+    assert written.notes == (f"too long: only its last {limit - 5:,} of {n_tokens:,} tokens were read",)
+    assert run.generate_as("bad", ["zzz qqq"])[0][0].notes[0].startswith("unknown: ")
+
+
+def test_samples_fit_a_small_model(tmp_path: Path) -> None:
+    small = ["model.max_length=12", "data.max_length=11", "task.sample_length=60", "training.steps=60"]
+    result = train_reviews(write_recipe(tmp_path), tmp_path / "run", *small)
+    assert result.steps == 60
+    assert len(load(tmp_path / "run", "cpu").generate_as("bad")[0]) == 1
+
+
 def test_one_label_alone_as_in_a_batch(run: Run) -> None:
     """The prompt beside it changes nothing, nor does where it stands."""
     greedy = DecodingConfig()

@@ -66,6 +66,15 @@ def test_dropout_cuts_other_tokens_of_the_same_text_by_epoch_alone(data, tokeniz
     assert drawn[0].source.tolist() == drawn[2].source.tolist() != drawn[1].source.tolist()
 
 
+def test_dropout_cuts_no_text_into_more_tokens_than_fit(data, tokenizer, tmp_path):
+    longest = max(len(ids) for text in (ENGLISH[0], FRENCH[0]) for ids in [tokenizer.encode(text)])
+    pairs = PairSet(data.train, replace(data, max_length=longest), tokenizer, tmp_path / "cache", FRAME)
+    assert 0 in pairs.kept
+    for draw in range(20):
+        for column in pairs.columns(np.array([0]), dropout=0.9, draw=draw):
+            assert max(len(ids) for ids in column) <= longest
+
+
 def test_the_loss_of_a_batch_is_the_sum_over_its_pairs(data, tokenizer, tmp_path):
     torch.manual_seed(0)
     config = TransformerConfig(vocab_size=tokenizer.vocab_size, d_model=16, n_heads=2, n_layers=1, d_ff=32)

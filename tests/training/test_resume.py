@@ -17,6 +17,7 @@ from regard.errors import RunError
 from regard.training.checkpoints import find_weights
 from regard.training.metrics import read_metrics
 from regard.training.signals import Stopped
+from regard.training.weights import read_tensors
 
 HERE = Path(__file__).parent
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -175,6 +176,26 @@ def test_a_finished_run_goes_on_to_more_steps(tmp_path: Path) -> None:
         for name in ("short", "long")
     )
     assert ours == theirs
+
+
+class BestAtFive(TinyTask):
+    def validate(self, model: torch.nn.Module) -> dict[str, float]:
+        self.calls = getattr(self, "calls", 0) + 1
+        return {"loss": float(self.calls)}
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.0, 0.9), (0.9, 0.0)])
+def test_the_best_weights_are_those_that_were_validated_also_where_ema_has_changed(
+    tmp_path: Path, before: float, after: float
+) -> None:
+    task = BestAtFive()  # its first validation stays the best
+    run_tiny(tmp_path, dataclasses.replace(CONFIG, steps=12, ema=before), task=task)
+    result = run_tiny(tmp_path, dataclasses.replace(CONFIG, ema=after), resume=True, task=task)
+    which = "ema" if before else "model"
+    assert result.weights == "step 5, the best by loss" + (" (running average)" if before else "")
+    kept = read_tensors(tmp_path / "model.safetensors")
+    best = read_tensors(tmp_path / f"checkpoints/step-5/{which}.safetensors")
+    assert all(torch.equal(kept[name], best[name]) for name in kept)
 
 
 def test_other_data_are_noticed(tmp_path: Path) -> None:
