@@ -68,5 +68,5 @@ def test_what_cannot_be_a_graph_is_refused(tmp_path: Path) -> None:
     object.__setattr__(run.recipe, "architecture", "recurrent")
     with pytest.raises(RegardError, match="is a recurrent for language; ONNX graphs are made of stack"):
         write_graphs(run, tmp_path / "out")
-    with pytest.raises(RegardError, match="the score 'additive' has no graph"):
+    with pytest.raises(RegardError, match="scores that are products; this run has 'additive'"):
         write_graphs(save_translator(tmp_path / "other", score="additive"), tmp_path / "out")
