@@ -22,18 +22,22 @@ def import_model(
     from regard.errors import RegardError
     from regard.interop.certify import certify
     from regard.interop.certify_tools import certify_ctranslate2
+    from regard.interop.family import TRANSLATORS, WRITERS
     from regard.interop.from_ctranslate2 import model_folder, words_of
-    from regard.interop.importing import import_source
+    from regard.interop.importing import import_source, unheeded
     from regard.interop.needs import MissingLibrary
     from regard.interop.sources import open_source, read_tokenizer
     from regard.run import load
 
     opened = open_source(source)
-    recipe, left_out = import_source(opened, read_tokenizer(opened), run)
+    tokenizer = read_tokenizer(opened)
+    recipe, left_out = import_source(opened, tokenizer, run)
     print(f"{source} is now the run {run}: a {opened.model_type} model, task {recipe.kind}")
+    notes = unheeded(opened, tokenizer) if recipe.kind in (*WRITERS, *TRANSLATORS) else ()
     if left_out:
-        print(f"left out, because only other tasks read it: {', '.join(left_out)}")
-    notes = (f"left out: {', '.join(left_out)}",) if left_out else ()
+        notes += (f"left out, because only other tasks read it: {', '.join(left_out)}",)
+    for note in notes:
+        print(note)
     try:
         if opened.model_type == "ctranslate2":
             certificate = certify_ctranslate2(load(run, "cpu"), model_folder(source), words_of(source))

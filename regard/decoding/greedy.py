@@ -18,11 +18,14 @@ from regard.decoding.stopping import Stops
 class Greedy:
     """y_t = argmax P(y | y_<t).  The rows of a prompt never change places."""
 
-    def __init__(self, n_prompts: int, config: DecodingConfig, end_id: int, stops: Stops | None = None) -> None:
+    def __init__(
+        self, prompts: list[list[int]], config: DecodingConfig, end_id: int, stops: Stops | None = None
+    ) -> None:
         self.config, self.copies, self.end_id = config, config.n_best, end_id
         self.stops = stops
-        self.said: list[list[int]] = [[] for _ in range(n_prompts * self.copies)]  # of the active rows, for the stops
-        self.record = Record(n_prompts)
+        # Of the active rows, for the stops: the last token of the prompt, and what was said.
+        self.said: list[tuple[list[int], list[int]]] = [(p[-1:], []) for p in prompts for _ in range(self.copies)]
+        self.record = Record(len(prompts))
         self.ended: Tensor | None = None  # (active prompts, copies)
 
     def choose(self, distribution: Distribution, t: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -42,9 +45,10 @@ class Greedy:
 
     def stopped(self, tokens: Tensor, stops: Stops) -> Tensor:
         """Which rows a stop string ends here.  This waits for the device at every step."""
-        for row, token in zip(self.said, tokens.flatten().tolist(), strict=True):
-            row.append(token)
-        return torch.tensor([stops.reached(row) for row in self.said], device=tokens.device).view(tokens.shape)
+        for (_, said), token in zip(self.said, tokens.flatten().tolist(), strict=True):
+            said.append(token)
+        reached = [stops.reached(said, before) for before, said in self.said]
+        return torch.tensor(reached, device=tokens.device).view(tokens.shape)
 
     def keep(self, active: np.ndarray, groups: Tensor) -> None:
         self.record.move(active)
@@ -91,7 +95,7 @@ class Sampling(Greedy):
         end_id: int,
         stops: Stops | None = None,
     ) -> None:
-        super().__init__(len(prompts), config, end_id, stops)
+        super().__init__(prompts, config, end_id, stops)
         uniforms = torch.zeros(len(prompts), self.copies, max(limits), dtype=torch.float64)
         for row, (prompt, limit) in enumerate(zip(prompts, limits, strict=True)):
             for copy in range(self.copies):

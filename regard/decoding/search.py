@@ -90,7 +90,7 @@ def one_by_one(
 ) -> Greedy:
     if config.sample:
         return Sampling(prompts, limits, config, end_id, stops)
-    return Greedy(len(prompts), config, end_id, stops)
+    return Greedy(prompts, config, end_id, stops)
 
 
 @torch.no_grad()

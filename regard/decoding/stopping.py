@@ -18,9 +18,11 @@ class Stops:
         longest = max((len(string.encode()) for string in strings), default=0)
         self.n_tokens = longest + SLACK  # a token has at least a byte, so no more than these can make one
 
-    def reached(self, tokens: list[int]) -> bool:
-        """Whether the last of these tokens completes a stop string."""
-        return self.place(self.decode(tokens[-self.n_tokens :])) >= 0
+    def reached(self, tokens: list[int], before: Sequence[int] = ()) -> bool:
+        """Whether the last of these tokens completes a stop string.  `before` stands before them and is not looked at:
+        a text that begins with a space begins so only behind something."""
+        text = self.decode([*before, *tokens[-self.n_tokens :]])
+        return self.place(text[len(self.decode(before)) :]) >= 0
 
     def place(self, text: str) -> int:
         """Where the first stop string begins; -1: nowhere."""

@@ -4,12 +4,17 @@ Marian is the Transformer of the paper, Pegasus the same with its norms before t
 out as one of the two.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from regard.interop.family import TRANSLATORS, Family, Imported, Theirs, Weight, require, word_for
 from regard.interop.forms import AS_IS, AfterRows, EvenThenOdd, Form, Shaped, Zeros
+from regard.nn.positions import POSITIONS, Space
 from regard.training.recipe import Recipe
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "swish": "swish", "silu": "swish"}
@@ -114,6 +119,14 @@ class Kind:
             if c.pre_norm:
                 yield from both(f"model.{side}.layer_norm", f"{side}_norm", writes, writes)
 
+    def computed(self, recipe: Recipe, name: str) -> Tensor | None:
+        """The table of places, where it is made of sines."""
+        if self.position == "learned" or not re.fullmatch(r"(model\.)?(en|de)coder\.embed_positions\.weight", name):
+            return None
+        c = recipe.model
+        places = POSITIONS[self.position](Space(c.d_model, c.n_heads, c.max_length))
+        return places.embed(torch.zeros(c.max_length, c.d_model), torch.arange(c.max_length))
+
     def family(self) -> Family:
         return Family(
             read_config=self.read_config,
@@ -121,7 +134,7 @@ class Kind:
             weights=self.weights,
             architecture="transformer",
             prefix="model.",
-            spare=(r"(model\.)?(en|de)coder\.embed_positions\.weight",) if self.position != "learned" else (),
+            computed=self.computed,
             copies=tuple(
                 (name, "model.shared.weight")
                 for name in ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")

@@ -168,7 +168,8 @@ class Encoder:
             write_config=self.write_config,
             weights=self.weights,
             prefix=self.prefix,
-            spare=(r".*position_ids", rf"{re.escape(self.output)}\.(weight|bias)", re.escape(self.bias)),
+            spare=(r".*position_ids", rf"{re.escape(self.output)}\.bias", re.escape(self.bias)),
+            copies=((f"{self.output}.weight", f"{self.prefix}embeddings.word_embeddings.weight"),),
             heads=(rf"({self.prefix})?pooler\..*", HEADS),
             old_endings=(
                 ("LayerNorm.weight", "LayerNorm.gamma"),

@@ -28,7 +28,7 @@ def take(stored: Stored, family: Family, recipe: Recipe, own: Mapping[str, Tenso
     if missing:
         raise RunError(f"{where} lacks {len(missing)} tensors that its config.json asks for, such as {missing[0]}")
     unused = stored.shapes.keys() - places.values()
-    unknown = unused - copies_in(unused, stored, family, where)
+    unknown = unused - copies_in(unused, stored, family, where) - computed_in(unused, stored, family, recipe, where)
     left_out = sorted(name for name in unknown if family.is_head(name))
     unknown = {name for name in unknown if not (family.is_head(name) or family.is_spare(name))}
     if unknown:
@@ -60,6 +60,19 @@ def copies_in(unused: set[str], stored: Stored, family: Family, where: str) -> s
         if not torch.equal(stored.read(copy), stored.read(original)):
             raise RunError(f"{where}: {copy} is not {original}, and regard's model has only one; nothing was imported")
         found.add(copy)
+    return found
+
+
+def computed_in(unused: set[str], stored: Stored, family: Family, recipe: Recipe, where: str) -> set[str]:
+    """Those that both sides compute, such as a table of sines, and that are what we compute."""
+    found = set()
+    for name in unused:
+        ours = family.computed(recipe, name)
+        if ours is None:
+            continue
+        if stored.shapes[name] != tuple(ours.shape) or not torch.allclose(stored.read(name), ours, atol=1e-4):
+            raise RunError(f"{where}: {name} is not what regard computes in its place; nothing was imported")
+        found.add(name)
     return found
 
 

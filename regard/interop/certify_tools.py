@@ -5,12 +5,15 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+import tokenizers
+
 import regard
-from regard.interop.certificate import Certificate, Finding, compare_rows
+from regard.interop.certificate import Certificate, Finding, compare_ids, compare_rows
+from regard.interop.certify import N_STRINGS
 from regard.interop.ctranslate2_sides import CTranslate2Translator, CTranslate2Writer, our_log_probs
-from regard.interop.family import TRANSLATORS
-from regard.interop.onnx_sides import OnnxReader, OnnxTranslator, OurReader
-from regard.interop.samples import random_tokens
+from regard.interop.family import TRANSLATORS, WRITERS
+from regard.interop.onnx_sides import OnnxReader, OnnxTranslator
+from regard.interop.samples import random_tokens, strings
 from regard.interop.sides import Ours
 from regard.interop.translators import OurTranslator
 from regard.interop.written import compare_written
@@ -32,11 +35,14 @@ def certify_onnx(run: Run, folder: Path) -> Certificate:
             findings.append(compare_rows("logits", translator.rows(inputs), graphs.rows(inputs), f"{n} × {longest}"))
         findings += compare_written(translator, graphs, run)
     else:
-        reader = OurReader(run)
+        reader = Ours(run)
         graph = OnnxReader(folder, reader)
         for n, longest in SHAPES:
             inputs = drawn(run, n, longest)
             findings.append(compare_rows("rows", reader.rows(inputs), graph.rows(inputs), f"{n} × {longest}"))
+        if run.recipe.kind in WRITERS:
+            findings += compare_written(reader, graph, run)
+    findings += compare_tokenizer_file(run, folder)
     return certificate(run, folder, "onnx", findings, ("onnx", "onnxruntime"))
 
 
@@ -55,7 +61,19 @@ def certify_ctranslate2(run: Run, folder: Path, names: Sequence[str]) -> Certifi
         their_writer = CTranslate2Writer(folder, writer, names)
         findings = [compare_rows("logits", writer.rows(inputs), their_writer.rows(inputs), of)]
         findings += compare_written(writer, their_writer, run)
+    findings += compare_tokenizer_file(run, folder)
     return certificate(run, folder, "ctranslate2", findings, ("ctranslate2",))
+
+
+def compare_tokenizer_file(run: Run, folder: Path, n: int = N_STRINGS) -> list[Finding]:
+    """The tokenizer.json beside what was written, as the tokenizers library reads it."""
+    if not (folder / "tokenizer.json").is_file():
+        return []  # an imported folder has the tokenizer in files of its own
+    theirs = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    theirs.encode_special_tokens = True  # none is made of a text
+    asked = strings(n)
+    answers = [found.ids for found in theirs.encode_batch(asked, add_special_tokens=False)]
+    return [compare_ids("token sequences", run.tokenizer.encode_batch(asked), answers, f"{len(asked):,} strings")]
 
 
 def drawn(run: Run, n: int, longest: int) -> list[list[int]]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from torch import Tensor
+
 from regard.choose import choose
 from regard.errors import ConfigError
 from regard.interop.forms import AS_IS, Form
@@ -112,6 +114,7 @@ class Family:
     heads: tuple[str, ...] = ()
     old_endings: tuple[tuple[str, str], ...] = ()  # how a name ends, and how it did in older files
     copies: tuple[tuple[str, str], ...] = ()  # a tensor that may be there besides, and the one that it must equal
+    computed: Callable[[Recipe, str], Tensor | None] = lambda recipe, name: None  # what another such tensor must equal
 
     def spellings(self, name: str) -> list[str]:
         """The names that one of their tensors may have, the usual one first."""

@@ -53,7 +53,11 @@ class CTranslate2Folder:
 
 
 def is_ctranslate2(path: Path) -> bool:
-    return (model_folder(path) / "model.bin").is_file() and not (path / "model.safetensors").is_file()
+    file = model_folder(path) / "model.bin"
+    if not file.is_file() or (path / "model.safetensors").is_file():
+        return False
+    with open(file, "rb") as opened:
+        return not opened.read(4).startswith((b"PK", b"\x80"))  # the pickles of PyTorch may have that name, too
 
 
 def words_of(path: Path) -> list[str]:

@@ -85,5 +85,6 @@ GPT2 = Family(
     write_config=write_config,
     weights=weights,
     prefix="transformer.",
-    spare=(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias", r"lm_head\.weight"),
+    spare=(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias",),
+    copies=(("lm_head.weight", "transformer.wte.weight"),),
 )

@@ -59,14 +59,27 @@ def longest_text(kind: str, max_length: int) -> int:
     return max_length if kind == "classification" else max(1, min(DataConfig.max_length, max_length - 1))
 
 
+def wishes(source: Source, name: str) -> list[Any]:
+    """What config.json and generation_config.json say of a setting for writing, as one list."""
+    found = [source.settings.get(name)]
+    if (source.path / "generation_config.json").is_file():
+        found.append(read_json(source.path / "generation_config.json").get(name))
+    return [part for each in found if each is not None for part in (each if isinstance(each, list) else [each])]
+
+
 def unwritten(source: Source) -> tuple[int, ...]:
     """The tokens that their settings forbid to write, such as Marian's padding."""
-    found: list[Any] = [source.settings.get("bad_words_ids")]
-    if (source.path / "generation_config.json").is_file():
-        found.append(read_json(source.path / "generation_config.json").get("bad_words_ids"))
-    words = [word for words in found if isinstance(words, list) for word in words if isinstance(word, list)]
+    words = [word[0] for word in wishes(source, "bad_words_ids") if isinstance(word, list) and len(word) == 1]
+    words += wishes(source, "suppress_tokens")
     n_words = source.theirs.width("vocab_size")
-    return tuple(sorted({w[0] for w in words if len(w) == 1 and type(w[0]) is int and 0 <= w[0] < n_words}))
+    return tuple(sorted({word for word in words if type(word) is int and 0 <= word < n_words}))
+
+
+def unheeded(source: Source, tokenizer: Tokenizer) -> tuple[str, ...]:
+    """What their settings ask of a text that is written, and regard does not do."""
+    ends = sorted({end for end in wishes(source, "eos_token_id") if type(end) is int} - {tokenizer.end_id})
+    note = f"its settings end a text also at the tokens {ends}; here it ends at {tokenizer.end_id} alone"
+    return (note,) if ends else ()
 
 
 def outline(recipe: Recipe, n_bytes: int) -> dict[str, Tensor]:

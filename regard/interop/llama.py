@@ -23,7 +23,8 @@ class Decoder:
     norm_heads: bool = False
 
     def read_config(self, theirs: Theirs) -> Imported:
-        theirs.expect(hidden_act="silu", use_sliding_window=False, pretraining_tp=1)
+        theirs.choice("hidden_act", {"silu": "swish", "swish": "swish"}, "silu")
+        theirs.expect(use_sliding_window=False, pretraining_tp=1)
         d_model, n_heads = theirs.width("hidden_size"), theirs.width("num_attention_heads")
         d_head = theirs.width("head_dim", max(1, d_model // n_heads))
         n_key_heads = theirs.width("num_key_value_heads", n_heads)
@@ -128,7 +129,8 @@ def family(decoder: Decoder) -> Family:
         write_config=decoder.write_config,
         weights=weights,
         prefix="model.",
-        spare=(r".*rotary_emb\.inv_freq", r"lm_head\.weight"),
+        spare=(r".*rotary_emb\.inv_freq",),
+        copies=(("lm_head.weight", "model.embed_tokens.weight"),),
     )
 
 

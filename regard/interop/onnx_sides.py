@@ -8,33 +8,33 @@ import torch
 from torch import Tensor
 
 from regard.interop.needs import need
-from regard.interop.sides import Ids, flat, padded, up_to
-from regard.interop.to_onnx import ROWS
+from regard.interop.sides import Ids, Ours, padded, up_to
 from regard.interop.translators import OurTranslator
-from regard.run import Run
-
-OF_SEQUENCES = ("classification",)  # kinds with one row for each sequence, not for each token
-
-
-class OurReader:
-    def __init__(self, run: Run):
-        self.model, self.kind, self.device = run.model, run.recipe.kind, run.device
-
-    @torch.no_grad()
-    def rows(self, inputs: Ids) -> list[Tensor]:
-        rows = ROWS[self.kind](self.model, *flat(inputs, self.device)).cpu()
-        return list(rows) if self.kind in OF_SEQUENCES else list(rows.split([len(ids) for ids in inputs]))
 
 
 class OnnxReader:
-    def __init__(self, folder: Path, ours: OurReader):
+    def __init__(self, folder: Path, ours: Ours):
         self.ours, self.graph = ours, session(folder / "model.onnx")
 
     def rows(self, inputs: Ids) -> list[Tensor]:
         rows = run_graph(self.graph, **rectangle("tokens", inputs))
-        if self.ours.kind in OF_SEQUENCES:
-            return list(rows)
+        if self.ours.compared.of_sequences:
+            return [row[None] for row in rows]
         return [row[: len(ids)] for row, ids in zip(rows, inputs, strict=True)]
+
+    def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
+        """The graph reads all that was written, once for every token."""
+        end = self.ours.tokenizer.end_id
+        written = [list(ids) for ids in prompts]
+        running = list(range(len(written)))
+        for _ in range(length):
+            last = self.rows([written[i] for i in running])
+            for i, row in zip(running, last, strict=True):
+                written[i].append(int(row[-1].argmax()))
+            running = [i for i in running if written[i][-1] != end]
+            if not running:
+                break
+        return [up_to(end, ids[len(prompt) :]) for ids, prompt in zip(written, prompts, strict=True)]
 
 
 class OnnxTranslator:

@@ -40,13 +40,22 @@ class SafeFolder:
             refuse_pickle([path] if path.is_file() else [])
             raise RunError(f"{path} is no folder; name one with config.json and {WEIGHTS}, as transformers writes it")
         self.config = read_json(path / "config.json")
+        if self.config.get("quantization_config"):
+            raise RunError(
+                f"{path / 'config.json'} has a quantization_config: the weights are no plain numbers. Load the folder "
+                "in transformers, call the model's dequantize() and save it with save_pretrained(NEW)"
+            )
         self.files = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
+        self.others: dict[str, str] = {}  # what is no floating point, such as masks and places, and its type
         for file in weight_files(path):
-            for name, shape in read_header(file).items():
-                if name in self.shapes:
+            for name, (shape, kind) in read_header(file).items():
+                if name in self.shapes or name in self.others:
                     raise RunError(f"{file.name} holds {name} a second time; {path} is damaged")
-                self.files[name], self.shapes[name] = file, shape
+                if kind in FLOATS:
+                    self.files[name], self.shapes[name] = file, shape
+                else:
+                    self.others[name] = kind
         check_memory(4 * sum(map(math.prod, self.shapes.values())), path)
 
     def read(self, name: str) -> Tensor:
@@ -111,11 +120,11 @@ def opened(file: Path) -> Any:
         raise RunError(f"{file} is no safetensors file that can be used: {error}") from None
 
 
-def read_header(file: Path) -> dict[str, tuple[int, ...]]:
-    """The shape of every tensor in floating point; others are no weights."""
+def read_header(file: Path) -> dict[str, tuple[tuple[int, ...], str]]:
+    """The shape of every tensor, and the type of its numbers."""
     with opened(file) as tensors:
         slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118 (it is no dict)
-        return {name: tuple(part.get_shape()) for name, part in slices.items() if part.get_dtype() in FLOATS}
+        return {name: (tuple(part.get_shape()), part.get_dtype()) for name, part in slices.items()}
 
 
 def in_chunks(tensor: Any, shape: tuple[int, ...]) -> Iterator[Tensor]:

@@ -65,6 +65,12 @@ COMPARED = {
         lambda answer: answer.logits[:, None],
         of_sequences=True,
     ),
+    "tagging": Compared(
+        "AutoModelForTokenClassification",
+        "logits of tags",
+        lambda model, tokens, layout: model(tokens, layout),
+        lambda answer: answer.logits,
+    ),
 }
 
 

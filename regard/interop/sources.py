@@ -11,7 +11,7 @@ from regard.interop.families import FAMILIES
 from regard.interop.family import Family, Theirs
 from regard.interop.from_ctranslate2 import CTRANSLATE2, CTranslate2Folder, is_ctranslate2
 from regard.interop.gguf_file import GgufFile
-from regard.interop.safe import SafeFolder, Stored
+from regard.interop.safe import FLOATS, SafeFolder, Stored
 from regard.text.tokenizer import Tokenizer
 
 
@@ -43,6 +43,12 @@ def open_source(path: Path) -> Source:
     if not isinstance(model_type, str):
         raise RunError(f"{path / 'config.json'} names no model_type; the families are: {', '.join(FAMILIES)}")
     family = choose(FAMILIES, model_type, "family of models (model_type)")
+    for name, kind in getattr(found, "others", {}).items():
+        if not family.is_spare(name) and not family.is_head(name):
+            raise RunError(
+                f"{path}: {name} is of the type {kind}; weights are read in {', '.join(FLOATS)}, and without this one "
+                "it would not be the same model"
+            )
     return Source(path, model_type, family, found.config, found)
 
 

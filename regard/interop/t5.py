@@ -33,7 +33,12 @@ GATED_NET = {"wi_0": "gate", "wi_1": "expand", "wo": "contract"}
 
 
 def read_config(theirs: Theirs) -> Imported:
-    theirs.expect(num_decoder_layers=theirs.layers("num_layers"))
+    if theirs.settings.get("num_decoder_layers") is not None:
+        theirs.expect(num_decoder_layers=theirs.layers("num_layers"))
+    net = theirs.settings.get("feed_forward_proj", "relu")  # what follows from it can also be said apart
+    if isinstance(net, str):
+        acts = "gelu_new" if net == "gated-gelu" else net.removeprefix("gated-")
+        theirs.expect(dense_act_fn=acts, is_gated_act=net.startswith("gated-"))
     # v1.0 scales its last rows by d_model**-0.5 and reads words off the embeddings; v1.1 does neither.
     scales = theirs.flag("scale_decoder_outputs", theirs.flag("tie_word_embeddings", True))
     model = SHAPE | {

@@ -151,6 +151,8 @@ def check(config: TransformerConfig, role: str) -> None:
             f"CTranslate2 has the positions {', '.join(POSITIONS[role])} in such models; this one has "
             f"{config.position!r}"
         )
+    if config.norm_heads and role == "translator":
+        raise RegardError("CTranslate2 norms the heads of queries and keys in decoders alone; this run has norm_heads")
 
 
 def common_shape(config: TransformerConfig) -> dict[str, Any]:

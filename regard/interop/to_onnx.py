@@ -23,9 +23,6 @@ from regard.nn.scores import SCORES
 from regard.nn.sight import causal
 from regard.run import Run
 
-ROWS = {kind: compared.ours for kind, compared in COMPARED.items()} | {
-    kind: lambda model, tokens, layout: model(tokens, layout) for kind in ("classification", "tagging")
-}
 ARCHITECTURES = ("stack", "transformer", "xlnet")
 
 
@@ -34,7 +31,7 @@ class ReaderGraph(nn.Module):
 
     def __init__(self, run: Run):
         super().__init__()
-        self.model, self.rows = run.model, ROWS[run.recipe.kind]
+        self.model, self.rows = run.model, COMPARED[run.recipe.kind].ours
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         rows: Tensor = self.rows(self.model, tokens, Rectangle(lengths, tokens.shape[1]))
@@ -71,10 +68,10 @@ def write_graphs(run: Run, folder: Path) -> None:
     for name in ("onnx", "onnxscript"):
         need(name)
     recipe = run.recipe
-    if recipe.architecture not in ARCHITECTURES or recipe.kind not in {*ROWS, *TRANSLATORS}:
+    if recipe.architecture not in ARCHITECTURES or recipe.kind not in {*COMPARED, *TRANSLATORS}:
         raise RegardError(
             f"{run.folder} is a {recipe.architecture} for {recipe.kind}; ONNX graphs are made of "
-            f"{', '.join(ARCHITECTURES)} for {', '.join((*ROWS, *TRANSLATORS))}"
+            f"{', '.join(ARCHITECTURES)} for {', '.join((*COMPARED, *TRANSLATORS))}"
         )
     if SCORES[getattr(recipe.model, "score", "scaled_dot")].scale is None:
         raise RegardError(f"ONNX graphs are made of scores that are products; this run has {recipe.model.score!r}")

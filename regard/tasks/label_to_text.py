@@ -26,7 +26,7 @@ from regard.tasks.documents import UNLIMITED, Documents
 from regard.tasks.forgetful import Forgetful
 from regard.tasks.passages import TextBatch
 from regard.tasks.setup import Setup
-from regard.tasks.write import Written, limited, notes_on
+from regard.tasks.write import Written, behind, limited, notes_on
 from regard.text.tokenizer import Tokenizer
 
 
@@ -225,6 +225,6 @@ def write_as(
     written = []
     for prompt, ids, group in zip(prompts, encoded, found, strict=True):
         notes = notes_on(prompt, [], ids, most, tokenizer)
-        texts = [(tokenizer.decode(best.tokens), tokenizer.decode(ids + best.tokens)) for best in group]
+        texts = [(behind(ids, best.tokens, tokenizer), tokenizer.decode(ids + best.tokens)) for best in group]
         written.append([Written(*t, best.log_prob, best.finished, notes) for t, best in zip(texts, group, strict=True)])
     return written

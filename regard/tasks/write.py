@@ -57,7 +57,7 @@ def write(
         notes = notes_on(prompt, start, ids, most, tokenizer)
         texts = []
         for best in group:
-            text, whole = tokenizer.decode(best.tokens), tokenizer.decode(ids + best.tokens)
+            text, whole = behind(ids, best.tokens, tokenizer), tokenizer.decode(ids + best.tokens)
             kept = stops.cut(text)
             whole = whole[: len(whole) - (len(text) - len(kept))]  # a stop string of the prompt's own ends nothing
             texts.append(Written(kept, whole, best.log_prob, best.finished, notes, tuple(next(of_each))))
@@ -77,14 +77,15 @@ def write_stream(
     """What `write` gives behind the prompt, in pieces as it is written; none ends within a character."""
     most, config = limited(model, unit, length, config)
     start, ids = begin(prompt, tokenizer, unit)
-    n_before = len(tokenizer.decode(ids))
-
-    def decode(tokens: Iterable[int]) -> str:
-        return tokenizer.decode([*ids, *tokens])[n_before:]  # with the space between prompt and text
-
     stops = Stops(stop, tokenizer.decode)
     tokens = stream(model, [*start, *ids][-most:], config, tokenizer.start_id, tokenizer.end_id, stops)
-    return Pieces(tokens, Stops(stop, decode), notes_on(prompt, start, ids, most, tokenizer))
+    shown = Stops(stop, lambda said: behind(ids, said, tokenizer))
+    return Pieces(tokens, shown, notes_on(prompt, start, ids, most, tokenizer))
+
+
+def behind(ids: Sequence[int], tokens: Iterable[int], tokenizer: Tokenizer) -> str:
+    """The text of tokens that follow those of a prompt, with the space between them."""
+    return tokenizer.decode([*ids, *tokens])[len(tokenizer.decode(ids)) :]
 
 
 def limited(model: Any, unit: str, length: int | None, config: DecodingConfig) -> tuple[int, DecodingConfig]:

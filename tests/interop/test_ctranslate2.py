@@ -122,6 +122,8 @@ def test_what_ctranslate2_has_not_is_refused(tmp_path: Path) -> None:
         write_folder(save_translator(tmp_path / "a", score="additive"), tmp_path / "out")
     with pytest.raises(RegardError, match="this one has 'alibi'"):
         write_folder(save_writer(tmp_path / "b", position="alibi"), tmp_path / "out")
+    with pytest.raises(RegardError, match="this run has norm_heads"):
+        write_folder(save_translator(tmp_path / "c", norm_heads=True), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

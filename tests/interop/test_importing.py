@@ -136,7 +136,8 @@ def test_a_prompt_is_read_as_transformers_reads_it(
     )
     wanted = [n for n in written[0, read.shape[1] :].tolist() if n != run.tokenizer.end_id]
     (found,) = run.generate(["The dog"], 6, DecodingConfig())[0]
-    assert found.text == run.tokenizer.decode(wanted)
+    assert found.whole == run.tokenizer.decode([*run.tokenizer.encode("The dog"), *wanted])
+    assert "The dog" + found.text == found.whole
     assert found.whole == "The dog" + "".join(run.stream("The dog", 6, DecodingConfig()))
     assert len(run.generate([""], 3, DecodingConfig())) == 1
     assert begin("The dog", run.tokenizer, "lines")[0] == [run.tokenizer.start_id]  # as a tuning on lines teaches it
