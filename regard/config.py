@@ -97,6 +97,8 @@ def check(value: Any, kind: Any, where: str) -> Any:
         return tuple(check(item, get_args(kind)[0], where) for item in value)
     if type(value) is not kind:
         raise ConfigError(f"{where} must be {kind.__name__}, got {value!r}")
+    if value != value:
+        raise ConfigError(f"{where} must be a number, got nan")
     return value
 
 

@@ -31,7 +31,8 @@ def doctor(
     console = Console()
     on = choose_device(device)
     with tempfile.TemporaryDirectory() as folder:
-        prepared = prepare(Recipe.read(recipe, set_ or []), Path(folder) / "doctor")
+        chosen = Recipe.read(recipe, [*(set_ or []), 'data.cache=""'])  # so that nothing is written elsewhere
+        prepared = prepare(chosen, Path(folder) / "doctor")
         table = Table("part", "what", "how much", "first at", title="The data")
         for row in prepared.task.inspect(prepared.recipe.data):
             table.add_row(*(Text(cell) for cell in row))

@@ -12,6 +12,7 @@ from regard.errors import ConfigError, RunError
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from regard.data.reading import Examples
     from regard.decoding.config import DecodingConfig
     from regard.run import Run
 
@@ -26,7 +27,10 @@ def evaluate(
     ] = None,
     root: Annotated[str | None, typer.Option(help="folder of the data (default: the recipe's data.root)")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="for machines")] = False,
-    outputs: Annotated[Path | None, typer.Option(help="also write the translations, or the labels, here")] = None,
+    outputs: Annotated[
+        Path | None,
+        typer.Option(help="also write the translations, or the labels, here; of two runs, each to OUTPUTS.NAME"),
+    ] = None,
     picture: Annotated[Path | None, typer.Option(help="of a classifier: also draw its confusion matrix, PNG")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N")] = None,
 ) -> None:
@@ -36,7 +40,7 @@ def evaluate(
     from rich.console import Console
 
     from regard.commands.classify import print_classification
-    from regard.commands.text import decoding_settings
+    from regard.commands.text import decoding_settings, say_rows
     from regard.commands.versus import CHATS, print_versus
     from regard.evaluation.translation import paired
     from regard.run import PAIRS, load
@@ -51,23 +55,30 @@ def evaluate(
         return print_classification(loaded[0], files, root, as_json, outputs, picture)
     if picture is not None:
         raise ConfigError("--picture draws the confusion matrix of one run of classification")
+    are_chats = len(runs) == 2 and all(run.recipe.kind in CHATS for run in loaded)
+    if (set_ or outputs is not None) and (are_chats or (len(runs) == 1 and loaded[0].recipe.kind not in PAIRS)):
+        raise ConfigError(f"--set and --outputs are for translations; {runs[0]} writes none when it is evaluated")
     if len(runs) == 1 and loaded[0].recipe.kind not in PAIRS:
-        if set_ or outputs is not None:
-            raise ConfigError(f"--set and --outputs are for translations; {runs[0]} writes none when it is evaluated")
         return print_measures(loaded[0], files, root, as_json)
-    if len(runs) == 2 and all(run.recipe.kind in CHATS for run in loaded):
+    if are_chats:
         return print_versus(loaded[0], loaded[1], files, root, as_json)
     if len(runs) not in (1, 2) or len(files) not in (0, 2):
         raise ConfigError(f"evaluate takes one or two runs and no or two files, got {len(runs)} and {len(files)}")
     for run in loaded:
         run.expect(*PAIRS)
+    if outputs is not None and len(runs) == 2 and runs[0].name == runs[1].name:
+        raise ConfigError(
+            f"--outputs {outputs} would write the translations of {runs[0]} and {runs[1]}, which have one name, to one "
+            f"file, {outputs.name}.{runs[0].name}; evaluate one run at a time, or rename a folder"
+        )
     sets = [test_set(run, files, root) for run in loaded]
-    if sets[0] != sets[-1]:
+    if sets[0].columns != sets[-1].columns:
         raise ConfigError(
             f"{runs[0]} and {runs[1]} have different test sets, so nothing was compared; name one for both: "
             f"regard evaluate {runs[0]} {runs[1]} SOURCE REFERENCE"
         )
-    sources, references = sets[0]
+    sources, references = sets[0].columns
+    say_rows(sets[0].notes)
     reports, answers = [], []
     for folder, run in zip(runs, loaded, strict=True):
         config = decoding_settings(run, set_ or [])
@@ -111,7 +122,7 @@ def print_measures(run: "Run", files: list[Path], root: str | None, as_json: boo
     print(metrics[0].signature)
 
 
-def test_set(run: "Run", files: list[Path], root: str | None) -> list[list[str]]:
+def test_set(run: "Run", files: list[Path], root: str | None) -> "Examples":
     """Sources and references: the given files, or the test files of the recipe."""
     from regard.data.reading import read_examples
 
@@ -124,7 +135,7 @@ def test_set(run: "Run", files: list[Path], root: str | None) -> list[list[str]]
         raise ConfigError(f"{run.folder} names no test files; give them: regard evaluate {run.folder} SOURCE REFERENCE")
     if len(examples.columns) != 2:
         raise ConfigError(f"a test needs source and reference, got {len(examples.columns)} columns")
-    return examples.columns
+    return examples
 
 
 def measure(

@@ -58,7 +58,7 @@ def open_bytes(path: Path | None) -> BinaryIO:
         return sys.stdin.buffer
     if not path.is_file():
         raise DataError(f"no file {path}")
-    return io.BytesIO(read_bytes(path)) if path.suffix in UNPACKERS else path.open("rb")
+    return io.BytesIO(read_bytes(path)) if path.suffix.lower() in UNPACKERS else path.open("rb")
 
 
 def is_typed(path: Path | None) -> bool:

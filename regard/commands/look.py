@@ -35,6 +35,7 @@ def look(
     from regard.run import load
     from regard.viewer import page, picture
     from regard.viewer import terminal as in_terminal
+    from regard.viewer.capture import visible
 
     loaded = load(run, device)
     if positions is not None:
@@ -46,7 +47,7 @@ def look(
     capture = loaded.look(text, target, layers, heads, vectors)
     kind = kind or ("cross" if "cross" in capture.kinds else capture.kinds[0])
     if terminal or (not sys.stdout.isatty() and html is None and png is None):
-        print(capture.title)
+        print(visible(capture.title))
         in_terminal.show(capture.pick(kind, layer, head), Console())
     if png is not None:
         if grid:

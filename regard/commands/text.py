@@ -1,12 +1,14 @@
 """regard translate and regard score: text through a trained run."""
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from regard.data.notes import Notes
     from regard.decoding.config import DecodingConfig
     from regard.run import Run
     from regard.tasks.translate import Translated
@@ -42,6 +44,8 @@ def translate(
     if with_:
         loaded = loaded.join([load(other, device) for other in with_])
     config = decoding_settings(loaded, set_ or [])
+    if config.n_best > 1 and not as_json:
+        print(f"n_best = {config.n_best}: the best of each line is shown; --json shows the others too", file=sys.stderr)
 
     def answer(lines: list[str]) -> list["Translated"]:
         return loaded.translate(lines, config, [prefix] * len(lines) if prefix else None)
@@ -61,26 +65,28 @@ def translate(
             if alignments:
                 record["alignment"] = pharaoh(loaded.alignments(best))
             write_line(json.dumps(record, ensure_ascii=False))
-        elif alignments:
-            write_line(pharaoh(loaded.alignments(best)))
         else:
-            write_line(best.text)
+            write_line(pharaoh(loaded.alignments(best)) if alignments else best.text)
             say_notes(number, [note for note in best.notes if note != "empty"])
 
 
 def decoding_settings(run: "Run", overrides: list[str]) -> "DecodingConfig":
     """The recipe's [decoding] with NAME=VALUE changes."""
     from regard import config
-    from regard.decoding.config import DecodingConfig
+    from regard.decoding.config import SAMPLERS, DecodingConfig
     from regard.errors import ConfigError
 
-    settings = config.as_settings(run.recipe.decoding)
+    changes = {}
     for override in overrides:
         name, equals, value = override.removeprefix("decoding.").partition("=")
         if not equals:
             raise ConfigError(f"--set needs name=value, got {override!r}")
-        settings[name] = config.parse(value)
-    return config.build(DecodingConfig, settings, "decoding")
+        changes[name] = config.parse(value)
+    found = config.build(DecodingConfig, config.as_settings(run.recipe.decoding) | changes, "decoding")
+    for name in SAMPLERS:
+        if name in changes and not found.sample:
+            raise ConfigError(f"{name} is for sampling, and nothing is drawn here: add --set sample=true")
+    return found
 
 
 def score(
@@ -108,24 +114,39 @@ def score(
 
 
 def score_pairs(run: Path, source: Path, target: Path, as_json: bool, device: str | None) -> None:
+    from regard.commands.lines import say_notes
     from regard.data.notes import Notes
     from regard.data.reading import read_parallel
     from regard.run import load
+    from regard.tasks.write import unknown_words
 
-    _, (sources, targets), _ = read_parallel([source, target], Notes())
+    notes = Notes()
+    (sources, targets), _ = read_parallel([source, target], notes)
+    say_rows(notes)
     loaded = load(run, device)
-    for said, log_probs in zip(targets, loaded.score(sources, targets), strict=True):
+    found = zip(sources, targets, loaded.score(sources, targets), strict=True)
+    for number, (read, said, log_probs) in enumerate(found, start=1):
         tokens = [*loaded.tokenizer.tokens(loaded.tokenizer.encode(said)), "</s>"]
         print_score(tokens, log_probs, as_json)
+        unknown = unknown_words(read, loaded.tokenizer) + unknown_words(said, loaded.tokenizer)
+        say_notes(number, unknown if read.strip() else ["empty source", *unknown])
+
+
+def say_rows(notes: "Notes") -> None:
+    """What was noted about files, to standard error."""
+    for row in notes.rows():
+        print(row, file=sys.stderr)
 
 
 def score_lines(loaded: "Run", file: Path | None, as_json: bool) -> None:
-    from regard.commands.lines import answered
+    from regard.commands.lines import answered, say_notes
+    from regard.tasks.write import unknown_words
 
     end = [] if loaded.recipe.task.unit == "text" else ["</s>"]
-    for _, line, log_probs in answered(file, loaded.score_texts):
+    for number, line, log_probs in answered(file, loaded.score_texts):
         tokens = [*loaded.tokenizer.tokens(loaded.tokenizer.encode(line)), *end]
         print_score(tokens, log_probs, as_json)
+        say_notes(number, unknown_words(line, loaded.tokenizer))
 
 
 def print_score(tokens: list[str], log_probs: list[float], as_json: bool) -> None:

@@ -51,7 +51,7 @@ class Labelled:
         for i, label in enumerate(self.labels):
             if label not in place:
                 raise DataError(
-                    f"{self.examples.where(i)} has the label {label!r}, which training does not have; "
+                    f"{self.examples.where(i, -1)} has the label {label!r}, which training does not have; "
                     f"it has: {named(label_set)}; mend the label or add examples of it to the training file"
                 )
         return np.array([place[label] for label in self.labels], np.int64)
@@ -70,7 +70,7 @@ def read_labelled(files: tuple[str, ...], columns: tuple[str, ...], root: Path |
         )
     texts, labels = examples.columns[:-1], [label.strip() for label in examples.columns[-1]]
     if "" in labels:
-        raise DataError(f"{examples.where(labels.index(''))} has no label; give it one or take it out")
+        raise DataError(f"{examples.where(labels.index(''), -1)} has no label; give it one or take it out")
     return Labelled(replace(examples, names=examples.names[:-1], columns=texts), labels)
 
 
@@ -109,7 +109,7 @@ def label_set(train: Labelled, listed: tuple[str, ...] = ()) -> tuple[str, ...]:
     unlisted = next((i for i, label in enumerate(train.labels) if listed and label not in listed), None)
     if unlisted is not None:
         raise DataError(
-            f"{train.examples.where(unlisted)} has the label {train.labels[unlisted]!r}, which is not listed; "
+            f"{train.examples.where(unlisted, -1)} has the label {train.labels[unlisted]!r}, which is not listed; "
             f"listed are: {named(listed)}; mend the label or list it"
         )
     if not counts:

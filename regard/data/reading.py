@@ -15,7 +15,6 @@ from regard.data.notes import Notes
 from regard.data.tables import TABLES
 from regard.errors import ConfigError, DataError
 
-UNPACKERS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": lzma.decompress}
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -26,8 +25,8 @@ class Examples:
     names: tuple[str, ...]
     columns: list[list[str]]
     line_numbers: np.ndarray  # of each example, counted from 1
-    files: list[str] = field(default_factory=list)  # each file that gave examples ...
-    starts: list[int] = field(default_factory=list)  # ... and the first example that it gave
+    files: list[str] = field(default_factory=list)  # each table, or each group of plain files, a file per column ...
+    starts: list[int] = field(default_factory=list)  # ... and the first example that each table or group gave
     notes: Notes = field(default_factory=Notes)
 
     def __len__(self) -> int:
@@ -42,9 +41,11 @@ class Examples:
         columns = [[column[i] for i in places] for column in self.columns]
         return Examples(self.names, columns, self.line_numbers[places], self.files, starts)
 
-    def where(self, i: int) -> str:
-        """The place of example i as "train.en:123"."""
-        return f"{self.files[bisect.bisect_right(self.starts, i) - 1]}:{self.line_numbers[i]}"
+    def where(self, i: int, column: int = 0) -> str:
+        """The place of example i, in the file that has this column, as "train.en:123"."""
+        group = bisect.bisect_right(self.starts, i) - 1
+        n = len(self.files) // len(self.starts)  # files of a group; a table is alone
+        return f"{self.files[group * n + column % n]}:{self.line_numbers[i]}"
 
 
 def read_lines(path: Path | str, notes: Notes | None = None) -> list[str]:
@@ -72,10 +73,28 @@ def read_lines(path: Path | str, notes: Notes | None = None) -> list[str]:
     return lines
 
 
+def unpack_xz(data: bytes) -> bytes:
+    """All streams of an .xz file, or an error; `lzma.decompress` leaves out, unsaid, a bad one behind a good one."""
+    found: list[bytes] = []
+    while data or not found:
+        stream = lzma.LZMADecompressor()
+        found.append(stream.decompress(data))
+        if not stream.eof:
+            raise EOFError("it ends within a stream")
+        data = stream.unused_data
+        n_zeros = len(data) - len(data.lstrip(b"\0"))
+        data = data[n_zeros - n_zeros % 4 :]  # the format lets zeros, four by four, follow a stream
+    return b"".join(found)
+
+
+UNPACKERS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": unpack_xz}
+
+
 def read_bytes(path: Path) -> bytes:
     try:
         data = path.read_bytes()
-        return UNPACKERS[path.suffix](data) if path.suffix in UNPACKERS else data
+        unpack = UNPACKERS.get(path.suffix.lower())
+        return unpack(data) if unpack else data
     except FileNotFoundError:
         packed = [f"{path.name}{end}" for end in UNPACKERS if path.with_name(path.name + end).is_file()]
         hint = (
@@ -100,8 +119,8 @@ def read_columns(
 
 
 def kind_of(path: Path) -> str:
-    """The file's ending, without a .gz or .xz: ".jsonl" for train.jsonl.xz."""
-    return path.with_suffix("").suffix if path.suffix in UNPACKERS else path.suffix
+    """The file's ending in small letters, without a .gz or .xz: ".jsonl" for train.JSONL.xz."""
+    return (path.with_suffix("") if path.suffix.lower() in UNPACKERS else path).suffix.lower()
 
 
 def read_examples(files: tuple[str, ...], columns: tuple[str, ...], root: Path | str) -> Examples:
@@ -120,20 +139,20 @@ def read_examples(files: tuple[str, ...], columns: tuple[str, ...], root: Path |
     names = columns or tuple(path.name for path in paths)
     notes = Notes()
     if tables:
-        parts = [(path, *read_columns(path, columns, notes)) for path in paths]
+        parts = [read_columns(path, columns, notes) for path in paths]
     else:
         parts = [read_parallel(group, notes) for group in grouped(paths, names)]
     found: list[list[str]] = [[] for _ in names]
     numbers: list[int] = []
     starts: list[int] = []
-    for _, texts, line_numbers in parts:
+    for texts, line_numbers in parts:
         starts.append(len(numbers))
         numbers += line_numbers
         for column, more in zip(found, texts, strict=True):
             column += more
     if not numbers:
         raise DataError(f"{', '.join(str(path) for path in paths)}: no lines at all; check the files")
-    return Examples(names, found, np.array(numbers), [path.name for path, _, _ in parts], starts, notes)
+    return Examples(names, found, np.array(numbers), [path.name for path in paths], starts, notes)
 
 
 def grouped(paths: list[Path], names: tuple[str, ...]) -> list[list[Path]]:
@@ -146,13 +165,13 @@ def grouped(paths: list[Path], names: tuple[str, ...]) -> list[list[Path]]:
     return [paths[i : i + n] for i in range(0, len(paths), n)]
 
 
-def read_parallel(paths: list[Path], notes: Notes) -> tuple[Path, list[list[str]], list[int]]:
+def read_parallel(paths: list[Path], notes: Notes) -> tuple[list[list[str]], list[int]]:
     """Files of which line i belongs to line i of the others."""
     texts = [read_lines(path, notes) for path in paths]
     for path, lines in zip(paths[1:], texts[1:], strict=True):
         if len(lines) != len(texts[0]):
             raise DataError(unequal(paths[0], texts[0], path, lines))
-    return paths[0], texts, list(range(1, len(texts[0]) + 1))
+    return texts, list(range(1, len(texts[0]) + 1))
 
 
 def unequal(path_a: Path, a: list[str], path_b: Path, b: list[str]) -> str:

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -63,7 +64,8 @@ class PartReport:
     n_examples: int
     columns: list[ColumnReport]
     ratios: tuple[float, ...]  # tokens of column 2 over those of column 1, at PERCENTILES; empty for one column
-    unfit: Notes  # dropped from training, kept elsewhere
+    unfit: Notes  # with an empty or too long side
+    drops: bool  # whether those are dropped
     findings: Notes  # what reading decided; duplicates, copies, odd ratios, lines that training has too
 
 
@@ -75,14 +77,17 @@ class DataReport:
         return [row for part in self.parts for row in part_rows(part)]
 
 
-def report(parts: dict[str, Part], tokenizer: Lossy, max_length: int) -> DataReport:
-    """`parts` by name; the one named "train" is what the others are compared with."""
+def report(
+    parts: dict[str, Part], tokenizer: Lossy, max_length: int, dropping: Collection[str] = ("train", "valid")
+) -> DataReport:
+    """`parts` by name; the one named "train" is what the others are compared with.  From those named in `dropping` the
+    task drops what is unfit: from what is learnt and validated, mostly, while a test keeps all of its lines."""
     train = parts["train"].examples
     known = [set().union(*column) for column in train.columns]
     seen = Seen(set(keys(train.columns)), [set(keys([column])) for column in train.columns])
     return DataReport(
         [
-            describe(name, part, tokenizer, max_length, known, seen if name != "train" else None)
+            describe(name, part, tokenizer, max_length, name in dropping, known, seen if name != "train" else None)
             for name, part in parts.items()
         ]
     )
@@ -102,7 +107,7 @@ def keys(columns: Sequence[list[str]]) -> list[bytes]:
 
 
 def describe(
-    name: str, part: Part, tokenizer: Lossy, max_length: int, known: list[set[str]], seen: Seen | None
+    name: str, part: Part, tokenizer: Lossy, max_length: int, drops: bool, known: list[set[str]], seen: Seen | None
 ) -> PartReport:
     examples, shards = part
     findings = Notes()
@@ -112,8 +117,9 @@ def describe(
     if seen is not None:
         note(findings, "also in training", examples, (key in seen.wholes for key in wholes))
         if len(examples.names) > 1:
-            for column, texts, there in zip(examples.names, examples.columns, seen.columns, strict=True):
-                note(findings, f"{column} also in training", examples, (key in there for key in keys([texts])))
+            for c, (texts, there) in enumerate(zip(examples.columns, seen.columns, strict=True)):
+                flags = (key in there for key in keys([texts]))
+                note(findings, f"{examples.names[c]} also in training", examples, flags, c)
     ratios = np.empty(0)  # of the examples that have something on both sides
     if len(examples.names) > 1:
         source, target = examples.columns[:2]
@@ -129,19 +135,20 @@ def describe(
         name=name,
         n_examples=len(examples),
         columns=[
-            column_report(column, examples.columns[c], examples.where, shards[c], tokenizer, known[c])
-            for c, column in enumerate(examples.names)
+            column_report(title, examples.columns[c], partial(examples.where, column=c), shards[c], tokenizer, known[c])
+            for c, title in enumerate(examples.names)
         ],
         ratios=tuple(float(ratio) for ratio in np.percentile(ratios, PERCENTILES)) if len(ratios) else (),
         unfit=fitness(examples, [shard.lengths for shard in shards], max_length)[1],
+        drops=drops,
         findings=findings,
     )
 
 
-def note(findings: Notes, what: str, examples: Examples, flags: Iterable[bool]) -> None:
+def note(findings: Notes, what: str, examples: Examples, flags: Iterable[bool], column: int = 0) -> None:
     """Count the flagged examples that are not empty (those are counted elsewhere); none is worth saying too."""
     flagged = [i for i, flag in enumerate(flags) if flag and examples.columns[0][i].strip()]
-    findings.add(what, examples.where(flagged[0]) if flagged else "", len(flagged))
+    findings.add(what, examples.where(flagged[0], column) if flagged else "", len(flagged))
 
 
 def repeated(wholes: list[bytes]) -> Iterable[bool]:
@@ -209,7 +216,7 @@ def part_rows(part: PartReport) -> list[Row]:
         rows.append(Row(part.name, f"length ratio, {ends}", "/".join(f"{ratio:.2f}" for ratio in part.ratios)))
     notes = part.findings
     rows += [Row(part.name, what, f"{n:,}", notes.first[what]) for what, n in notes.counts.items()]
-    fate = "dropped" if part.name == "train" else "kept, though"
+    fate = "dropped" if part.drops else "kept, though"
     rows += [
         Row(part.name, f"{fate}: {reason}", f"{n:,}", part.unfit.first[reason])
         for reason, n in part.unfit.counts.items()

@@ -22,17 +22,17 @@ def fitness(examples: Examples, lengths: Sequence[np.ndarray], max_length: int) 
     fit = np.ones(len(examples), bool)
     reasons = Notes()
 
-    def refuse(bad: np.ndarray, reason: str) -> None:
+    def refuse(bad: np.ndarray, reason: str, column: int = 0) -> None:
         bad = bad & fit  # an example counts once, for the first reason
         if bad.any():
-            reasons.add(reason, examples.where(int(bad.argmax())), int(bad.sum()))
+            reasons.add(reason, examples.where(int(bad.argmax()), column), int(bad.sum()))
             fit[bad] = False
 
     blank = np.array([[not text.strip() for text in column] for column in examples.columns])
     refuse(np.logical_and.reduce(blank), "empty line" if len(blank) == 1 else "empty on every side")
-    for name, side in zip(examples.names, blank, strict=True):
-        refuse(side, f"{name} is empty")
-    for name, tokens in zip(examples.names, lengths, strict=True):
-        refuse(np.asarray(tokens) == 0, f"{name} has no tokens")
-        refuse(np.asarray(tokens) > max_length, f"{name} is longer than {max_length} tokens")
+    for c, (name, side) in enumerate(zip(examples.names, blank, strict=True)):
+        refuse(side, f"{name} is empty", c)
+    for c, (name, tokens) in enumerate(zip(examples.names, lengths, strict=True)):
+        refuse(np.asarray(tokens) == 0, f"{name} has no tokens", c)
+        refuse(np.asarray(tokens) > max_length, f"{name} is longer than {max_length} tokens", c)
     return fit, reasons

@@ -5,6 +5,7 @@ The first line of a TSV or CSV file names its columns, unless the columns asked 
 
 import csv
 import json
+import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from regard.data.notes import Notes
 from regard.errors import DataError
 
 Records = tuple[list[list[str]], list[int]]
+LONGEST_FIELD = 2**24  # characters of a CSV field, of which Python's csv would take 131,072
 
 
 def from_tsv(lines: list[str], columns: tuple[str, ...], path: Path, notes: Notes) -> Records:
@@ -32,9 +34,16 @@ def from_csv(lines: list[str], columns: tuple[str, ...], path: Path, notes: Note
             except StopIteration:
                 return
             except csv.Error as error:
-                raise DataError(f"{path}:{line} is not valid CSV ({error}); mend the quotation marks") from None
+                is_long = "field larger" in str(error)
+                hint = "shorten it, or close a quotation mark" if is_long else "mend the quotation marks"
+                kind = "has a field that is too long" if is_long else "is not valid CSV"
+                raise DataError(f"{path}:{line} {kind} ({error}); {hint}") from None
 
-    return select(rows(), columns, path, notes)
+    usual = csv.field_size_limit(LONGEST_FIELD)  # of the whole process
+    try:
+        return select(rows(), columns, path, notes)
+    finally:
+        csv.field_size_limit(usual)
 
 
 def select(rows: Iterable[tuple[list[str], int]], columns: tuple[str, ...], path: Path, notes: Notes) -> Records:
@@ -87,9 +96,21 @@ def from_jsonl(lines: list[str], columns: tuple[str, ...], path: Path, notes: No
 
 def parse_json(text: str, where: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=each_once)
     except (json.JSONDecodeError, RecursionError) as error:
         raise DataError(f"{where} is not valid JSON ({error}); mend it") from None
+    except ValueError as error:  # a key twice, or a number of thousands of digits
+        raise DataError(f"{where} cannot be read: {error}; mend it") from None
+
+
+def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; of a key that is there twice nobody knows which value is meant."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"an object has {key!r} twice")
+        found[key] = value
+    return found
 
 
 def as_text(value: object, where: str, column: str) -> str:
@@ -101,6 +122,8 @@ def as_text(value: object, where: str, column: str) -> str:
                 f"{where}: {column!r} holds half a surrogate pair (\\ud800-\\udfff), no character"
             ) from None
         return value
+    if isinstance(value, float) and not math.isfinite(value):
+        raise DataError(f"{where}: {column!r} is {json.dumps(value)}, no finite number; mend it")
     if isinstance(value, bool | int | float):
         return json.dumps(value)
     raise DataError(f"{where}: {column!r} must be text, got {json.dumps(value)[:40]}")

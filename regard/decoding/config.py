@@ -54,6 +54,7 @@ class DecodingConfig:
         return replace(self, max_length=min(self.max_length or room, room))
 
 
+SAMPLERS = ("temperature", "top_k", "top_p", "min_p")  # what only sampling reads
 LEAST = {
     "beam": 1,
     "n_best": 1,

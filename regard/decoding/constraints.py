@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.distribution import Distribution
+from regard.errors import ConfigError
 
 
 def repetition_penalty(logits: Tensor, history: Tensor, penalty: float) -> Tensor:
@@ -64,6 +65,8 @@ class Constraints:
             logits = repetition_penalty(logits, history, self.config.repetition_penalty)
         log_probs = free = logits.log_softmax(-1)
         if self.config.never:
+            if max(self.config.never) >= free.shape[1]:
+                raise ConfigError(f"never lists the token {max(self.config.never)}; the model has {free.shape[1]:,}")
             free = free.index_fill(1, torch.tensor(self.config.never, device=free.device), -torch.inf)
         if self.config.block_ngrams:
             free = block_ngrams(free, history, self.config.block_ngrams)

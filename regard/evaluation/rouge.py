@@ -68,5 +68,6 @@ def rouge(outputs: list[str], references: list[str], stemmed: bool = True) -> li
     for name, kind in KINDS.items():
         values = 100 * np.array([kind(output, reference) for output, reference in pairs])
         mean, half = float(values.mean()), Z * float(values.std()) / len(values) ** 0.5
-        metrics.append(Metric(name=name, value=mean, signature=signature, interval=(mean - half, mean + half)))
+        interval = max(mean - half, 0.0), min(mean + half, 100.0)
+        metrics.append(Metric(name=name, value=mean, signature=signature, interval=interval))
     return metrics

@@ -80,7 +80,8 @@ def corpus_score(name: str, outputs: list[str], references: list[str], resamples
     check(outputs, references)
     metric = METRICS[name]()
     score = metric.corpus_score(outputs, [references], n_bootstrap=max(resamples, 1))
-    interval = (float(score._mean - score._ci), float(score._mean + score._ci)) if resamples > 1 else None
+    low, high = max(score._mean - score._ci, 0.0), min(score._mean + score._ci, 100.0)  # a mean ± may leave the scale
+    interval = (float(low), float(high)) if resamples > 1 else None
     return Metric(name=name, value=float(score.score), signature=str(metric.get_signature()), interval=interval)
 
 

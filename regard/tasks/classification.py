@@ -212,7 +212,7 @@ class Classification(Forgetful):
             found["test"] = test
             shards["test"] = [tokenise(column, self.tokenizer) for column in test.examples.columns]
         parts = {name: Part(with_names(part.examples), shards[name]) for name, part in found.items()}
-        rows = report(parts, self.tokenizer, UNLIMITED).rows()
+        rows = report(parts, self.tokenizer, UNLIMITED, dropping=("train",)).rows()
         rows.append(Row("train", "bag or sequence model?", advice(self.train.labelled.texts).sentence))
         for name, part in found.items():
             rows += label_rows(name, part, self.config)

@@ -171,7 +171,7 @@ class LabelToText(Forgetful):
             for name, part in found.items()
             if part is not None
         }
-        rows = report(parts, self.tokenizer, UNLIMITED).rows()  # long texts are cut, not dropped
+        rows = report(parts, self.tokenizer, UNLIMITED, dropping=parts).rows()  # long texts are cut, not dropped
         notes = self.train.notes
         return rows + [Row("train", what, f"{n:,}", notes.first[what]) for what, n in notes.counts.items()]
 

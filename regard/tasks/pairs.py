@@ -173,6 +173,8 @@ class PairData:
 
     def __init__(self, config: DataConfig, tokenizer: Tokenizer, dropout: float, cache: Path, seed: int, frame: Frame):
         self.config, self.tokenizer, self.dropout, self.seed, self.frame = config, tokenizer, dropout, seed, frame
+        if config.valid_share or config.test_share:
+            raise ConfigError("pairs are validated and tested on files of their own: set data.valid and data.test")
         self.train = PairSet(config.train, config, tokenizer, cache, frame)
         self.valid = PairSet(config.valid, config, tokenizer, cache, frame) if config.valid else None
 

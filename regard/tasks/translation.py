@@ -53,6 +53,10 @@ class PairsConfig:
         for name, choices in (("metric", METRICS), ("long", LONG)):
             if getattr(self, name) not in choices:
                 raise ConfigError(f"{name} must be {' or '.join(choices)}, got {getattr(self, name)!r}")
+        if min(self.validation_lines, self.shown) < 0:
+            raise ConfigError(
+                f"validation_lines and shown must not be negative, got {self.validation_lines} and {self.shown}"
+            )
         if not 0 <= self.smoothing < 1:
             raise ConfigError(f"smoothing is a share, from 0 up to, not including, 1; got {self.smoothing}")
         if self.metric != "loss" and self.validation_lines < 1:
@@ -185,9 +189,8 @@ class Translation(Forgetful):
         return report(parts, self.tokenizer, UNLIMITED).rows() + rows
 
     def rows(self) -> list[tuple[str, str]]:
-        rows = [
-            ("training data", f"{len(self.train):,} pairs, {int(self.train.sides[1].lengths.sum()):,} target tokens")
-        ]
+        n_tokens = int(self.train.lengths[1][self.train.kept].sum())
+        rows = [("training data", f"{len(self.train):,} pairs, {n_tokens:,} target tokens")]
         if self.valid is not None:
             rows.append(("validation data", f"{len(self.valid):,} pairs"))
         return rows + [

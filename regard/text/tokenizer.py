@@ -144,7 +144,7 @@ class Tokenizer:
         """For each text its ids, and from which character to behind which one of `well_formed(text)` each stands."""
         ready = [self.vocabulary.as_text(well_formed(text)) for text in texts]
         found = self.vocabulary.inner.encode_batch(ready, add_special_tokens=False)
-        return [(encoding.ids, encoding.offsets) for encoding in found]
+        return [(self.vocabulary.ids(encoding), encoding.offsets) for encoding in found]
 
     def sample(self, text: str, key: int, rate: float) -> list[int]:
         """`encode` with BPE-dropout: the same text, key and rate give the same ids, another key other ids."""

@@ -71,7 +71,7 @@ def test_a_chat_is_looked_at_while_it_answers(place: Path, run: str) -> None:
     assert words == ("<s>", "<user>", "say", " cat", "<assistant>", "cat", "</s>")
     own = call(place, "look", run, "say dog", "--terminal")
     answer = regard.load(place / run, "cpu").chat([{"role": "user", "content": "say dog"}]).text
-    assert own.code == 0 and own.out.startswith(f"say dog → {answer}")
+    assert own.code == 0 and own.out.startswith(f"say dog → {answer}".strip())
 
 
 def test_every_line_is_a_turn_and_gets_a_line(place: Path) -> None:

@@ -263,3 +263,22 @@ def test_doctor_reports_and_writes_nothing(lab: Path, regard: Call, tmp_path: Pa
 def test_signatures_are_whole_also_on_a_narrow_screen(lab: Path, regard: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calling.COLUMNS", "80")
     assert "|tok:13a|smooth:exp|version:" in regard("evaluate", lab / "one", "--device", "cpu").out
+
+
+def test_what_is_looked_at_cannot_steer_the_terminal(lab: Path, regard: Call) -> None:
+    shown = regard("look", lab / "one", "\x1b[31mThe animal\x07", "--terminal", "--device", "cpu")
+    assert shown.code == 0 and "\x1b" not in shown.out and "\x07" not in shown.out
+
+
+def test_the_doctor_writes_nothing_also_where_a_cache_is_named(lab: Path, regard: Call, tmp_path: Path) -> None:
+    cache = ("--set", f"data.cache={tmp_path / 'cache'}")
+    assert regard("doctor", lab / "one" / "recipe.toml", *cache, "--seconds", "0.1", "--device", "cpu").code == 0
+    assert not (tmp_path / "cache").exists()
+
+
+def test_settings_of_sampling_without_sampling_are_refused(lab: Path, regard: Call) -> None:
+    for name in ("temperature", "top_k", "top_p", "min_p"):
+        refused = regard("translate", lab / "one", "--set", f"{name}=1", "--device", "cpu", stdin=b"dog\n")
+        assert refused.code == 1 and f"{name} is for sampling" in refused.err
+    drawn = ("--set", "sample=true", "--set", "temperature=0.5")
+    assert regard("translate", lab / "one", *drawn, "--device", "cpu", stdin=b"dog\n").code == 0

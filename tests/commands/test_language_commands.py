@@ -235,6 +235,11 @@ def test_evaluate_refuses_what_it_would_ignore(desk: Path, regard: Call, option:
     assert told.code == 1 and "--set and --outputs are for translations" in told.err
 
 
+def test_score_says_which_words_are_unknown(desk: Path, regard: Call) -> None:
+    told = regard("score", desk / "trigram", "--device", "cpu", stdin=b"the animal\n\nthe xyzzy animal\n")
+    assert told.code == 0 and len(told.out.splitlines()) == 3 and told.err == "line 3: unknown: 'xyzzy'\n"
+
+
 def test_score_asks_a_translator_for_two_files(desk: Path, lab: Path, regard: Call) -> None:
     told = regard("score", lab / "one", desk / "valid.txt")
     assert told.code == 1 and "translates: give the sources and their translations, as two files" in told.err

@@ -1,11 +1,14 @@
+import csv
 import gzip
 import lzma
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.data import tables
 from regard.data.notes import Notes
 from regard.data.reading import read_columns, read_examples, read_lines
 from regard.errors import ConfigError, DataError
@@ -39,6 +42,31 @@ def test_packed_files(tmp_path: Path, ending: str, pack) -> None:
     assert read_lines(write(tmp_path / f"a.txt{ending}", packed)) == ["é", "b"]
     with pytest.raises(DataError, match=r"broken\.txt.*cannot be read.*again"):
         read_lines(write(tmp_path / f"broken.txt{ending}", packed[:-9]))
+
+
+@pytest.mark.parametrize("between", [b"", bytes(4), bytes(8)])
+@pytest.mark.parametrize("behind", [b"", bytes(4)])
+def test_all_streams_of_an_xz_file_are_read(tmp_path: Path, between: bytes, behind: bytes) -> None:
+    packed = lzma.compress(b"a\n") + between + lzma.compress(b"b\n") + behind
+    assert read_lines(write(tmp_path / "a.txt.xz", packed)) == ["a", "b"]
+
+
+def test_damage_behind_the_first_stream_of_an_xz_file(tmp_path: Path) -> None:
+    first, second = lzma.compress(b"a\n"), lzma.compress(b"b\n")
+    flipped = [second[:i] + bytes([second[i] ^ 1]) + second[i + 1 :] for i in range(len(second))]
+    cut = [second[:i] for i in range(1, len(second))]
+    for damaged in (*flipped, *cut, b"garbage", bytes(3), bytes(4) + b"garbage", bytes(2) + second):
+        with pytest.raises(DataError, match=r"a\.txt\.xz cannot be read.*again"):
+            read_lines(write(tmp_path / "a.txt.xz", first + damaged))
+
+
+@pytest.mark.parametrize(("ending", "pack"), [(".GZ", gzip.compress), (".Xz", lzma.compress)])
+def test_endings_may_be_in_capitals(tmp_path: Path, ending: str, pack) -> None:
+    assert read_lines(write(tmp_path / f"a.txt{ending}", pack(b"a\n"))) == ["a"]
+    for name, content in TABLE_TEXTS.items():
+        for file, data in ((name.upper(), content.encode()), (name.upper() + ending, pack(content.encode()))):
+            write(tmp_path / file, data)
+            assert read_examples((file,), ("en", "fr", "id"), tmp_path)[1] == ("two", "deux, trois", "2")
 
 
 def test_crlf_and_byte_order_mark_are_noted(tmp_path: Path) -> None:
@@ -81,6 +109,8 @@ def test_parallel_files(tmp_path: Path) -> None:
         ("b.en 2", "b.fr 2"),
     ]
     assert [examples.where(i) for i in range(4)] == ["a.en:1", "a.en:2", "b.en:1", "b.en:2"]
+    assert [examples.where(i, 1) for i in range(4)] == ["a.fr:1", "a.fr:2", "b.fr:1", "b.fr:2"]
+    assert examples.take(np.array([3])).where(0, column=-1) == "b.fr:2"
     assert read_examples(("a.en", "a.fr"), (), tmp_path).names == ("a.en", "a.fr")
     with pytest.raises(ConfigError, match="2 columns"):
         read_examples(("a.en", "a.fr", "b.en"), ("en", "fr"), tmp_path)
@@ -116,7 +146,7 @@ def test_tables_give_named_columns(tmp_path: Path, name: str) -> None:
     write(tmp_path / f"{name}.xz", lzma.compress(TABLE_TEXTS[name].encode()))
     examples = read_examples((f"{name}.xz",), ("en", "fr", "id"), tmp_path)
     assert [examples[0], examples[1]] == [("one", 'un "', "1"), ("two", "deux, trois", "2")]
-    assert examples.where(1) == f"{name}.xz:{3 if name == 't.jsonl' else 4}"
+    assert examples.where(1) == examples.where(1, 2) == f"{name}.xz:{3 if name == 't.jsonl' else 4}"
     assert examples.notes.counts == {"empty line of a table skipped": 1}
     with pytest.raises(DataError, match=r"no .*'de'; it has: .*fr"):
         read_examples((f"{name}.xz",), ("de",), tmp_path)
@@ -134,6 +164,16 @@ def test_csv_fields_may_hold_line_ends(tmp_path: Path) -> None:
     assert read_columns(path, ("a", "b")) == ([["one\ntwo", "three"], ["x", "y"]], [2, 4])
 
 
+def test_csv_fields_may_be_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, long = csv.field_size_limit(), "a" * 200_000
+    path = write(tmp_path / "t.csv", f'a,b\n"{long}",x\n')
+    assert read_columns(path, ("a", "b")) == ([[long], ["x"]], [2])
+    monkeypatch.setattr(tables, "LONGEST_FIELD", 100_000)
+    with pytest.raises(DataError, match=r"t\.csv:2 has a field that is too long \(.*100000.*; shorten it"):
+        read_columns(path, ("a", "b"))
+    assert csv.field_size_limit() == usual
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -144,6 +184,11 @@ def test_csv_fields_may_hold_line_ends(tmp_path: Path) -> None:
         ("t.jsonl", '{"a": "x"}\n["x"]\n', r"t\.jsonl:2 must be a JSON object"),
         ("t.jsonl", '{"a": "x"}\n{"a": ["x"]}\n', r"t\.jsonl:2: 'a' must be text"),
         ("t.jsonl", '{"a": "\\ud800"}\n', r"t\.jsonl:1: 'a' holds half a surrogate pair"),
+        ("t.jsonl", '{"a": "x"}\n{"a": NaN}\n', r"t\.jsonl:2: 'a' is NaN, no finite number"),
+        ("t.jsonl", '{"a": -Infinity}\n', r"t\.jsonl:1: 'a' is -Infinity, no finite number"),
+        ("t.jsonl", '{"a": 1e999}\n', r"t\.jsonl:1: 'a' is Infinity, no finite number"),
+        ("t.jsonl", '{"a": "x"}\n{"a": "y", "a": "z"}\n', r"t\.jsonl:2 cannot be read: an object has 'a' twice"),
+        ("t.jsonl", '{"a": 1' + 5000 * "0" + "}\n", r"t\.jsonl:1 cannot be read: .*digits"),
     ],
 )
 def test_broken_tables_name_the_line(tmp_path: Path, name: str, content: str, message: str) -> None:

@@ -24,21 +24,23 @@ class Letters:
 
 
 def part(name: str, english: list[str], french: list[str]) -> Part:
-    examples = Examples(("en", "fr"), [english, french], np.arange(1, len(english) + 1), [name], [0])
+    files = [f"{name}.en", f"{name}.fr"]
+    examples = Examples(("en", "fr"), [english, french], np.arange(1, len(english) + 1), files, [0])
     return Part(examples, [tokenise(column, Letters()) for column in examples.columns])
 
 
 TRAIN = part(
-    "train.en",
+    "train",
     ["a dog", "a cat", "a dog", "the same", "", "word " * 20, "short", "a cat"],
     ["un chien", "un chat", "un chien ", "the same", "rien", "mot", "un deux trois quatre cinq", "une chatte"],
 )
-VALID = part("valid.en", ["a bird", "a dog", "a cat", "é é!", " "], ["un oiseau", "un chien", "le chat", "x", "y"])
+VALID = part("valid", ["a bird", "a dog", "a cat", "é é!", " "], ["un oiseau", "un chien", "le chat", "x", "y"])
+TEST = part("test", ["a bird", ""], ["un oiseau", "rien"])
 
 
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
-    return report({"train": TRAIN, "valid": VALID}, Letters(), max_length=30).rows()
+    return report({"train": TRAIN, "valid": VALID, "test": TEST}, Letters(), max_length=30).rows()
 
 
 def found(rows: list[Row], part: str, what: str) -> tuple[str, str]:
@@ -60,10 +62,12 @@ def found(rows: list[Row], part: str, what: str) -> tuple[str, str]:
         ("train", "en: tokens a line, 1%/50%/90%/99%/longest", "5/5/100/100/100", ""),
         ("valid", "also in training", "1", "valid.en:2"),
         ("valid", "en also in training", "2", "valid.en:2"),
+        ("valid", "fr also in training", "1", "valid.fr:2"),
         ("valid", "en: unknown to the tokenizer", "3: é 2, ! 1", "valid.en:4"),
         ("valid", "en: characters not in training", "5: é 2, b 1, i 1, ! 1", "valid.en:1"),
-        ("valid", "fr: characters not in training", "2: l 1, y 1", "valid.en:3"),
-        ("valid", "kept, though: en is empty", "1", "valid.en:5"),
+        ("valid", "fr: characters not in training", "2: l 1, y 1", "valid.fr:3"),
+        ("valid", "dropped: en is empty", "1", "valid.en:5"),
+        ("test", "kept, though: en is empty", "1", "test.en:2"),
     ],
 )
 def test_findings(rows: list[Row], name: str, what: str, value: str, where: str) -> None:
@@ -85,8 +89,15 @@ def test_one_column_has_no_ratio() -> None:
 
 
 def test_a_part_with_one_side_empty_throughout() -> None:
-    rows = report({"train": part("a.en", ["a", "b"], ["", ""])}, Letters(), 10).rows()
-    assert found(rows, "train", "dropped: fr is empty") == ("2", "a.en:1")
+    rows = report({"train": part("a", ["a", "b"], ["", ""])}, Letters(), 10).rows()
+    assert found(rows, "train", "dropped: fr is empty")[0] == "2"
+
+
+@pytest.mark.parametrize("dropping", [("train",), ("train", "valid", "test")])
+def test_a_task_says_from_what_it_drops(dropping: tuple[str, ...]) -> None:
+    rows = report({"train": TRAIN, "valid": VALID, "test": TEST}, Letters(), 30, dropping).rows()
+    assert {row.part for row in rows if row.what == "dropped: en is empty"} == set(dropping)
+    assert {row.part for row in rows if row.what == "kept, though: en is empty"} == {"valid", "test"} - set(dropping)
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="Multi30k is not here")

@@ -157,3 +157,8 @@ def test_prefixes_are_checked() -> None:
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, float], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         DecodingConfig(**settings)  # type: ignore[arg-type]
+
+
+def test_a_token_that_the_model_has_not_cannot_be_forbidden() -> None:
+    with pytest.raises(ConfigError, match="never lists the token 99; the model has"):
+        generate(TableModel(), PROMPTS, DecodingConfig(never=(99,)), START, END)

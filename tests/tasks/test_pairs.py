@@ -95,7 +95,33 @@ def test_one_column_is_no_pair(data, tokenizer, tmp_path):
         PairSet(("t.en",), data, tokenizer, tmp_path / "cache", FRAME)
 
 
+@pytest.mark.parametrize("share", ["valid_share", "test_share"])
+def test_no_share_of_the_pairs_is_held_out(share, data, tokenizer, tmp_path):
+    shared = replace(data, valid=(), **{share: 0.2})
+    with pytest.raises(ConfigError, match=r"files of their own: set data\.valid and data\.test"):
+        PairData(shared, tokenizer, 0.0, tmp_path, seed=0, frame=FRAME)
+
+
+@pytest.mark.parametrize("setting", ["shown", "validation_lines"])
+def test_a_number_of_lines_is_not_negative(setting):
+    with pytest.raises(ConfigError, match="must not be negative"):
+        TranslationConfig(**{setting: -1})
+
+
 def test_choosing_by_bleu_needs_validation_files(data, tokenizer, tmp_path):
     unvalidated = PairData(replace(data, valid=()), tokenizer, 0.0, tmp_path, seed=0, frame=FRAME)
     with pytest.raises(ConfigError, match=r"needs validation files: set data\.valid"):
         Translation(TranslationConfig(metric="bleu"), unvalidated, DecodingConfig())
+
+
+def test_what_is_said_of_the_data_is_what_becomes_of_it(data, tokenizer, tmp_path):
+    data = replace(data, test=data.train)
+    task = Translation(TranslationConfig(), PairData(data, tokenizer, 0.0, tmp_path, 0, FRAME), DecodingConfig())
+    n_tokens = sum(len(tokenizer.encode(FRENCH[i])) for i in task.train.kept)
+    assert ("training data", f"3 pairs, {n_tokens} target tokens") in task.rows()
+    reasons = {"t.en is empty", "t.en is longer than 40 tokens"}
+    said = {part: {row.what for row in task.inspect(data) if row.part == part} for part in ("train", "valid", "test")}
+    for part, split in (("train", task.train), ("valid", task.valid)):
+        assert {f"dropped: {reason}" for reason in reasons} == set(split.notes.counts)
+        assert {what for what in said[part] if what.startswith(("dropped", "kept"))} == set(split.notes.counts)
+    assert {f"kept, though: {reason}" for reason in reasons} <= said["test"]

@@ -34,6 +34,10 @@ def small_model(vocab_size):
     return Transformer(config).eval()
 
 
+def split_ids(line, tokenizer, limit):
+    return [[token.id for token in part] for part in split(line, tokenizer, limit)]
+
+
 def test_every_line_has_an_answer_and_its_story(model, tokenizer):
     lines = ["the animal", "", "   ", "word " * 300, "It was. " * 30, "</s> <pad>", "\u2028", "x" * 500]
     answers = translate(model, tokenizer, lines, DecodingConfig(extra_length=5), LIMIT, FRAME)
@@ -59,16 +63,29 @@ def test_every_line_has_an_answer_and_its_story(model, tokenizer):
     ],
 )
 def test_a_long_line_is_split_and_nothing_of_it_is_lost(line, tokenizer):
-    parts = split(line, tokenizer, LIMIT)
+    parts = split_ids(line, tokenizer, LIMIT)
     assert all(0 < len(part) <= LIMIT for part in parts)
     together = "".join(tokenizer.decode_batch(parts))
     assert "".join(together.split()) == "".join(line.split())
 
 
+@pytest.mark.parametrize("kind", ["bpe", "words", "spaces", "characters"])
+def test_every_token_of_a_split_line_knows_its_place(kind):
+    tokenizer = Tokenizer.train(TEXT, TokenizerConfig(kind=kind, vocab_size=320))
+    line = "  The animal was tired. " + "street! " * 40 + "它累了。街很宽！" * 9 + "it" * 50 + " Was it? "
+    tokens = [token for part in split(line, tokenizer, LIMIT) for token in part]
+    known = [token for token in tokens if token.id != tokenizer.unknown_id and "\\x" not in tokenizer.token(token.id)]
+    assert known and all(line[token.start : token.end] == tokenizer.token(token.id) for token in known)
+    left = list(line)
+    for token in tokens:
+        left[token.start : token.end] = " " * (token.end - token.start)
+    assert "".join(left).strip() == ""
+
+
 def test_sentences_stay_whole_where_they_fit(tokenizer):
     line = "The animal was tired. The street was wide! Was it?"
     limit = max(len(tokenizer.encode(s)) for s in ("The animal was tired.", "The street was wide!")) + 1
-    parts = [tokenizer.decode(part).strip() for part in split(line, tokenizer, limit)]
+    parts = [tokenizer.decode(part).strip() for part in split_ids(line, tokenizer, limit)]
     assert parts[0] == "The animal was tired." and " ".join(parts) == line
 
 
@@ -83,8 +100,8 @@ def test_sentences_stay_whole_where_they_fit(tokenizer):
 def test_chinese_and_japanese_sentences_need_no_white_space_between_them(line, sentences, tokenizer):
     assert [sentence.strip() for sentence in SENTENCE_END.split(line)] == sentences
     longest = max(len(tokenizer.encode(sentence)) for sentence in sentences)
-    assert tokenizer.decode(split(line, tokenizer, longest)[0]) == sentences[0]
-    [whole, *_] = split(f"{line} {line}", tokenizer, len(tokenizer.encode(line)))
+    assert tokenizer.decode(split_ids(line, tokenizer, longest)[0]) == sentences[0]
+    [whole, *_] = split_ids(f"{line} {line}", tokenizer, len(tokenizer.encode(line)))
     assert tokenizer.decode(whole) == line  # what fits together is read as it was written, without spaces
 
 
@@ -101,6 +118,31 @@ def test_words_that_the_tokenizer_does_not_know_are_noted():
     assert unknown(frame=replace(FRAME, cut=True)) == unknown()
     forced = unknown(["the", "le", "le", "the zebra le"])
     assert forced == [["unknown: 'last'"], ["unknown: 'le'"], [], ["unknown: 'zebra' 'le'"]]
+
+
+def test_a_prefix_is_noted_as_it_is_read():
+    """As the beginning of a text: words of this tokenizer bring their space along, and the first has none."""
+    tokenizer = Tokenizer.train(TEXT, TokenizerConfig(kind="words", vocab_size=40))
+    model = small_model(tokenizer.vocab_size)
+
+    def notes(line, prefix):
+        [answer] = translate(model, tokenizer, [line], DecodingConfig(extra_length=2), LIMIT, FRAME, [prefix])
+        return [note for note in answer.notes if note.startswith("unknown")]
+
+    assert notes("the animal", "the animal") == []
+    assert notes("the animal", "tired animal") == ["unknown: 'tired'"]  # only " tired" is known
+    assert notes(f"{TEXT[0]}. " * 3, "") == []  # parts begin with "the", not with " the"
+
+
+def test_a_split_line_says_that_it_has_no_n_best(model, tokenizer):
+    lines = ["It was. " * 30, "the animal"]
+
+    def notes(config):
+        return [answer.notes for answer in translate(model, tokenizer, lines, config, LIMIT, FRAME)]
+
+    long, short = notes(DecodingConfig(beam=2, n_best=2, extra_length=2))
+    assert "no n_best of a split line" in long and "no n_best of a split line" not in short
+    assert not [note for each in notes(DecodingConfig(beam=2, extra_length=2)) for note in each if "n_best" in note]
 
 
 @pytest.mark.parametrize("config", [DecodingConfig(extra_length=8), DecodingConfig(beam=3, extra_length=8)])

@@ -1,0 +1,84 @@
+"""What happened to the lines of a translator is said on standard error, whatever is asked of it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from calling import Call, call
+
+ENGLISH = "The animal didn't cross the street because it was too tired."
+FRENCH = "L'animal n'a pas traversé la rue parce qu'il était trop fatigué."
+LONG = "The dog crossed the street. " * 40
+MARKED = ["byte order mark dropped: 1 (first at a.en:1)", "CRLF line end read as LF: 3 (first at a.en:1)"]
+
+
+@pytest.fixture(scope="module")
+def words(lab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that knows whole words only, in a folder of its own."""
+    place = tmp_path_factory.mktemp("words")
+    few = ("--set", "tokenizer.kind=words", "--set", "training.steps=1", "--device", "cpu")
+    assert call(place, "train", lab / "tiny.toml", "--run", "words", *few).code == 0
+    return place / "words"
+
+
+@pytest.fixture
+def marked(tmp_path: Path) -> tuple[str, str]:
+    """Files as some editors write them; the second source is empty."""
+    (tmp_path / "a.en").write_bytes(f"\ufeff{ENGLISH}\r\n\r\n".encode())
+    (tmp_path / "a.fr").write_bytes(f"{FRENCH}\n{FRENCH}\r\n".encode())
+    return "a.en", "a.fr"
+
+
+def test_score_says_what_it_read(lab: Path, regard: Call, marked: tuple[str, str]) -> None:
+    scored = regard("score", lab / "one", *marked, "--device", "cpu")
+    assert scored.code == 0 and len(scored.out.splitlines()) == 2
+    assert scored.err.splitlines() == [*MARKED, "line 2: empty source"]
+    files = [lab / "data" / f"valid.{language}" for language in ("en", "fr")]
+    assert regard("score", lab / "one", *files, "--device", "cpu").err == ""
+
+
+def test_score_says_which_words_are_unknown(words: Path, regard: Call, tmp_path: Path) -> None:
+    (tmp_path / "a.en").write_text(f"{ENGLISH}\nThe xyzzy\n", encoding="utf-8")
+    (tmp_path / "a.fr").write_text(f"{FRENCH}\nLe plugh\n", encoding="utf-8")
+    scored = regard("score", words, "a.en", "a.fr", "--json", "--device", "cpu")
+    assert scored.code == 0 and len(scored.out.splitlines()) == 2
+    assert scored.err == "line 2: unknown: ' xyzzy', unknown: ' plugh'\n"
+
+
+def test_evaluate_says_what_it_read_once(lab: Path, regard: Call, marked: tuple[str, str]) -> None:
+    compared = regard("evaluate", lab / "one", lab / "other", *marked, "--json", "--device", "cpu")
+    assert compared.code == 0 and compared.err.splitlines() == MARKED
+    assert json.loads(compared.out)["runs"][0]["lines"] == 2
+    assert regard("evaluate", lab / "one", "--device", "cpu").err == ""
+
+
+def test_outputs_of_runs_of_one_name_are_refused(lab: Path, regard: Call, tmp_path: Path) -> None:
+    for folder, run in (("a", "one"), ("b", "other")):
+        shutil.copytree(lab / run, tmp_path / folder / "m")
+    refused = regard("evaluate", "a/m", "b/m", "--outputs", "oo", "--device", "cpu")
+    assert refused.code == 1 and "a/m and b/m, which have one name, to one file, oo.m" in refused.err
+    assert not list(tmp_path.glob("oo*"))
+    assert regard("evaluate", "a/m", "b/m", "--device", "cpu").code == 0
+    assert regard("evaluate", "a/m", lab / "other", "--outputs", "oo", "--device", "cpu").code == 0
+    assert sorted(path.name for path in tmp_path.glob("oo*")) == ["oo.m", "oo.other"]
+
+
+def test_translate_says_that_there_are_more(lab: Path, regard: Call) -> None:
+    ask = ("translate", lab / "one", "--set", "beam=3", "--set", "n_best=3", "--device", "cpu")
+    stdin = f"{ENGLISH}\n{LONG}\n".encode()
+    plain = regard(*ask, stdin=stdin)
+    said = "n_best = 3: the best of each line is shown; --json shows the others too"
+    assert plain.code == 0 and len(plain.out.splitlines()) == 2 and plain.err.splitlines().count(said) == 1
+    full = regard(*ask, "--json", stdin=stdin)
+    short, long = map(json.loads, full.out.splitlines())
+    assert full.err == "" and len(short["n_best"]) == 3
+    assert "n_best" not in long and "no n_best of a split line" in long["notes"]
+    assert "n_best" not in regard("translate", lab / "one", "--device", "cpu", stdin=stdin).err
+
+
+def test_alignments_come_with_the_same_notes_as_the_text(lab: Path, regard: Call) -> None:
+    ask, stdin = ("translate", lab / "one", "--device", "cpu"), f"{ENGLISH}\n{LONG}\n\n".encode()
+    plain, aligned = regard(*ask, stdin=stdin), regard(*ask, "--alignments", stdin=stdin)
+    assert aligned.code == 0 and len(aligned.out.split("\n")) == 4
+    assert "line 2: split into " in aligned.err and aligned.err == plain.err
