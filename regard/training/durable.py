@@ -4,7 +4,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from regard.errors import RunError
@@ -72,8 +72,8 @@ def only_one(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        if not os.listdir(folder):  # refused before anything was written
-            folder.rmdir()
+        with suppress(OSError):  # it holds something
+            folder.rmdir()  # refused before anything was written
         os.close(place)
 
 
