@@ -177,7 +177,7 @@ def compiled_flex() -> Callable[..., Any]:
 def fits_padded(case: Case) -> bool:
     return (
         case.scale is not None
-        and case.key_layout.longest > 1  # over one key there is nothing to weigh: the equation is exact and as fast
+        and case.key_layout.longest > 1  # over one key there is nothing to weigh, and the equation is exact
         # A graph for other tools cannot take the kernel apart where what is added to the scores is learnt.
         and not (torch.compiler.is_exporting() and case.position.learns_bias)
     )
