@@ -1,8 +1,5 @@
 """Products with weights: h W^T + b.  In training a plain product, or on a GPU several of the same rows as one; in
-decoding on a CPU, where a step has few rows and reading W takes most of the time, in the order that the CPU's library
-reads fastest.
-
-What that gains: docs/decisions.md.
+decoding on a CPU, where a step has few rows and reading W takes most of the time, with a copy of W in blocks.
 """
 
 from collections.abc import Sequence
@@ -11,15 +8,29 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-FEW = 32  # rows
-BLOCK = 1024  # rows of W that stay in a CPU's cache while many rows of h meet them
+from regard.nn import packed
 
 
 class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
-        if is_decoding(x) and x.numel() <= FEW * x.shape[-1]:
-            return turned(x, self.weight, self.bias)
-        return F.linear(x, self.weight, self.bias)
+        return product(x, self.weight, self.bias)
+
+
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x W^T + b"""
+    blocks = packed.pack(weight) if is_decoding(x) else None
+    return F.linear(x, weight, bias) if blocks is None else packed.product(x, blocks, bias)
+
+
+def is_decoding(x: Tensor) -> bool:
+    """On a CPU, in float32, and nobody learns from it or records it."""
+    return not (
+        x.device.type != "cpu"
+        or x.dtype != torch.float32
+        or torch.is_grad_enabled()
+        or torch.is_autocast_enabled("cpu")
+        or torch.compiler.is_compiling()
+    )
 
 
 def products(x: Tensor, linears: Sequence[nn.Module]) -> Sequence[Tensor]:
@@ -45,26 +56,4 @@ def as_computed(x: Tensor) -> Tensor:
 
 def logits(hidden: Tensor, table: Tensor, bias: Tensor | None = None) -> Tensor:
     """Hidden states (..., D), the output table (V, D) and what is added (V) -> (..., V)."""
-    if not is_decoding(hidden):
-        return F.linear(hidden, table, bias)
-    if hidden.numel() <= FEW * hidden.shape[-1]:
-        return turned(hidden, table, bias)
-    rows = hidden.reshape(-1, hidden.shape[-1])
-    out = hidden.new_empty(len(rows), len(table))
-    for begin in range(0, len(table), BLOCK):
-        block = slice(begin, begin + BLOCK)
-        torch.mm(rows, table[block].T, out=out[:, block])
-    if bias is not None:
-        out += bias
-    return out.view(*hidden.shape[:-1], len(table))
-
-
-def is_decoding(x: Tensor) -> bool:
-    return not (x.is_cuda or torch.is_grad_enabled() or x.dtype != torch.float32)
-
-
-def turned(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """(W x^T + b)^T"""
-    columns = x.reshape(-1, x.shape[-1]).T
-    out = torch.mm(weight, columns) if bias is None else torch.addmm(bias[:, None], weight, columns)
-    return out.T.contiguous().view(*x.shape[:-1], len(weight))
+    return product(hidden, table, bias)

@@ -64,10 +64,7 @@ class ChunkedCrossEntropy(torch.autograd.Function):
             torch.mm(of_logits, weight, out=of_hidden[chunk])
             if of_bias is not None:
                 of_bias += of_logits.sum(0, dtype=torch.float32)
-            if of_weight.dtype == hidden.dtype:
-                of_weight.addmm_(of_logits.T, hidden[chunk])
-            else:
-                of_weight += of_logits.T @ hidden[chunk]
+            add_product(of_weight, of_logits.T, hidden[chunk])
         of_weight, of_bias = of_weight[:n_words].to(weight.dtype), None if of_bias is None else of_bias[:n_words]
         ctx.save_for_backward(of_hidden, of_weight, of_bias)
         return total
@@ -77,6 +74,16 @@ class ChunkedCrossEntropy(torch.autograd.Function):
         of_hidden, of_weight, of_bias = ctx.saved_tensors
         scale = gradient.to(of_hidden.dtype)
         return of_hidden * scale, of_weight * scale, None if of_bias is None else of_bias * gradient, None, None
+
+
+def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """total += a b, in the precision of the total, also where a GPU multiplies halves."""
+    if total.dtype == a.dtype:
+        total.addmm_(a, b)
+    elif total.is_cuda and a.dtype.itemsize == 2:
+        torch.addmm(total, a, b, out_dtype=total.dtype, out=total)
+    else:
+        total += a @ b
 
 
 def loss_of(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
