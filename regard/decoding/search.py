@@ -18,6 +18,7 @@ from regard.decoding.greedy import Greedy, Sampling
 from regard.decoding.interface import Generator, Hypothesis, S
 from regard.decoding.stopping import Stops
 from regard.errors import RegardError
+from regard.nn.packed import Reading
 
 AHEAD = {"cpu": 1, "cuda": 8}  # steps that a device may run before it is asked who is done: asking makes a GPU wait
 
@@ -136,8 +137,9 @@ def walk(
 
     A GPU runs some steps ahead before it is asked which prompts are done.
     """
-    copies = strategy.copies
-    state = model.start(prompts, copies, max(limits))
+    copies, reading = strategy.copies, Reading()
+    with reading:
+        state = model.start(prompts, copies, max(limits))
     device = state.lengths.device
     active = np.arange(len(prompts))  # the prompts that still have rows
     steps = np.array(limits)  # how many steps of each prompt count
@@ -148,7 +150,8 @@ def walk(
     tokens = torch.full((len(prompts), copies), start_id, device=device)
     waiting: list[Tensor] = []  # what the last steps say of who is done, still on the device
     for t in range(max(limits)):
-        logits = model.step(tokens.view(-1, 1), state)[:, -1].float()
+        with reading:
+            logits = model.step(tokens.view(-1, 1), state)[:, -1].float()
         tokens, parents, says_done = strategy.advance(constraints.apply(logits, history, t, owners), t)
 
         waiting.append(says_done)

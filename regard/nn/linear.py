@@ -18,19 +18,8 @@ class Linear(nn.Linear):
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W^T + b"""
-    blocks = packed.pack(weight) if is_decoding(x) else None
+    blocks = packed.blocks(x, weight)
     return F.linear(x, weight, bias) if blocks is None else packed.product(x, blocks, bias)
-
-
-def is_decoding(x: Tensor) -> bool:
-    """On a CPU, in float32, and nobody learns from it or records it."""
-    return not (
-        x.device.type != "cpu"
-        or x.dtype != torch.float32
-        or torch.is_grad_enabled()
-        or torch.is_autocast_enabled("cpu")
-        or torch.compiler.is_compiling()
-    )
 
 
 def products(x: Tensor, linears: Sequence[nn.Module]) -> Sequence[Tensor]:

@@ -1,10 +1,11 @@
 """Weights copied once into the order in which a CPU's products read them fastest, the blocks of oneDNN.
 
-A product with weights as they are copies them into such blocks each time, and when the rows are few, as in a step of
-decoding, that takes longer than the arithmetic.  The gain: docs/decisions.md.
+A product with weights as they are orders them anew each time, and when the rows are few, as in a step of decoding, that
+takes longer than the arithmetic.  The gain: docs/decisions.md.
 """
 
 import platform
+from contextvars import ContextVar
 from threading import Lock
 
 import torch
@@ -15,31 +16,61 @@ SMALLEST = 1 << 17  # numbers: for smaller weights the call costs more than thei
 ROOM = 1 << 28  # numbers of all copies together, 1 GiB: weights beyond are read as they are
 HAS_BLOCKS = platform.machine() in ("x86_64", "AMD64") and torch.backends.mkldnn.is_available()
 
-copies = WeakTensorKeyDictionary()  # weight -> (where it was and how often written when it was copied, its copy)
+copies = WeakTensorKeyDictionary()  # weight -> (the sums of its bits when it was copied, its copy)
 one_at_a_time = Lock()
 
 
-def pack(weight: Tensor) -> Tensor | None:
-    """A weight in blocks: the copy made before, unless the weight has changed since.  None: better as it is."""
-    if not (HAS_BLOCKS and weight.numel() >= SMALLEST and can_be_followed(weight)):
+class Reading:
+    """The steps of one search: `with reading:` around each.
+
+    While they last nobody changes a weight, so that a copy is compared with its weight once, not at every step.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[Tensor, Tensor | None]] = {}
+
+    def __enter__(self) -> None:
+        self.before = current.set(self)
+
+    def __exit__(self, *error: object) -> None:
+        current.reset(self.before)
+
+    def blocks(self, weight: Tensor) -> Tensor | None:
+        if id(weight) not in self.known:
+            self.known[id(weight)] = weight, up_to_date(weight) if pays(weight) else None
+        return self.known[id(weight)][1]
+
+
+current: ContextVar[Reading | None] = ContextVar("current", default=None)
+
+
+def blocks(x: Tensor, weight: Tensor) -> Tensor | None:
+    """A weight in blocks, for its product with x.  None: better as it is."""
+    if torch.compiler.is_compiling() or torch.is_grad_enabled() or not isinstance(weight, nn.Parameter):
         return None
-    state = weight.data_ptr(), weight._version
-    before, packed = copies.get(weight, (None, None))
-    return packed if before == state else copy(weight, state)
+    reading = current.get()
+    if reading is None or x.device.type != "cpu" or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
+        return None
+    return reading.blocks(weight)
 
 
-def can_be_followed(weight: Tensor) -> bool:
-    """Whether it is there for more than one product, and its changes are counted."""
-    return isinstance(weight, nn.Parameter) and weight.dtype == torch.float32 and not weight.is_inference()
+def pays(weight: Tensor) -> bool:
+    is_plain = weight.dtype == torch.float32 and weight.is_contiguous() and weight.shape[1] % 2 == 0
+    return HAS_BLOCKS and is_plain and weight.numel() >= SMALLEST
 
 
-def copy(weight: Tensor, state: tuple[int, int]) -> Tensor | None:
+def up_to_date(weight: Tensor) -> Tensor | None:
+    """The copy made before, unless the weight has changed since, in whatever way.  None: there is no room."""
+    sums = weight.detach().view(torch.int64).sum(1)
     with one_at_a_time:
+        before, packed = copies.get(weight, (None, None))
+        if before is not None and torch.equal(before, sums):
+            return packed
         copies.pop(weight, None)
         if weight.numel() + sum(other.numel() for other in copies) > ROOM:
             return None
-        packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
-        copies[weight] = state, packed
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
+        copies[weight] = sums, packed
         return packed
 
 

@@ -4,18 +4,6 @@ import torch
 from regard.nn.linear import Linear, at_once, logits, products
 
 
-@pytest.mark.parametrize("shape", [(5,), (2, 3), (1, 1), (1,), (0,), (64,), (2, 70)])
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("widths", [(16, 24), (512, 300), (130, 1013)])  # the last two are packed
-def test_decoding_takes_the_same_product(shape, bias, widths):
-    torch.manual_seed(0)
-    layer, x = Linear(*widths, bias=bias), torch.randn(*shape, widths[0])
-    with torch.no_grad():
-        decoded = layer(x)
-    assert decoded.is_contiguous() and decoded.shape == (*shape, widths[1])
-    torch.testing.assert_close(decoded, layer(x).detach())
-
-
 def test_gradients_flow_as_through_a_plain_product():
     hidden, table = torch.randn(3, 4, requires_grad=True), torch.randn(5, 4, requires_grad=True)
     logits(hidden, table).sum().backward()
