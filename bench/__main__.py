@@ -27,7 +27,7 @@ from bench import (
 from bench.report import Report, as_json, print_machine
 from regard.choose import choose
 from regard.errors import RegardError
-from regard.training.environment import choose_device
+from regard.learning.device import choose_device
 
 # What runs with (device, rounds or None, tiny, names to leave out).
 BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], Report]] = {

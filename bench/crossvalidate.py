@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from regard.data.labelled import Labelled, read_training
-from regard.data.splits import folds
+from regard.data.files.labelled import Labelled, read_training
+from regard.data.files.splits import folds
 from regard.errors import ConfigError, RegardError
-from regard.training.environment import choose_device
+from regard.learning.device import choose_device
+from regard.runs.recipe import Recipe
 from regard.training.prepare import prepare
-from regard.training.recipe import Recipe
 from regard.training.screen import PlainScreen
 from regard.training.start import start
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.data.batches import cut
+from regard.data.batching.packing import cut
 from regard.nn.loss import IGNORED
-from regard.tasks.pairs import Frame, PairBatch, make_batch
+from regard.tasks.translation.batches import Frame, PairBatch, make_batch
 from regard.text.special import END, SPECIAL, START
 
 SHORTEST = 3

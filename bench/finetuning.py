@@ -19,12 +19,12 @@ from bench.peers import copy_blocks
 from bench.report import Report, Row
 from bench.timing import take_turns
 from bench.trainers import Trainer, same_work
-from regard.data.batches import cut
+from regard.data.batching.packing import cut
 from regard.models.heads import Classifier
 from regard.models.stack import Stack, StackConfig
 from regard.nn.layout import Ragged
-from regard.tasks.classification import nats
-from regard.tasks.documents import DocumentBatch, flat
+from regard.tasks.classification.batches import DocumentBatch, flat
+from regard.tasks.classification.task import nats
 from regard.text.special import END, PAD, SPECIAL, START
 from regard.training.environment import compile_model, reproducible
 

@@ -17,12 +17,12 @@ from bench.machine import reason, which_can_run
 from bench.report import Report, Row
 from bench.timing import take_turns, wait
 from bench.trainers import Trainer, same_work
-from regard.interop.carry import give
-from regard.interop.gpt2 import GPT2
+from regard.interop.families.gpt2 import GPT2
+from regard.interop.formats.carry import give
 from regard.nn.layout import Ragged
-from regard.tasks.passages import TextBatch
+from regard.runs.recipe import Recipe
+from regard.tasks.language.batches import TextBatch
 from regard.training.environment import compile_model, reproducible
-from regard.training.recipe import Recipe
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,8 +22,8 @@ from bench.memory import GpuPeak, process_peak
 from bench.report import Report, Row, as_json, print_machine, readable
 from bench.table1 import LAYERS, measured_path
 from bench.timing import Figures, take_turns
+from regard.learning.device import choose_device
 from regard.nn.layout import Ragged
-from regard.training.environment import choose_device
 
 N_FITTED = 4  # the longest lengths, which tell the exponent: before them other costs hide it
 PATH_OVER = 257  # tokens over which the longest path is also measured

@@ -20,11 +20,11 @@ from rich.table import Table
 from bench import machine
 from regard.decoding.config import DecodingConfig
 from regard.decoding.search import generate
+from regard.learning.schedules import Course, cosine
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.positions import POSITIONS
-from regard.tasks.pairs import Frame, make_batch
-from regard.tasks.translation import pair_loss
-from regard.training.schedules import Course, cosine
+from regard.tasks.translation.batches import Frame, make_batch
+from regard.tasks.translation.task import pair_loss
 
 START, END, FIRST_LETTER, N_LETTERS = 1, 2, 4, 20
 TRAINED, LONGER = (4, 12), (13, 16)  # letters of a text, from and to

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from regard.errors import RegardError
 from regard.evaluation.classification import wilson
-from regard.run import load
+from regard.runs.run import load
 
 
 def main(

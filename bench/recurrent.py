@@ -18,7 +18,7 @@ from bench.data import IGNORED, TYPICAL, sentences
 from bench.report import Report, Row
 from bench.timing import take_turns
 from bench.trainers import Trainer
-from regard.data.batches import cut
+from regard.data.batching.packing import cut
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.nn.layout import Ragged
 from regard.nn.loss import cross_entropy

@@ -10,8 +10,8 @@ import torch
 
 from bench.report import Report, Row
 from bench.timing import take_turns
-from regard.data.grammar import combinations
-from regard.data.shards import CHUNK, tokenise
+from regard.data.batching.shards import CHUNK, tokenise
+from regard.data.corpora.grammar import combinations
 from regard.text import Tokenizer, TokenizerConfig
 
 ROUNDS = 3

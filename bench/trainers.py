@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from bench.data import IGNORED, PaddedBatch, padded
 from bench.peers import TorchTransformer, marian
 from regard.models.transformer import Transformer
-from regard.tasks.pairs import PairBatch
-from regard.tasks.translation import pair_loss
+from regard.tasks.translation.batches import PairBatch
+from regard.tasks.translation.task import pair_loss
 from regard.training.environment import compile_model, reproducible
 from regard.training.recording import Learn, Recorder
 

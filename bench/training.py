@@ -17,7 +17,7 @@ from bench.report import Report, Row
 from bench.timing import take_turns, wait
 from bench.trainers import COMPILED, CONTENDERS, PACKAGES, Trainer, same_work
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.tasks.pairs import PairBatch
+from regard.tasks.translation.batches import PairBatch
 
 Memory = dict[tuple[str, str], int | None]  # (contender, order) -> bytes at most
 PATIENCE = 240  # seconds that a contender may take to compile

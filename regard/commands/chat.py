@@ -11,7 +11,7 @@ from regard.commands.text import Device, RunFolder
 
 if TYPE_CHECKING:
     from regard.decoding.config import DecodingConfig
-    from regard.run import Run
+    from regard.runs.run import Run
 
 
 def chat(
@@ -33,7 +33,7 @@ def chat(
     """Talk: every line is your next message in one conversation, and gets one line for an answer."""
     from regard.commands.lines import is_typed, read_lines, say_notes, write_line
     from regard.commands.text import decoding_settings
-    from regard.run import load
+    from regard.runs.run import load
 
     loaded = load(run, device)
     loaded.expect("chat", "preference", "language")
@@ -60,8 +60,8 @@ def chat(
 
 def speak(run: "Run", messages: list[dict[str, str]], length: int | None, config: "DecodingConfig") -> str:
     """Write an answer as it comes."""
-    from regard.data.conversations import read_messages
-    from regard.tasks.reply import reply_stream
+    from regard.data.files.conversations import read_messages
+    from regard.tasks.chat.use import reply_stream
 
     answer = reply_stream(run.generator, run.tokenizer, read_messages(messages), length, config)
     for note in answer.notes:

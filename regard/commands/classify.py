@@ -11,7 +11,7 @@ from regard.commands.text import Device, InputFile, RunFolder
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from regard.run import Run
+    from regard.runs.run import Run
 
 
 def classify(
@@ -27,7 +27,7 @@ def classify(
 ) -> None:
     """Tell the label of each line: N lines in, N lines out."""
     from regard.commands.lines import answered, say_notes, write_line
-    from regard.run import load
+    from regard.runs.run import load
 
     loaded = load(run, device)
     for number, line, answer in answered(file, loaded.classify):
@@ -50,7 +50,7 @@ def print_classification(
     from rich.text import Text
 
     from regard.evaluation.classification import classification, confusion_picture, confusion_rows, table_rows
-    from regard.tasks.classify import test_set
+    from regard.tasks.classification.use import test_set
 
     task, data = run.recipe.task, run.recipe.data
     what, test = test_set(data if root is None else replace(data, root=root), task.labels, tuple(map(str, files)))

@@ -8,8 +8,8 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from regard.data.grammar import Corpus, Pair, Sentence
-    from regard.run import Run
+    from regard.data.corpora.grammar import Pair, PairCorpus, Sentence
+    from regard.runs.run import Run
     from regard.viewer.reference import HeadScore
 
 MARK = "demo.json"  # in every folder that this command made: only such a folder is ever removed
@@ -25,9 +25,9 @@ def demo(
     """Learn the documents' example on this machine and look at its attention (under three minutes on two cores)."""
     from rich.console import Console
 
-    from regard.data.grammar import generate
-    from regard.run import load
-    from regard.training.environment import choose_device
+    from regard.data.corpora.grammar import generate
+    from regard.learning.device import choose_device
+    from regard.runs.run import load
 
     console = Console(highlight=False, soft_wrap=True)
     choose_device(device)  # a wrong name is said before anything is written
@@ -50,7 +50,7 @@ def make_ready(run: Path, again: bool) -> None:
     import shutil
 
     from regard.errors import RunError
-    from regard.training.durable import write_file
+    from regard.runs.durable import write_file
 
     is_demo = (run / MARK).is_file()
     if run.exists() and not is_demo and (not run.is_dir() or any(run.iterdir())):
@@ -66,21 +66,21 @@ def make_ready(run: Path, again: bool) -> None:
 
 def check_steps(run: Path, steps: int | None) -> None:
     from regard.errors import RunError
-    from regard.training.recipe import Recipe
+    from regard.runs.recipe import Recipe
 
     planned = Recipe.read(str(run.resolve())).training.steps
     if steps not in (None, planned):
         raise RunError(f"the demo in {run} is one of {planned:,} steps; --again starts anew with {steps:,}")
 
 
-def learn(corpus: "Corpus", run: Path, device: str | None, steps: int | None, console: "Console") -> None:
+def learn(corpus: "PairCorpus", run: Path, device: str | None, steps: int | None, console: "Console") -> None:
     """Write the corpus into the run's folder and train on it, or go on with a training that was stopped."""
     import json
 
-    from regard.training.durable import only_one
-    from regard.training.environment import choose_device
+    from regard.learning.device import choose_device
+    from regard.runs.durable import only_one
+    from regard.runs.recipe import Recipe
     from regard.training.prepare import prepare
-    from regard.training.recipe import Recipe
     from regard.training.screen import open_screen
     from regard.training.start import start
 
@@ -103,12 +103,12 @@ def learn(corpus: "Corpus", run: Path, device: str | None, steps: int | None, co
         start(prepared, run, choose_device(device), resume, open_screen(console))
 
 
-def show_figures(learnt: "Run", corpus: "Corpus", console: "Console") -> None:
+def show_figures(learnt: "Run", corpus: "PairCorpus", console: "Console") -> None:
     import json
 
     from regard.evaluation.translation import bleu, exact_match
+    from regard.runs.card import duration
     from regard.training.prepare import parameters_by_part
-    from regard.training.screen import duration
 
     references = [pair.target for pair in corpus.held_out]
     outputs = [answer.text for answer in learnt.translate([pair.source for pair in corpus.held_out])]
@@ -125,7 +125,7 @@ def show_pronouns(learnt: "Run", console: "Console") -> None:
     """The documents' two sentences; then the same with a feminine subject."""
     from dataclasses import replace
 
-    from regard.data.grammar import TIRED, WIDE, make_pair
+    from regard.data.corpora.grammar import TIRED, WIDE, make_pair
 
     before = [TIRED, WIDE]
     after = [replace(sentence, subject="turtle") for sentence in before]
@@ -152,7 +152,7 @@ def show_pronouns(learnt: "Run", console: "Console") -> None:
 def show_translation(sentence: "Sentence", output: str, console: "Console") -> None:
     from rich.text import Text
 
-    from regard.data.grammar import make_pair
+    from regard.data.corpora.grammar import make_pair
 
     pair = make_pair(sentence)
     english, french = Text(f"  {pair.source}"), Text(f"  {output}")
@@ -177,9 +177,9 @@ def differences(before: str, after: str) -> list[tuple[str, str]]:
     ]
 
 
-def show_head(learnt: "Run", corpus: "Corpus", console: "Console") -> "HeadScore":
+def show_head(learnt: "Run", corpus: "PairCorpus", console: "Console") -> "HeadScore":
     """The head that best tells what "it" is: chosen on training pairs, scored on held-out ones."""
-    from regard.data.grammar import TIRED, WIDE, make_pair
+    from regard.data.corpora.grammar import TIRED, WIDE, make_pair
     from regard.viewer.reference import WHEN, best_head, only_meaning_tells, score_heads
 
     choosing = [pair for pair in corpus.train if only_meaning_tells(pair)][:N_CHOOSING]
@@ -220,7 +220,7 @@ def show_files(learnt: "Run", chosen: "HeadScore", console: "Console") -> None:
     import shutil
     import sys
 
-    from regard.data.grammar import TIRED, make_pair
+    from regard.data.corpora.grammar import TIRED, make_pair
     from regard.viewer import page, picture
 
     folder = learnt.folder

@@ -21,12 +21,12 @@ def doctor(
     from rich.table import Table
     from rich.text import Text
 
+    from regard.learning.device import choose_device
     from regard.models import ARCHITECTURES
-    from regard.training.environment import choose_device
+    from regard.runs.card import duration
+    from regard.runs.recipe import Recipe
     from regard.training.overfit import learn_by_heart
     from regard.training.prepare import prepare, training_memory
-    from regard.training.recipe import Recipe
-    from regard.training.screen import duration
 
     console = Console()
     on = choose_device(device)

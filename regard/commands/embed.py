@@ -26,7 +26,7 @@ def embed(
 
     from regard.commands.lines import answered, read_lines
     from regard.errors import ConfigError
-    from regard.run import load
+    from regard.runs.run import load
 
     if out is not None and out.suffix != ".npy":
         raise ConfigError(f"--out writes a NumPy file: its name must end in .npy, got {out}")

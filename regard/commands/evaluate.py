@@ -12,9 +12,9 @@ from regard.errors import ConfigError, RunError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from regard.data.reading import Examples
+    from regard.data.files.reading import Examples
     from regard.decoding.config import DecodingConfig
-    from regard.run import Run
+    from regard.runs.run import Run
 
 
 def evaluate(
@@ -43,7 +43,7 @@ def evaluate(
     from regard.commands.text import decoding_settings, say_rows
     from regard.commands.versus import CHATS, print_versus
     from regard.evaluation.translation import paired
-    from regard.run import PAIRS, load
+    from regard.runs.run import PAIRS, load
 
     for path in paths:
         if not path.exists():
@@ -124,7 +124,7 @@ def print_measures(run: "Run", files: list[Path], root: str | None, as_json: boo
 
 def test_set(run: "Run", files: list[Path], root: str | None) -> "Examples":
     """Sources and references: the given files, or the test files of the recipe."""
-    from regard.data.reading import read_examples
+    from regard.data.files.reading import read_examples
 
     data = run.recipe.data
     if files:

@@ -9,8 +9,8 @@ import typer
 from regard.commands.text import RunFolder
 
 if TYPE_CHECKING:
-    from regard.interop.certificate import Certificate
-    from regard.run import Run
+    from regard.interop.certifying.certificate import Certificate
+    from regard.runs.run import Run
 
 
 def export(
@@ -25,7 +25,7 @@ def export(
     from regard.choose import choose
     from regard.errors import ConfigError, RegardError
     from regard.interop.needs import MissingLibrary
-    from regard.run import load
+    from regard.runs.run import load
 
     write = choose(TARGETS, to, "tool (--to)")
     if family is not None and to != "hf":
@@ -44,7 +44,7 @@ def export(
 
 
 def to_transformers(run: "Run", folder: Path, family: str | None) -> "Certificate":
-    from regard.interop.certify import certify
+    from regard.interop.certifying.in_transformers import certify
     from regard.interop.exporting import export_folder
 
     family = export_folder(run, folder, family)
@@ -53,9 +53,9 @@ def to_transformers(run: "Run", folder: Path, family: str | None) -> "Certificat
 
 
 def to_onnx(run: "Run", folder: Path, family: str | None) -> "Certificate":
-    from regard.interop.certify_tools import certify_onnx
+    from regard.interop.certifying.in_other_tools import certify_onnx
     from regard.interop.exporting import refuse_full
-    from regard.interop.to_onnx import write_graphs
+    from regard.interop.formats.to_onnx import write_graphs
 
     refuse_full(folder)
     write_graphs(run, folder)
@@ -64,9 +64,9 @@ def to_onnx(run: "Run", folder: Path, family: str | None) -> "Certificate":
 
 
 def to_ctranslate2(run: "Run", folder: Path, family: str | None) -> "Certificate":
-    from regard.interop.certify_tools import certify_ctranslate2
+    from regard.interop.certifying.in_other_tools import certify_ctranslate2
     from regard.interop.exporting import refuse_full
-    from regard.interop.to_ctranslate2 import write_folder
+    from regard.interop.formats.to_ctranslate2 import write_folder
 
     refuse_full(folder)
     names = write_folder(run, folder)

@@ -9,7 +9,7 @@ import typer
 from regard.commands.text import Device, RunFolder
 
 if TYPE_CHECKING:
-    from regard.tasks.fill import Filled
+    from regard.tasks.pretraining.use import Filled
 
 
 def fill(
@@ -31,7 +31,7 @@ def fill(
     """
     from regard.commands.lines import answered, say_notes, write_line
     from regard.errors import ConfigError
-    from regard.run import load
+    from regard.runs.run import load
 
     if texts and file is not None:
         raise ConfigError(f"give texts or --file {file}, not both")

@@ -14,8 +14,8 @@ from regard.commands.text import Device, RunFolder
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
-    from regard.decoding.stopping import Pieces
-    from regard.tasks.write import Written
+    from regard.decoding.stopping import TextPieces
+    from regard.tasks.language.use import Written
     from regard.text.tokenizer import Tokenizer
 
 
@@ -52,7 +52,7 @@ def generate(
     """
     from regard.commands.lines import is_typed, read_lines
     from regard.commands.text import decoding_settings
-    from regard.run import load
+    from regard.runs.run import load
 
     if prompts and file is not None:
         raise RegardError(f"give prompts or --file {file}, not both")
@@ -88,7 +88,7 @@ def generate(
         sys.stdout.flush()
 
 
-def print_streams(prompts: list[str], texts: Iterable["Pieces"]) -> None:
+def print_streams(prompts: list[str], texts: Iterable["TextPieces"]) -> None:
     for number, (prompt, pieces) in enumerate(zip(prompts, texts, strict=True), start=1):
         first = next(pieces, "")  # before anything is shown: settings that no stream can have are refused here
         for note in pieces.notes:

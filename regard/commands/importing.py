@@ -20,14 +20,14 @@ def import_model(
 ) -> None:
     """Make a run of a model of another tool, and certify that both give the same answers."""
     from regard.errors import RegardError
-    from regard.interop.certify import certify
-    from regard.interop.certify_tools import certify_ctranslate2
-    from regard.interop.family import TRANSLATORS, WRITERS
-    from regard.interop.from_ctranslate2 import model_folder, words_of
+    from regard.interop.certifying.in_other_tools import certify_ctranslate2
+    from regard.interop.certifying.in_transformers import certify
+    from regard.interop.families.family import TRANSLATORS, WRITERS
+    from regard.interop.formats.from_ctranslate2 import model_folder, words_of
+    from regard.interop.formats.sources import open_source, read_tokenizer
     from regard.interop.importing import import_source, unheeded
     from regard.interop.needs import MissingLibrary
-    from regard.interop.sources import open_source, read_tokenizer
-    from regard.run import load
+    from regard.runs.run import load
 
     opened = open_source(source)
     tokenizer = read_tokenizer(opened)

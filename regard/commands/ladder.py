@@ -10,7 +10,7 @@ from regard.errors import ConfigError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from regard.ladder.climb import Row
+    from regard.ladder.climb import RungRow
     from regard.ladder.rungs import Ladder
 
 
@@ -50,8 +50,8 @@ def ladder(
     from regard.ladder.climb import climb, write_recipes
     from regard.ladder.data import TABLES
     from regard.ladder.rungs import LADDERS
-    from regard.training.environment import choose_device
-    from regard.training.recipe import Recipe
+    from regard.learning.device import choose_device
+    from regard.runs.recipe import Recipe
     from regard.training.screen import open_screen
     from regard.training.signals import Stopped
 
@@ -73,7 +73,7 @@ def ladder(
         [*(data or []), *(files or [])], folder / "data"
     )
     recipes = write_recipes(chosen, names, table, budget, set_ or [], folder / "recipes")
-    rows: list[Row] = []
+    rows: list[RungRow] = []
     try:
         for row in climb(chosen, recipes, folder, budget, on, lambda: open_screen(console)):
             rows.append(row)
@@ -92,7 +92,7 @@ def check_budget(folder: Path, budget: str) -> None:
     import json
 
     from regard.errors import RunError
-    from regard.training.durable import write_file
+    from regard.runs.durable import write_file
 
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "budget.json"
@@ -105,12 +105,12 @@ def check_budget(folder: Path, budget: str) -> None:
     write_file(path, json.dumps(budget).encode())
 
 
-def keep(rows: "list[Row]", chosen: "Ladder", folder: Path, budget: str, device: str) -> None:
+def keep(rows: "list[RungRow]", chosen: "Ladder", folder: Path, budget: str, device: str) -> None:
     """ladder.json and ladder.png."""
     import json
     from dataclasses import asdict
 
-    from regard.training.durable import write_file
+    from regard.runs.durable import write_file
     from regard.viewer.charts import Panel, bars
 
     found = [{**asdict(row), "tokens_per_second": row.tokens_per_second} for row in rows]
@@ -125,7 +125,7 @@ def keep(rows: "list[Row]", chosen: "Ladder", folder: Path, budget: str, device:
     bars([row.title for row in rows], panels, f"The ladder, {budget}, on {rows[0].of}", folder / "ladder.png")
 
 
-def compare(rows: "list[Row]", chosen: "Ladder", budget: str) -> "Table":
+def compare(rows: "list[RungRow]", chosen: "Ladder", budget: str) -> "Table":
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text

@@ -52,7 +52,7 @@ def read_lines(path: Path | None) -> Iterator[str]:
 
 def open_bytes(path: Path | None) -> BinaryIO:
     """A packed file is unpacked whole; any other streams."""
-    from regard.data.reading import UNPACKERS, read_bytes
+    from regard.data.files.reading import UNPACKERS, read_bytes
 
     if path is None or path == STANDARD_INPUT:
         return sys.stdin.buffer

@@ -32,7 +32,7 @@ def look(
 
     from rich.console import Console
 
-    from regard.run import load
+    from regard.runs.run import load
     from regard.viewer import page, picture
     from regard.viewer import terminal as in_terminal
     from regard.viewer.capture import visible

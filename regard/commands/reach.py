@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from regard.tasks.reach import Reach
+    from regard.tasks.language.reach import Reach
 
 
 def reach(
@@ -26,7 +26,7 @@ def reach(
     """Measure how much the loss at the end of a passage depends on each state before it: |∂L/∂h| by distance."""
     from rich.console import Console
 
-    from regard.run import load
+    from regard.runs.run import load
 
     short = {run: run.name for run in runs}
     names = short if len(set(short.values())) == len(runs) else {run: str(run) for run in runs}
@@ -52,7 +52,7 @@ def table(found: "dict[str, Reach]") -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    from regard.tasks.reach import FADED
+    from regard.tasks.language.reach import FADED
 
     names = list(found)
     longest = len(found[names[0]].norms) - 1

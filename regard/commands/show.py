@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from torch import Tensor, nn
 
-    from regard.training.recipe import Recipe
+    from regard.runs.recipe import Recipe
 
 LENGTH = 30  # tokens of a sequence, where the task does not say: about a sentence
 MACHINES = (("a 2-core CPU", 0.1), ("an H200", 300.0))  # TFLOP/s
@@ -29,9 +29,9 @@ def show(
     from rich.table import Table
 
     from regard.models import ARCHITECTURES
+    from regard.runs.recipe import Recipe
+    from regard.runs.weights import read_tensors
     from regard.training.prepare import parameters_by_part
-    from regard.training.recipe import Recipe
-    from regard.training.weights import read_tensors
 
     console = Console()
     chosen = Recipe.read(recipe, set_ or [])
@@ -73,8 +73,8 @@ def costs(chosen: "Recipe", model: "nn.Module") -> "Table":
     from rich.table import Table
 
     from regard.models.cost import COSTS, published, reader_cost, training_cost
+    from regard.runs.card import duration
     from regard.training.prepare import training_memory
-    from regard.training.screen import duration
 
     table = Table("cost", "figure", "how", title="What it takes")
     cost = COSTS.get(chosen.architecture, reader_cost)(model, getattr(chosen.task, "window", LENGTH))

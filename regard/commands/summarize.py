@@ -10,7 +10,7 @@ import typer
 from regard.commands.text import Device, RunFolder
 
 if TYPE_CHECKING:
-    from regard.tasks.translate import Translated
+    from regard.tasks.translation.use import Translated
 
 
 def summarize(
@@ -31,7 +31,7 @@ def summarize(
     """Summarise lines: N texts in, N summaries out, each a line."""
     from regard.commands.lines import answered, read_lines, say_notes, write_line
     from regard.commands.text import decoding_settings
-    from regard.run import load
+    from regard.runs.run import load
 
     loaded = load(run, device)
     config = decoding_settings(loaded, set_ or [])

@@ -18,7 +18,7 @@ def tag(
 ) -> None:
     """Tag the words of each line, word/tag, or restore their case and punctuation: N lines in, N lines out."""
     from regard.commands.lines import answered, say_notes, write_line
-    from regard.run import load
+    from regard.runs.run import load
 
     loaded = load(run, device)
     for number, line, answer in answered(file, loaded.tag):

@@ -10,8 +10,8 @@ import typer
 if TYPE_CHECKING:
     from regard.data.notes import Notes
     from regard.decoding.config import DecodingConfig
-    from regard.run import Run
-    from regard.tasks.translate import Translated
+    from regard.runs.run import Run
+    from regard.tasks.translation.use import Translated
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")]
 InputFile = Annotated[
@@ -38,7 +38,7 @@ def translate(
     """Translate lines: N lines in, N lines out."""
     from regard.commands.lines import answered, say_notes, write_line
     from regard.decoding.alignment import pharaoh
-    from regard.run import load
+    from regard.runs.run import load
 
     loaded = load(run, device)
     if with_:
@@ -102,7 +102,7 @@ def score(
 ) -> None:
     """Score given texts: log P(line), or of a translator log P(target | source), in nats, one a line."""
     from regard.errors import ConfigError
-    from regard.run import PAIRS, load
+    from regard.runs.run import PAIRS, load
 
     if source is not None and target is not None:
         return score_pairs(run, source, target, as_json, device)
@@ -115,10 +115,10 @@ def score(
 
 def score_pairs(run: Path, source: Path, target: Path, as_json: bool, device: str | None) -> None:
     from regard.commands.lines import say_notes
+    from regard.data.files.reading import read_parallel
     from regard.data.notes import Notes
-    from regard.data.reading import read_parallel
-    from regard.run import load
-    from regard.tasks.write import unknown_words
+    from regard.runs.run import load
+    from regard.tasks.language.use import unknown_words
 
     notes = Notes()
     (sources, targets), _ = read_parallel([source, target], notes)
@@ -140,7 +140,7 @@ def say_rows(notes: "Notes") -> None:
 
 def score_lines(loaded: "Run", file: Path | None, as_json: bool) -> None:
     from regard.commands.lines import answered, say_notes
-    from regard.tasks.write import unknown_words
+    from regard.tasks.language.use import unknown_words
 
     end = [] if loaded.recipe.task.unit == "text" else ["</s>"]
     for number, line, log_probs in answered(file, loaded.score_texts):

@@ -19,8 +19,8 @@ def train(
     out: Annotated[Path, typer.Option(help="the file to write")] = Path("tokenizer.json"),
 ) -> None:
     """Learn a vocabulary from text files and write it as tokenizer.json."""
+    from regard.data.files.reading import read_lines
     from regard.data.notes import Notes
-    from regard.data.reading import read_lines
     from regard.errors import RegardError
     from regard.text.tokenizer import Tokenizer, TokenizerConfig
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from regard.training.recipe import Recipe
+    from regard.runs.recipe import Recipe
 
 
 def train(
@@ -21,10 +21,10 @@ def train(
 ) -> None:
     """Train a model as a recipe says; Ctrl-C saves, --resume goes on."""
     from regard.errors import ConfigError, RunError
-    from regard.training.durable import only_one
-    from regard.training.environment import choose_device
+    from regard.learning.device import choose_device
+    from regard.runs.durable import only_one
+    from regard.runs.recipe import Recipe
     from regard.training.prepare import prepare
-    from regard.training.recipe import Recipe
     from regard.training.screen import open_screen
     from regard.training.start import start
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.data.conversations import Dialogues
-    from regard.run import Run
-    from regard.tasks.versus import Side
+    from regard.data.files.conversations import Dialogues
+    from regard.runs.run import Run
+    from regard.tasks.chat.versus import ChatSide
 
 CHATS = ("chat", "preference")
 
@@ -21,9 +21,9 @@ def print_versus(run: "Run", other: "Run", files: list[Path], root: str | None, 
     from rich.console import Console
     from rich.table import Table
 
-    from regard.tasks.chat import Chat, test_dialogues
-    from regard.tasks.preference import Preference
-    from regard.tasks.versus import wins
+    from regard.tasks.chat.preference import Preference
+    from regard.tasks.chat.task import Chat, test_dialogues
+    from regard.tasks.chat.versus import wins
 
     runs = (run, other)
     for each in runs:
@@ -62,9 +62,9 @@ def print_versus(run: "Run", other: "Run", files: list[Path], root: str | None, 
     print(f"perplexity ratio: {ratio:.4f}")
 
 
-def measured(run: "Run", pairs: "Dialogues", talk: "Dialogues") -> "Side":
-    from regard.tasks.reply import usual_length
-    from regard.tasks.versus import side
+def measured(run: "Run", pairs: "Dialogues", talk: "Dialogues") -> "ChatSide":
+    from regard.tasks.chat.use import usual_length
+    from regard.tasks.chat.versus import side
 
     recipe = run.recipe
     length = usual_length(run.model, recipe.task.sample_length)

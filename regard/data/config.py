@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from regard.data.batches import ORDERS
+from regard.data.batching.packing import ORDERS
 from regard.errors import ConfigError
 
 

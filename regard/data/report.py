@@ -9,11 +9,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from regard.data.batching.selection import fitness
+from regard.data.batching.shards import TokenShard
+from regard.data.batching.streams import PlainText
+from regard.data.files.reading import Examples
 from regard.data.notes import Notes
-from regard.data.reading import Examples
-from regard.data.selection import fitness
-from regard.data.shards import TokenShard
-from regard.data.streams import PlainText
 
 PERCENTILES = (1, 50, 90, 99, 100)
 OUTLIER = 3.0  # a ratio of lengths this many times the median, or its inverse, deserves a look
@@ -84,7 +84,7 @@ def report(
     task drops what is unfit: from what is learnt and validated, mostly, while a test keeps all of its lines."""
     train = parts["train"].examples
     known = [set().union(*column) for column in train.columns]
-    seen = Seen(set(keys(train.columns)), [set(keys([column])) for column in train.columns])
+    seen = Overlaps(set(keys(train.columns)), [set(keys([column])) for column in train.columns])
     return DataReport(
         [
             describe(name, part, tokenizer, max_length, name in dropping, known, seen if name != "train" else None)
@@ -93,7 +93,7 @@ def report(
     )
 
 
-class Seen(NamedTuple):
+class Overlaps(NamedTuple):
     """Training examples by their digests."""
 
     wholes: set[bytes]
@@ -107,7 +107,7 @@ def keys(columns: Sequence[list[str]]) -> list[bytes]:
 
 
 def describe(
-    name: str, part: Part, tokenizer: Lossy, max_length: int, drops: bool, known: list[set[str]], seen: Seen | None
+    name: str, part: Part, tokenizer: Lossy, max_length: int, drops: bool, known: list[set[str]], seen: Overlaps | None
 ) -> PartReport:
     examples, shards = part
     findings = Notes()

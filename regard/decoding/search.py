@@ -18,7 +18,7 @@ from regard.decoding.greedy import Greedy, Sampling
 from regard.decoding.interface import Generator, Hypothesis, S
 from regard.decoding.stopping import Stops
 from regard.errors import RegardError
-from regard.nn.packed import Reading
+from regard.nn.packed import PackedReading
 
 AHEAD = {"cpu": 1, "cuda": 8}  # steps that a device may run before it is asked who is done: asking makes a GPU wait
 
@@ -137,7 +137,7 @@ def walk(
 
     A GPU runs some steps ahead before it is asked which prompts are done.
     """
-    copies, reading = strategy.copies, Reading()
+    copies, reading = strategy.copies, PackedReading()
     with reading:
         state = model.start(prompts, copies, max(limits))
     device = state.lengths.device

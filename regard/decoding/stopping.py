@@ -39,7 +39,7 @@ class Stops:
         return len(text) - max(begun, default=0)
 
 
-class Pieces(Iterator[str]):
+class TextPieces(Iterator[str]):
     """A text in pieces, as it is written, and what happened to its prompt."""
 
     def __init__(self, tokens: Iterable[int], stops: Stops, notes: Sequence[str] = ()) -> None:

@@ -29,7 +29,7 @@ class LabelScore:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classification:
+class ClassificationFigures:
     accuracy: Metric
     majority: float  # accuracy of who always says the commonest label
     macro_f1: Metric  # the mean of the labels' F1, rare ones counting as much as frequent ones
@@ -37,7 +37,7 @@ class Classification:
     confusion: tuple[tuple[int, ...], ...]  # rows: the true label; columns: the predicted one
 
 
-def classification(predicted: Sequence[str], true: Sequence[str], label_set: Sequence[str]) -> Classification:
+def classification(predicted: Sequence[str], true: Sequence[str], label_set: Sequence[str]) -> ClassificationFigures:
     """`label_set` gives the order of the rows; a label outside it is an error."""
     table = confusion(predicted, true, label_set)
     n, n_right = int(table.sum()), int(table.trace())
@@ -55,7 +55,7 @@ def classification(predicted: Sequence[str], true: Sequence[str], label_set: Seq
     )
     mean = sum(score.f1 for score in scores) / len(scores)
     settings = f"n:{n}|labels:{len(scores)}"
-    return Classification(
+    return ClassificationFigures(
         accuracy=Metric(
             name="accuracy",
             value=percent(n_right, n),
@@ -97,7 +97,7 @@ def wilson(n_right: int, n: int) -> tuple[float, float]:
     return max(low, 0.0), min(high, 100.0)
 
 
-def table_rows(result: Classification) -> list[tuple[str, ...]]:
+def table_rows(result: ClassificationFigures) -> list[tuple[str, ...]]:
     """For people: a row of headings, a row for every label, a row for all."""
     rows: list[tuple[str, ...]] = [("label", "precision", "recall", "F1", "examples")]
     for score in result.labels:
@@ -110,14 +110,14 @@ def table_rows(result: Classification) -> list[tuple[str, ...]]:
     return rows
 
 
-def confusion_rows(result: Classification) -> list[tuple[str, ...]]:
+def confusion_rows(result: ClassificationFigures) -> list[tuple[str, ...]]:
     """For people: the true label of each row, then how often it was taken for each label."""
     names = [score.label for score in result.labels]
     counts = zip(names, result.confusion, strict=True)
     return [("true \\ predicted", *names), *((name, *(f"{count:,}" for count in row)) for name, row in counts)]
 
 
-def confusion_picture(result: Classification, path: str | Path) -> None:
+def confusion_picture(result: ClassificationFigures, path: str | Path) -> None:
     """A PNG: each square has its count and is shaded by its share of the row."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # seconds to import, and seldom wanted
     from matplotlib.figure import Figure

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from regard.evaluation.classification import Classification, LabelScore, classification, percent
+from regard.evaluation.classification import ClassificationFigures, LabelScore, classification, percent
 from regard.evaluation.metric import Metric
 
 
@@ -48,7 +48,7 @@ def figures(
     ]
 
 
-def micro_f1(result: Classification, neutral: str) -> float:
+def micro_f1(result: ClassificationFigures, neutral: str) -> float:
     """2 · right / (true + predicted), all over the words whose tag is not the neutral one."""
     scores: list[LabelScore] = [score for score in result.labels if score.label != neutral]
     right = sum(row[i] for i, row in enumerate(result.confusion) if result.labels[i].label != neutral)

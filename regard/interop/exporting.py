@@ -12,18 +12,18 @@ from torch import Tensor
 
 from regard.choose import choose
 from regard.errors import ConfigError, RunError
-from regard.interop.carry import give
-from regard.interop.certificate import FILE as CERTIFICATE
-from regard.interop.families import FAMILIES
-from regard.interop.family import TRANSLATORS, NoPlaceError
-from regard.interop.safe import read_json
+from regard.interop.certifying.certificate import FILE as CERTIFICATE
+from regard.interop.families.family import TRANSLATORS, NoPlaceError
+from regard.interop.families.table import FAMILIES
+from regard.interop.formats.carry import give
+from regard.interop.formats.safe import read_json
 from regard.nn.positions import sinusoids
-from regard.run import Run
+from regard.runs.durable import write_file
+from regard.runs.recipe import Recipe
+from regard.runs.run import Run
+from regard.runs.weights import pack_tensors, weights_of
 from regard.text.imported import IMPORTED
 from regard.text.tokenizer import Tokenizer
-from regard.training.durable import write_file
-from regard.training.recipe import Recipe
-from regard.training.weights import pack_tensors, weights_of
 
 READERS = ("reading", "classification")  # kinds of tasks that tell no words
 

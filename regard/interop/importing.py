@@ -11,18 +11,18 @@ from regard import config
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
-from regard.interop.carry import take
-from regard.interop.safe import read_json
-from regard.interop.sources import Source
+from regard.interop.formats.carry import take
+from regard.interop.formats.safe import read_json
+from regard.interop.formats.sources import Source
+from regard.learning.config import TrainingConfig
 from regard.models import ARCHITECTURES
-from regard.tasks import TASKS
+from regard.runs.card import table
+from regard.runs.checkpoints import refuse_existing
+from regard.runs.durable import write_file
+from regard.runs.recipe import Recipe
+from regard.runs.weights import save_weights, weights_of
+from regard.tasks.table import TASKS
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
-from regard.training.card import table
-from regard.training.checkpoints import refuse_existing
-from regard.training.config import TrainingConfig
-from regard.training.durable import write_file
-from regard.training.recipe import Recipe
-from regard.training.weights import save_weights, weights_of
 
 SPARE_BYTES = 64 << 20  # that tables which are computed, and lie in no file, may always take
 

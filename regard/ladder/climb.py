@@ -11,22 +11,22 @@ import torch
 
 from regard import config
 from regard.config import Settings
-from regard.data.reading import read_examples
+from regard.data.files.reading import read_examples
 from regard.errors import ConfigError, RunError
 from regard.evaluation.translation import bleu, exact_match
 from regard.ladder.budget import Budget, course, course_in
 from regard.ladder.rungs import Ladder, Rung
 from regard.models import ARCHITECTURES
-from regard.run import Run, load
-from regard.training.durable import only_one
+from regard.runs.durable import only_one
+from regard.runs.recipe import TABLES, Recipe
+from regard.runs.run import Run, load
 from regard.training.prepare import prepare
-from regard.training.recipe import TABLES, Recipe
 from regard.training.screen import Screen
 from regard.training.start import start
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class RungRow:
     """What is known of one rung."""
 
     rung: str
@@ -94,7 +94,7 @@ def climb(
     budget: Budget,
     device: torch.device,
     open_screen: Callable[[], Screen],
-) -> Iterator[Row]:
+) -> Iterator[RungRow]:
     """One row a rung, as soon as it is there.  A finished rung is not trained again, a begun one goes on."""
     for number, (name, recipe) in enumerate(recipes.items(), start=1):
         screen, rung, run = open_screen(), ladder.rungs[name], folder / name
@@ -148,10 +148,10 @@ def course_of(recipe: Recipe) -> dict[str, Any]:
     return {name: getattr(recipe.training, name) for name in course(1)}
 
 
-def measure(name: str, rung: Rung, run: Run) -> Row:
+def measure(name: str, rung: Rung, run: Run) -> RungRow:
     result = json.loads((run.folder / "result.json").read_text(encoding="utf-8"))
     of, figures = MEASURES[run.recipe.kind](run)
-    return Row(
+    return RungRow(
         rung=name,
         title=rung.title,
         run=str(run.folder),

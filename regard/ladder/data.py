@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from regard.config import Settings
-from regard.data.grammar import generate
-from regard.data.reading import read_examples
-from regard.data.splits import places
+from regard.data.corpora.grammar import generate
+from regard.data.files.reading import read_examples
+from regard.data.files.splits import places
 from regard.errors import ConfigError, RunError
 
 KEPT_BACK = 0.05  # of the user's text for validation, and as much for the test

@@ -31,7 +31,7 @@ class Translator(Protocol):
     def step(self, tokens: Tensor, state: Any) -> Tensor: ...
 
 
-class Past(Protocol):
+class TargetPast(Protocol):
     """What the rows of a decoder remember of their own targets."""
 
     lengths: Tensor
@@ -46,7 +46,7 @@ class Past(Protocol):
     def join(self, other: Self) -> None: ...
 
 
-P = TypeVar("P", bound=Past)
+P = TypeVar("P", bound=TargetPast)
 
 
 class TranslatorState(Generic[P]):

@@ -15,7 +15,7 @@ from regard.nn.attention import Memory
 from regard.nn.blocks import FEED_FORWARDS, Residual
 from regard.nn.layout import Layout
 from regard.nn.loss import cross_entropy
-from regard.nn.relative import Places, RelativeAttention
+from regard.nn.relative import RelativeAttention, RelativePlaces
 from regard.nn.scores import SCORES
 from regard.nn.sight import Sight, everywhere, order
 
@@ -95,7 +95,7 @@ class XLNet(nn.Module):
         self.config = c = config
         self.d_out, self.max_length = c.d_model, c.max_length
         self.embedding = nn.Embedding(c.vocab_size, c.d_model)
-        self.places = Places(c.max_length, c.d_model, c.n_segments)
+        self.places = RelativePlaces(c.max_length, c.d_model, c.n_segments)
         self.dropout = nn.Dropout(c.dropout)
         self.blocks = nn.ModuleList(XLNetBlock(c) for _ in range(c.n_layers))  # type: ignore[assignment]
         self.unknown = nn.Parameter(torch.randn(c.d_model) * 0.02)  # w: what every query begins with

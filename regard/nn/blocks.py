@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.nn.attention import Memory, MultiHeadAttention
-from regard.nn.cache import Past
+from regard.nn.cache import LayerPast
 from regard.nn.layout import Layout
 from regard.nn.linear import Linear
 from regard.nn.sight import Sight, everywhere
@@ -106,7 +106,7 @@ class EncoderBlock(nn.Module):
         self.attention_residual = residual()
         self.feed_forward_residual = residual()
 
-    def forward(self, x: Tensor, layout: Layout, sight: Sight, past: Past | None = None) -> Tensor:
+    def forward(self, x: Tensor, layout: Layout, sight: Sight, past: LayerPast | None = None) -> Tensor:
         x = self.attention_residual(x, lambda h: look_at_self(self.attention, h, layout, sight, past))
         return self.feed_forward_residual(x, self.feed_forward)
 
@@ -136,7 +136,7 @@ class DecoderBlock(nn.Module):
         sight: Sight,
         memory: Memory,
         across: Layout,
-        past: Past | None = None,
+        past: LayerPast | None = None,
     ) -> Tensor:
         """`across` is how the rows of x lie against the memory: as in `layout`, except where several rows share one."""
 
@@ -148,7 +148,9 @@ class DecoderBlock(nn.Module):
         return self.feed_forward_residual(x, self.feed_forward)
 
 
-def look_at_self(attention: MultiHeadAttention, x: Tensor, layout: Layout, sight: Sight, past: Past | None) -> Tensor:
+def look_at_self(
+    attention: MultiHeadAttention, x: Tensor, layout: Layout, sight: Sight, past: LayerPast | None
+) -> Tensor:
     """Self-attention: over x alone, or over the past and x."""
     queries, memory = attention.read(x, layout)
     return attention.look(queries, layout, memory if past is None else past.extend(memory), sight)

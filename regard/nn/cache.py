@@ -71,8 +71,8 @@ class Cache:
         new = torch.full_like(self.lengths, n)
         return Rectangle(new, n, is_full=True, starts=self.lengths)
 
-    def layer(self, index: int) -> "Past":
-        return Past(self, index)
+    def layer(self, index: int) -> "LayerPast":
+        return LayerPast(self, index)
 
     def advance(self, n: int) -> None:
         """Call once when every layer has been extended by n tokens."""
@@ -132,7 +132,7 @@ def take_rows(content: Tensor, rows: Tensor, used: int, into: Tensor) -> None:
 
 
 @dataclass
-class Past:
+class LayerPast:
     """One layer's part of a cache."""
 
     cache: Cache

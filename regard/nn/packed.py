@@ -20,7 +20,7 @@ copies = WeakTensorKeyDictionary()  # weight -> (the sums of its bits when it wa
 one_at_a_time = Lock()
 
 
-class Reading:
+class PackedReading:
     """The steps of one search: `with reading:` around each.
 
     While they last nobody changes a weight, so that a copy is compared with its weight once, not at every step.
@@ -41,7 +41,7 @@ class Reading:
         return self.known[id(weight)][1]
 
 
-current: ContextVar[Reading | None] = ContextVar("current", default=None)
+current: ContextVar[PackedReading | None] = ContextVar("current", default=None)
 
 
 def blocks(x: Tensor, weight: Tensor) -> Tensor | None:

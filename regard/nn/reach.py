@@ -15,7 +15,7 @@ from regard.nn.pooling import present, summary
 from regard.nn.recurrent import Cell, RecurrentStack, reverse
 
 
-class Reader(Protocol):
+class EmbedsAndReads(Protocol):
     """A model that embeds tokens and makes one hidden row of each."""
 
     embedding: nn.Embedding
@@ -26,7 +26,9 @@ class Reader(Protocol):
     def train(self, mode: bool) -> Any: ...
 
 
-def gradient_reach(reader: Reader, tokens: Tensor, layout: Layout, loss: Callable[[Tensor], Tensor]) -> np.ndarray:
+def gradient_reach(
+    reader: EmbedsAndReads, tokens: Tensor, layout: Layout, loss: Callable[[Tensor], Tensor]
+) -> np.ndarray:
     """|∂L/∂h_{T-d}| for every distance d, from 0 to the longest sequence's first token, without dropout.
 
     h_t are the states of all layers of a recurrent net after token t.  A net without states has h_t where its layers

@@ -14,7 +14,7 @@ from regard.nn.scores import SCORES, Score
 from regard.nn.sight import Sight
 
 
-class Places(nn.Module):
+class RelativePlaces(nn.Module):
     """What a key shows of its place: [sin(j f), cos(j f)] for every frequency f, and its segment as one of n bits."""
 
     sines: Tensor

@@ -10,7 +10,7 @@ from regard.text.words import CUT
 
 
 @dataclass(frozen=True)
-class Kind:
+class TokenizerKind:
     """`unknown` is what `decode` writes for a piece that the vocabulary does not hold."""
 
     model: Callable[[], models.Model]
@@ -64,7 +64,7 @@ def word_list() -> models.Model:
 JOINED = decoders.WordPiece(prefix=" ", cleanup=False)
 
 KINDS = {
-    "bpe": Kind(
+    "bpe": TokenizerKind(
         model=models.BPE,
         cut=pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
         decoder=decoders.ByteLevel(),
@@ -72,7 +72,7 @@ KINDS = {
         n_needed=256,  # every byte has a token, so nothing is unknown
         unknown="",
     ),
-    "words": Kind(
+    "words": TokenizerKind(
         model=word_list,
         cut=CUT,
         decoder=decoders.Fuse(),
@@ -80,7 +80,7 @@ KINDS = {
         n_needed=1,
         unknown=" \ufffd",  # a word brings its space along
     ),
-    "spaces": Kind(
+    "spaces": TokenizerKind(
         model=word_list,
         cut=pre_tokenizers.Split(Regex(r"\S+"), behavior="removed", invert=True),  # as they stand between white space
         decoder=JOINED,
@@ -90,7 +90,7 @@ KINDS = {
         between=" ",
         renames=True,
     ),
-    "characters": Kind(
+    "characters": TokenizerKind(
         model=word_list,
         cut=pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated"),
         decoder=decoders.Fuse(),

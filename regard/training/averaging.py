@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from regard.training.checkpoints import Checkpoints
-from regard.training.weights import set_weights, weights_of
+from regard.runs.checkpoints import Checkpoints
+from regard.runs.weights import set_weights, weights_of
 
 
 class RunningAverage:

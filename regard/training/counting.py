@@ -6,14 +6,15 @@ from pathlib import Path
 import torch
 
 from regard.errors import ConfigError
-from regard.training.card import Result, write_card, write_result
-from regard.training.checkpoints import refuse_existing
-from regard.training.durable import disk_errors_said
-from regard.training.environment import describe_environment, peak_memory, record_environment
+from regard.runs.card import Result, write_card, write_result
+from regard.runs.checkpoints import refuse_existing
+from regard.runs.durable import disk_errors_said
+from regard.runs.environment import describe_environment, record_environment
+from regard.runs.weights import save_weights, weights_of
+from regard.training.environment import peak_memory
 from regard.training.metrics import Metrics
 from regard.training.prepare import Prepared
 from regard.training.screen import Screen
-from regard.training.weights import save_weights, weights_of
 
 
 @torch.no_grad()

@@ -10,11 +10,11 @@ from torch.nn import functional as F
 
 from regard.errors import ConfigError
 from regard.nn.distillation import DistillationConfig, cosine_loss, soft_loss
-from regard.tasks import TASKS
+from regard.runs.recipe import Recipe
+from regard.runs.transfer import run_weights
+from regard.runs.weights import set_weights, weights_of
+from regard.tasks.table import TASKS
 from regard.text.tokenizer import Tokenizer
-from regard.training.recipe import Recipe
-from regard.training.transfer import run_weights
-from regard.training.weights import set_weights, weights_of
 
 LAYER = re.compile(r"(?<=blocks\.)\d+(?=\.)")
 

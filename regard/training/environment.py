@@ -1,58 +1,17 @@
-"""What a run stands on: device, precision, compiler, threads, versions; and what differs when it is resumed."""
+"""What a training needs of the machine: a compiler, the same numbers every time, and how much memory it took."""
 
-import json
-import platform
 import resource
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-import regard
 from regard.choose import choose
-from regard.errors import RegardError
+from regard.learning.device import COMPILING
 from regard.nn.compiler import compile_failure
-from regard.training.durable import write_file
-
-Environment = dict[str, str | int]
-
-
-def choose_device(name: str | None) -> torch.device:
-    """The named device, or the best there is."""
-    try:
-        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-    except RuntimeError:
-        device = torch.device("meta")
-    if device.type not in ("cpu", "cuda"):
-        raise RegardError(f"unknown device {name!r}; use cpu, cuda or cuda:N")
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise RegardError(f"device {name!r} was asked for, but PyTorch sees no GPU here; use cpu")
-    if device.index is not None:
-        torch.cuda.set_device(device)  # kernels of our own and recordings go to the current one
-    return device
-
-
-def bfloat16_pays(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.cuda.is_bf16_supported()
-
-
-# Whether the products of the loss are taken in bfloat16; the weights are float32 always.
-PRECISIONS: dict[str, Callable[[torch.device], bool]] = {
-    "auto": bfloat16_pays,
-    "float32": lambda device: False,
-    "bfloat16": lambda device: True,
-}
-
-# Whether to try to compile the model.
-COMPILING: dict[str, Callable[[torch.device], bool]] = {
-    "auto": lambda device: device.type == "cuda",
-    "on": lambda device: True,
-    "off": lambda device: False,
-}
 
 
 def compile_model(model: nn.Module, mode: str, device: torch.device) -> str:
@@ -89,35 +48,3 @@ def peak_memory(device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device)
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024  # Linux counts KiB
-
-
-def describe_environment(device: torch.device, precision: str, compiled: str) -> Environment:
-    chip = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
-    return {
-        "device": f"{device.type} ({chip})",
-        "precision": precision,
-        "compile": compiled,
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "regard": regard.__version__,
-    }
-
-
-def record_environment(folder: Path, now: Environment, step: int) -> list[str]:
-    """Write environment.json; returns, for a resumed run, what differs from before."""
-    path = folder / "environment.json"
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
-        record = {"now": now, "changes": []}
-    differs = [
-        f"{name} was {record['now'].get(name)!r}, is {value!r}"
-        for name, value in now.items()
-        if record["now"].get(name) != value
-    ]
-    if differs:
-        record["changes"].append({"step": step, "differs": differs})
-    record["now"] = now
-    write_file(path, json.dumps(record, indent=2).encode())
-    return differs

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from torch import nn
 
+from regard.learning.config import TrainingConfig
 from regard.nn.lora import LoraConfig, merged
+from regard.runs.checkpoints import ADAPTER, MODEL, Checkpoints, step_folder
+from regard.runs.progress import Progress, is_better
+from regard.runs.weights import save_weights, set_weights, weights_of
 from regard.training.averaging import average_checkpoints
-from regard.training.checkpoints import ADAPTER, MODEL, Checkpoints, step_folder
-from regard.training.config import TrainingConfig
 from regard.training.learner import Learner
 from regard.training.metrics import read_metrics
-from regard.training.progress import Progress, is_better
 from regard.training.signals import Signals
-from regard.training.weights import save_weights, set_weights, weights_of
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
+from regard.learning.config import TrainingConfig
+from regard.learning.device import PRECISIONS
+from regard.learning.optimizers import make_optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
+from regard.learning.schedules import SCHEDULES, Course
+from regard.runs.checkpoints import Tensors
+from regard.runs.weights import set_weights, weights_of
 from regard.training.averaging import RunningAverage
-from regard.training.checkpoints import Tensors
-from regard.training.config import TrainingConfig
-from regard.training.environment import PRECISIONS
 from regard.training.finite import Guard, NonFinite, first_bad_layer, noting_bad_outputs
-from regard.training.optimizers import make_optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
 from regard.training.recording import Fillable, Learn, Recorder, can_be_recorded
-from regard.training.schedules import SCHEDULES, Course
 from regard.training.task import B, Task
-from regard.training.weights import set_weights, weights_of
 
 
 @dataclass(frozen=True)

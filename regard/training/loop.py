@@ -11,27 +11,21 @@ import torch
 from torch import nn
 
 from regard.errors import RunError
+from regard.learning.config import TrainingConfig
 from regard.nn.lora import NO_ADAPTERS, LoraConfig
-from regard.training.card import About, Result, write_card, write_result
-from regard.training.checkpoints import Checkpoints, refuse_existing, step_folder
-from regard.training.config import TrainingConfig
-from regard.training.durable import disk_errors_said, resume_command, write_file
-from regard.training.environment import (
-    Environment,
-    compile_model,
-    describe_environment,
-    peak_memory,
-    record_environment,
-    reproducible,
-)
+from regard.runs.card import About, Result, duration, write_card, write_result
+from regard.runs.checkpoints import Checkpoints, refuse_existing, step_folder
+from regard.runs.durable import disk_errors_said, resume_command, write_file
+from regard.runs.environment import Environment, describe_environment, record_environment
+from regard.runs.progress import Progress
+from regard.training.environment import compile_model, peak_memory, reproducible
 from regard.training.feed import Feed
 from regard.training.finish import choose_weights, save_finished
 from regard.training.finite import NonFinite
 from regard.training.learner import Learner
 from regard.training.metrics import Metrics, draw_curves
 from regard.training.pace import Pace
-from regard.training.progress import Progress
-from regard.training.screen import Now, Screen, duration
+from regard.training.screen import Now, Screen
 from regard.training.signals import Signals, Stopped
 from regard.training.task import B, Task
 

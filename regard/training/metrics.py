@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from regard.training.durable import write_file
+from regard.runs.durable import write_file
 from regard.training.learner import StepRow
 from regard.training.task import Sample
 

@@ -11,17 +11,17 @@ import torch
 from regard.errors import ConfigError, RunError
 from regard.models import ARCHITECTURES
 from regard.nn.lora import adapt
-from regard.tasks import TASKS
+from regard.runs.card import About
+from regard.runs.checkpoints import named_steps, refuse_existing
+from regard.runs.origin import Origin
+from regard.runs.recipe import Recipe
+from regard.runs.same_data import refuse_other_data, remember_data
+from regard.runs.transfer import take_weights
 from regard.tasks.setup import Setup
+from regard.tasks.table import TASKS
 from regard.text.imported import IMPORTED
 from regard.text.tokenizer import Tokenizer
-from regard.training.card import About
-from regard.training.checkpoints import named_steps, refuse_existing
 from regard.training.distill import load_teacher, take_layers
-from regard.training.origin import Origin
-from regard.training.recipe import Recipe
-from regard.training.same_data import refuse_other_data, remember_data
-from regard.training.transfer import take_weights
 
 
 @dataclass(frozen=True)

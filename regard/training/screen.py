@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from regard.runs.card import duration
 from regard.training.task import Sample
 
 
@@ -100,14 +101,3 @@ class LiveScreen(PlainScreen):
 def open_screen(console: Console | None = None) -> Screen:
     console = console or Console()
     return LiveScreen(console) if console.is_terminal else PlainScreen(console)
-
-
-def duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 72 * 3600:
-        return f"{seconds / 3600:.1f} h"
-    days = seconds / 86400
-    return f"{days:.0f} days" if days < 1000 else f"{days / 365.25:,.0f} years"

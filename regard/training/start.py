@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from regard.models import ARCHITECTURES
-from regard.training.card import Result
+from regard.runs.card import Result
 from regard.training.counting import count
 from regard.training.distill import Distilled
 from regard.training.environment import compile_model

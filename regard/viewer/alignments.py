@@ -5,8 +5,8 @@ from bisect import bisect_right
 from typing import Any
 
 from regard.decoding.alignment import NO_WORD, align
-from regard.tasks.pairs import Frame
-from regard.tasks.translate import Token, Translated
+from regard.tasks.translation.batches import Frame
+from regard.tasks.translation.use import Token, Translated
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.looking import Asked, watch_pair
 

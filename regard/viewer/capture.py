@@ -13,7 +13,7 @@ from regard.errors import RegardError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class MapKind:
     """Who looks at whom: a name for headings, a sentence for learners, and what the two sides are called."""
 
     title: str
@@ -24,38 +24,38 @@ class Kind:
 
 
 KINDS = {
-    "encoder": Kind(
+    "encoder": MapKind(
         title="Encoder self-attention",
         meaning="Every word of the source looks at every word of the source, before and after it.",
         queries="source",
         keys="source",
     ),
-    "decoder": Kind(
+    "decoder": MapKind(
         title="Decoder self-attention",
         meaning="Every word of the target looks at itself and at the words before it, never ahead.",
         queries="target",
         keys="target",
     ),
-    "cross": Kind(
+    "cross": MapKind(
         title="Cross-attention",
         meaning="Every word of the target looks at the words of the source.",
         queries="target",
         keys="source",
     ),
-    "self": Kind(
+    "self": MapKind(
         title="Self-attention",
         meaning="Every word looks at words of the same text.",
         queries="text",
         keys="text",
     ),
-    "votes": Kind(
+    "votes": MapKind(
         title="Whose votes count",
         meaning="After every word, the words before it vote together with it; the weight is what each vote counts for.",
         queries="text",
         keys="text",
         has_heads=False,
     ),
-    "ballots": Kind(
+    "ballots": MapKind(
         title="What they vote for",
         meaning="After the last word: the next words that each earlier word, together with the last one, votes for.",
         queries="text",

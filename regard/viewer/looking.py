@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.conversations import ASSISTANT, USER, Message
-from regard.data.template import template_of
+from regard.data.batching.template import template_of
+from regard.data.files.conversations import ASSISTANT, USER, Message
 from regard.errors import RegardError
 from regard.nn.layout import Ragged
 from regard.nn.watch import Seen, refuse_unknown, watch
-from regard.tasks.fill import framed, spaces_belong_to_words
-from regard.tasks.pairs import Frame, make_batch
-from regard.tasks.write import begin
+from regard.tasks.language.use import begin
+from regard.tasks.pretraining.use import framed, spaces_belong_to_words
+from regard.tasks.translation.batches import Frame, make_batch
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture, Map
 

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.grammar import Pair
+from regard.data.corpora.grammar import Pair
 from regard.errors import RegardError
 from regard.nn.watch import watch
-from regard.tasks.pairs import Frame, make_batch
+from regard.tasks.translation.batches import Frame, make_batch
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import KINDS
 
@@ -52,7 +52,7 @@ class HeadScore:
 
 
 @dataclass(frozen=True)
-class Places:
+class NounPlaces:
     """The tokens of a pair, and where among them the words are that matter."""
 
     source: list[int]
@@ -103,7 +103,7 @@ def score_heads(model: Any, tokenizer: Tokenizer, pairs: Sequence[Pair]) -> list
 
 
 @torch.no_grad()
-def noun_weights(model: Any, tokenizer: Tokenizer, places: list[Places]) -> dict[tuple[str, int], Tensor]:
+def noun_weights(model: Any, tokenizer: Tokenizer, places: list[NounPlaces]) -> dict[tuple[str, int], Tensor]:
     """By (kind, layer): the weights of the right and of the wrong noun, (2, pairs, heads)."""
     sources = [np.array(place.source) for place in places]
     targets = [np.array(place.target) for place in places]
@@ -127,12 +127,12 @@ def noun_weights(model: Any, tokenizer: Tokenizer, places: list[Places]) -> dict
     }
 
 
-def find_places(pair: Pair, tokenizer: Tokenizer) -> Places:
+def find_places(pair: Pair, tokenizer: Tokenizer) -> NounPlaces:
     source, target = tokenizer.encode(pair.source), tokenizer.encode(pair.target)
     spans = [word_span(pair.source, word) for word in (pair.it, pair.right, pair.wrong)]
     it, right, wrong = (tokens_in(pair.source, source, span, tokenizer) for span in spans)
     choice = tokens_in(pair.target, target, choice_span(pair), tokenizer)
-    return Places(source, target, it[-1], right, wrong, choice[0])
+    return NounPlaces(source, target, it[-1], right, wrong, choice[0])
 
 
 def choice_span(pair: Pair) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from calling import Call, call
 
-from regard.data.grammar import generate
+from regard.data.corpora.grammar import generate
 
 RECIPE = """
 [data]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from calling import call
 
-from regard.data.instructions import generate
+from regard.data.corpora.instructions import generate
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from calling import call
 
-from regard.data.standard_library import gather
+from regard.data.corpora.standard_library import gather
 
 SMALL = (
     "data.max_length=63", "data.batch_tokens=1024", "tokenizer.vocab_size=1000", "task.window=64", "task.shown=0",

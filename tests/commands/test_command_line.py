@@ -12,7 +12,7 @@ from calling import Call
 
 from regard.config import shipped_recipes
 from regard.models import ARCHITECTURES
-from regard.training.recipe import Recipe
+from regard.runs.recipe import Recipe
 
 TIRED = "The animal didn't cross the street because it was too tired."
 PNG = b"\x89PNG\r\n"

@@ -7,7 +7,7 @@ import pytest
 from calling import Call
 
 from regard.commands.demo import differences
-from regard.data import grammar
+from regard.data.corpora import grammar
 
 TIRED = "The animal didn't cross the street because it was too tired."
 STEPS = ("--steps", "3", "--device", "cpu")

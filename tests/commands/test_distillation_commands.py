@@ -9,11 +9,11 @@ from calling import call
 from torch.nn import functional as F
 
 from regard.nn.distillation import cosine_loss, soft_loss
-from regard.run import load
+from regard.runs.recipe import Recipe
+from regard.runs.run import load
+from regard.runs.weights import weights_of
 from regard.training.distill import Distilled
 from regard.training.prepare import Prepared, prepare
-from regard.training.recipe import Recipe
-from regard.training.weights import weights_of
 
 MODEL = """
 [tokenizer]

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 
 from regard.errors import RegardError
 from regard.nn.pooling import POOLINGS
-from regard.run import load
+from regard.runs.run import load
 
 PRE_TRAINING = """
 [task]

@@ -7,9 +7,9 @@ import pytest
 import torch
 from calling import call
 
-from regard.run import load
+from regard.runs.recipe import Recipe
+from regard.runs.run import load
 from regard.training.prepare import prepare
-from regard.training.recipe import Recipe
 
 RECIPE = """
 [task]

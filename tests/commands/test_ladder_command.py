@@ -9,10 +9,10 @@ from calling import Outcome, call
 
 import regard
 from regard.config import load
-from regard.data.grammar import generate
+from regard.data.corpora.grammar import generate
 from regard.ladder.rungs import LADDERS, LANGUAGE, TRANSLATION
 from regard.models import ARCHITECTURES
-from regard.training.recipe import Recipe
+from regard.runs.recipe import Recipe
 from regard.training.signals import Stopped
 
 TINY = [

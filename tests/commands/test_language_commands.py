@@ -9,7 +9,7 @@ import pytest
 from calling import Call, call
 
 import regard as library
-from regard.data.grammar import generate
+from regard.data.corpora.grammar import generate
 from regard.text import Tokenizer
 
 RECIPE = """

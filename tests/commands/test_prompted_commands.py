@@ -7,7 +7,7 @@ import pytest
 from calling import call
 
 import regard as library
-from regard.data.grammar import generate
+from regard.data.corpora.grammar import generate
 
 RECIPE = """
 [task]

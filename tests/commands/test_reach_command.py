@@ -9,13 +9,13 @@ import torch
 from calling import call
 from rich.console import Console
 
-from regard.data.grammar import generate
-from regard.data.streams import PlainText, Stream
+from regard.data.batching.streams import PlainText, Stream
+from regard.data.corpora.grammar import generate
 from regard.nn.layout import Ragged
-from regard.run import load
-from regard.tasks.passages import make_batch
+from regard.runs.recipe import Recipe
+from regard.runs.run import load
+from regard.tasks.language.batches import make_batch
 from regard.training.prepare import prepare
-from regard.training.recipe import Recipe
 from regard.training.screen import PlainScreen
 from regard.training.start import start
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from calling import Call
 
-from regard.training.durable import only_one
+from regard.runs.durable import only_one
 
 
 @pytest.fixture

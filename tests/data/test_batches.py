@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.config import build
-from regard.data.batches import ORDERS, Packing, shuffled
+from regard.data.batching.packing import ORDERS, Packing, shuffled
 from regard.data.config import DataConfig
 from regard.errors import ConfigError, DataError
 

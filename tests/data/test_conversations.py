@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import tokenizers
 
+from regard.data.batching.template import ChatML, Template, template_of
 from regard.data.config import DataConfig
-from regard.data.conversations import Message, check_prompt, read_dialogues, read_messages, read_parts
-from regard.data.instructions import OPEN, generate
-from regard.data.template import ChatML, Template, template_of
+from regard.data.corpora.instructions import OPEN, generate
+from regard.data.files.conversations import Message, check_prompt, read_dialogues, read_messages, read_parts
 from regard.errors import ConfigError, DataError
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 

@@ -3,22 +3,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data.corpus import Corpus
-from regard.data.streams import PlainText
+from regard.data.batching.documents import Passages
+from regard.data.batching.streams import PlainText
 from regard.errors import DataError
 from regard.text import Tokenizer, TokenizerConfig
 
 TEXT = ["a b . c d e . f", "", "g", "h i j k l m n o p", " ", "q r . s t ."]
 
 
-def corpus(folder: Path, lines: list[str], documents: str = "lines", width: int = 4) -> tuple[Corpus, Tokenizer]:
+def corpus(folder: Path, lines: list[str], documents: str = "lines", width: int = 4) -> tuple[Passages, Tokenizer]:
     (folder / "text.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     text = PlainText.read(("text.txt",), str(folder))
     tokenizer = Tokenizer.train(TEXT, TokenizerConfig(kind="spaces", vocab_size=40))
-    return Corpus(text, documents, width, tokenizer, folder / "cache"), tokenizer
+    return Passages(text, documents, width, tokenizer, folder / "cache"), tokenizer
 
 
-def words(found: Corpus, tokenizer: Tokenizer, starts: np.ndarray, stops: np.ndarray) -> list[str]:
+def words(found: Passages, tokenizer: Tokenizer, starts: np.ndarray, stops: np.ndarray) -> list[str]:
     return [tokenizer.decode(found.ids[i:j]) for i, j in zip(starts, stops, strict=True)]
 
 

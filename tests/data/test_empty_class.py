@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.labelled import label_set, read_labelled
+from regard.data.files.labelled import label_set, read_labelled
 from regard.errors import DataError
 
 

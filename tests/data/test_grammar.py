@@ -6,9 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.grammar import TIRED, WIDE, Corpus, Sentence, combinations, generate, make_pair
-from regard.data.lexicon import FITS_SUBJECT, SCENES, SUBJECTS, agree, english_plural, french_plural, with_article
-from regard.data.reading import read_examples
+from regard.data.corpora.grammar import TIRED, WIDE, PairCorpus, Sentence, combinations, generate, make_pair
+from regard.data.corpora.lexicon import (
+    FITS_SUBJECT,
+    SCENES,
+    SUBJECTS,
+    agree,
+    english_plural,
+    french_plural,
+    with_article,
+)
+from regard.data.files.reading import read_examples
 from regard.errors import ConfigError
 
 COMBINATIONS = combinations()
@@ -22,7 +30,7 @@ SENTENCES = st.builds(
 
 
 @pytest.fixture(scope="module")
-def corpus() -> Corpus:
+def corpus() -> PairCorpus:
     return generate(12_000, seed=0)
 
 
@@ -153,7 +161,7 @@ def test_one_english_sentence_has_one_translation() -> None:
     assert len(set(sources)) == len(sources)
 
 
-def test_combinations_are_held_out_and_words_are_not(corpus: Corpus) -> None:
+def test_combinations_are_held_out_and_words_are_not(corpus: PairCorpus) -> None:
     parts = [corpus.train, corpus.valid, corpus.held_out]
     assert [len(part) for part in parts] == [12_000, 200, 1000]
     assert len({pair.source for part in parts for pair in part}) == 13_200
@@ -165,13 +173,13 @@ def test_combinations_are_held_out_and_words_are_not(corpus: Corpus) -> None:
     assert len(words) < 700
 
 
-def test_the_documents_pair_is_held_out_with_every_subject(corpus: Corpus) -> None:
+def test_the_documents_pair_is_held_out_with_every_subject(corpus: PairCorpus) -> None:
     assert [pair.sentence for pair in corpus.held_out[:2]] == [TIRED, WIDE]
     reserved = {("cross", "street", "tired"), ("cross", "street", "wide")}
     assert not reserved & {pair.sentence.combination[1:] for pair in corpus.train + corpus.valid}
 
 
-def test_neither_noun_is_the_better_guess(corpus: Corpus) -> None:
+def test_neither_noun_is_the_better_guess(corpus: PairCorpus) -> None:
     for pairs in (corpus.train, corpus.held_out):
         telling = [pair.sentence for pair in pairs if pair.sentence.gender_tells]
         assert 0.4 < len(telling) / len(pairs) < 0.6
@@ -180,13 +188,13 @@ def test_neither_noun_is_the_better_guess(corpus: Corpus) -> None:
         assert 0.45 < pronouns["il"] / pronouns.total() < 0.55
 
 
-def test_the_seed_decides(corpus: Corpus) -> None:
+def test_the_seed_decides(corpus: PairCorpus) -> None:
     assert generate(12_000, seed=0) == corpus
     other = generate(12_000, seed=1)
     assert other != corpus and other.held_out[0] == corpus.held_out[0]
 
 
-def test_written_files_are_read_back(corpus: Corpus, tmp_path: Path) -> None:
+def test_written_files_are_read_back(corpus: PairCorpus, tmp_path: Path) -> None:
     corpus.write(tmp_path / "demo")
     examples = read_examples(("held-out.en", "held-out.fr"), ("en", "fr"), tmp_path / "demo")
     assert [examples[i] for i in range(len(examples))] == [(pair.source, pair.target) for pair in corpus.held_out]

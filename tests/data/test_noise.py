@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.noise import NOISES, Draws, Noise, corrupt_spans, foretold_spans, hidden_spans, infill, turns
+from regard.data.batching.noise import NOISES, Draws, Noise, corrupt_spans, foretold_spans, hidden_spans, infill, turns
 
 MASK, STOP = 4, 50  # tokens
 SENTINELS = np.arange(60, 100)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.labelled import read_labelled
+from regard.data.batching.shards import TokenShard, tokenise
+from regard.data.files.labelled import read_labelled
 from regard.data.report import Part, Row, report
-from regard.data.shards import TokenShard, tokenise
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from regard.data.questions import NO_ANSWER, Answer, Question, read_questions
+from regard.data.files.questions import NO_ANSWER, Answer, Question, read_questions
 from regard.errors import ConfigError, DataError
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

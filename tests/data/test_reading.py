@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data import tables
+from regard.data.files import tables
+from regard.data.files.reading import read_columns, read_examples, read_lines
 from regard.data.notes import Notes
-from regard.data.reading import read_columns, read_examples, read_lines
 from regard.errors import ConfigError, DataError
 
 

@@ -3,9 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data.reading import Examples, read_examples
+from regard.data.batching.shards import tokenise
+from regard.data.files.reading import Examples, read_examples
 from regard.data.report import DataReport, Part, Row, report
-from regard.data.shards import tokenise
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "multi30k"
 

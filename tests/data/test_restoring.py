@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.data.batching.restoring import CASES, MARKS, TAGS, restore, strip, stripped
+from regard.data.batching.streams import PlainText
 from regard.data.notes import Notes
-from regard.data.restoring import CASES, MARKS, TAGS, restore, strip, stripped
-from regard.data.streams import PlainText
 
 WIKITEXT = Path(__file__).parents[3] / "shared" / "data" / "wikitext2" / "wiki.test.raw.xz"
 

@@ -1,7 +1,7 @@
 import numpy as np
 
-from regard.data.reading import Examples
-from regard.data.selection import select
+from regard.data.batching.selection import select
+from regard.data.files.reading import Examples
 
 
 def test_what_is_dropped_is_counted_with_its_first_place() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.shards import FILES, content_key, shard
+from regard.data.batching.shards import FILES, content_key, shard
 from regard.errors import RunError
 
 

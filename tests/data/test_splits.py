@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data.labelled import read_labelled
-from regard.data.splits import by_hash, folds, normalised
+from regard.data.files.labelled import read_labelled
+from regard.data.files.splits import by_hash, folds, normalised
 from regard.errors import ConfigError, DataError
 
 SMS = Path(__file__).parents[2].parent / "shared" / "data" / "sms-spam"
@@ -52,7 +52,7 @@ def test_another_seed_is_another_split_and_a_larger_share_holds_the_smaller() ->
 
 def test_other_processes_and_other_texts_beside_it_change_nothing() -> None:
     """Python's own hash of a string differs from process to process."""
-    code = "from regard.data.splits import by_hash; print(by_hash([f't{i}' for i in range(60)], 0.5)[1].tolist())"
+    code = "from regard.data.files.splits import by_hash; print(by_hash([f't{i}' for i in range(60)], 0.5)[1].tolist())"
     found = [i for i in by_hash([f"t{i}" for i in range(90)], 0.5)[1].tolist() if i < 60]
     for hash_seed in ("1", "2"):
         environment = {"PYTHONHASHSEED": hash_seed}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.standard_library import gather, modules
+from regard.data.corpora.standard_library import gather, modules
 from regard.errors import DataError
 
 
@@ -48,7 +48,7 @@ def test_a_folder_without_modules_says_so(tmp_path: Path) -> None:
 
 
 def test_this_interpreters_own_library_compiles(tmp_path: Path) -> None:
-    called = [sys.executable, "-m", "regard.data.standard_library", str(tmp_path)]
+    called = [sys.executable, "-m", "regard.data.corpora.standard_library", str(tmp_path)]
     said = subprocess.run(called, check=True, capture_output=True, text=True).stdout
     assert "train.txt" in said
     text = (tmp_path / "valid.txt").read_text(encoding="utf-8")

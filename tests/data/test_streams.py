@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.data.batching.streams import UNITS, PlainText, Stream, offset, read_parts
 from regard.data.config import DataConfig
 from regard.data.notes import Notes
-from regard.data.streams import UNITS, PlainText, Stream, offset, read_parts
 from regard.errors import ConfigError, DataError
 from regard.text import Tokenizer, TokenizerConfig
 from regard.text.special import END, START

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.pieces import Pieces, fill
-from regard.data.tagged import read_tagged, tag_set
+from regard.data.batching.pieces import WordPieces, fill
+from regard.data.files.tagged import read_tagged, tag_set
 from regard.errors import ConfigError, DataError
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
@@ -84,7 +84,7 @@ def test_equal_sentences_are_held_out_together(tmp_path: Path) -> None:
 def test_every_word_is_read_once_with_its_last_token(kind: str, max_length: int) -> None:
     text = "".join(f" {word}" for words in SENTENCES for word in words)
     tokenizer = Tokenizer.train([text], TokenizerConfig(kind=kind, vocab_size=270))
-    pieces = Pieces(SENTENCES, ["a", "b", "c", "d"], tokenizer, max_length)
+    pieces = WordPieces(SENTENCES, ["a", "b", "c", "d"], tokenizer, max_length)
     rows = pieces.rows(np.arange(len(pieces)))
     assert rows.words.tolist() == list(range(7)) and len(rows.tokens) == sum(rows.lengths)
     assert rows.lengths.max() <= max_length and rows.lengths.tolist() == pieces.lengths.tolist()
@@ -98,7 +98,7 @@ def test_every_word_is_read_once_with_its_last_token(kind: str, max_length: int)
 
 def test_long_sentences_and_words_are_counted() -> None:
     tokenizer = Tokenizer.train(["x"], TokenizerConfig(kind="characters", vocab_size=50))
-    pieces = Pieces([["x"], ["x"] * 9, ["x" * 30]], ["a:1", "a:2", "a:3"], tokenizer, 8)
+    pieces = WordPieces([["x"], ["x"] * 9, ["x" * 30]], ["a:1", "a:2", "a:3"], tokenizer, 8)
     assert pieces.notes.rows() == [
         "read in pieces: longer than 8 tokens: 1 (first at a:2)",
         "word read by its last 8 tokens: 1 (first at a:3)",
@@ -119,7 +119,7 @@ def test_as_many_as_fit(lengths: list[int], room: int) -> None:
 def test_framed_pieces_stand_between_their_marks() -> None:
     tokenizer = Tokenizer.train([" ".join(words) for words in SENTENCES], TokenizerConfig(vocab_size=262))
     places = ["a", "b", "c", "d"]
-    plain, framed = (Pieces(SENTENCES, places, tokenizer, n, framed) for n, framed in ((10, False), (12, True)))
+    plain, framed = (WordPieces(SENTENCES, places, tokenizer, n, framed) for n, framed in ((10, False), (12, True)))
     assert framed.bounds.tolist() == plain.bounds.tolist() and len(framed) > len(SENTENCES) - 1
     assert framed.lengths.tolist() == (plain.lengths + 2).tolist() and framed.lengths.max() <= 12
     order = np.random.default_rng(0).permutation(len(plain))
@@ -131,4 +131,4 @@ def test_framed_pieces_stand_between_their_marks() -> None:
     for a, b in zip(inner, outer, strict=True):
         assert b.tolist() == [tokenizer.start_id, *a.tolist(), tokenizer.end_id]
     with pytest.raises(ConfigError, match="leaves no room between <s> and </s>"):
-        Pieces(SENTENCES, places, tokenizer, 2, framed=True)
+        WordPieces(SENTENCES, places, tokenizer, 2, framed=True)

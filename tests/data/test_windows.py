@@ -11,8 +11,8 @@ from tokenizers import models, trainers
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from regard.data.questions import NO_ANSWER, Answer, Question
-from regard.data.windows import FRAME, Lengths, Windows, fit_to_learn, placed
+from regard.data.batching.windows import FRAME, Lengths, Windows, fit_to_learn, placed
+from regard.data.files.questions import NO_ANSWER, Answer, Question
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 LINE = "Every fig that Bob ate, said Ann, was “one too many” – naïve figs, 東京 figs!"

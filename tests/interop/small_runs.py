@@ -7,15 +7,15 @@ import torch
 
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
+from regard.learning.config import TrainingConfig
 from regard.models.stack import StackConfig
 from regard.models.transformer import TransformerConfig
-from regard.run import Run, load
-from regard.tasks.language import LanguageConfig
-from regard.tasks.translation import TranslationConfig
+from regard.runs.recipe import Recipe
+from regard.runs.run import Run, load
+from regard.runs.weights import save_weights, weights_of
+from regard.tasks.language.task import LanguageConfig
+from regard.tasks.translation.task import TranslationConfig
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
-from regard.training.config import TrainingConfig
-from regard.training.recipe import Recipe
-from regard.training.weights import save_weights, weights_of
 
 TEXT = ["the animal did not cross the street because it was too tired", "the street was too wide", "l'animal"] * 3
 SIZES = {"d_model": 16, "n_heads": 2, "n_layers": 2, "d_ff": 24, "max_length": 128, "dropout": 0.0}

@@ -12,23 +12,23 @@ import torch
 from regard.commands.export import export
 from regard.decoding.config import DecodingConfig
 from regard.errors import RegardError, RunError
-from regard.interop.carry import take
-from regard.interop.certificate import compare_rows
-from regard.interop.certify_tools import certify_ctranslate2
-from regard.interop.ctranslate2_file import CTranslate2File
-from regard.interop.ctranslate2_sides import CTranslate2Translator, CTranslate2Writer, our_log_probs
-from regard.interop.from_ctranslate2 import CTRANSLATE2, NEVER, CTranslate2Folder
+from regard.interop.certifying.certificate import compare_rows
+from regard.interop.certifying.ctranslate2_sides import CTranslate2Translator, CTranslate2Writer, our_log_probs
+from regard.interop.certifying.in_other_tools import certify_ctranslate2
+from regard.interop.certifying.samples import random_tokens
+from regard.interop.certifying.sides import Ours
+from regard.interop.certifying.translators import OurTranslator
+from regard.interop.formats.carry import take
+from regard.interop.formats.ctranslate2_file import CTranslate2File
+from regard.interop.formats.from_ctranslate2 import CTRANSLATE2, NEVER, CTranslate2Folder
+from regard.interop.formats.sources import Source
+from regard.interop.formats.to_ctranslate2 import write_folder
 from regard.interop.importing import recipe_of
-from regard.interop.samples import random_tokens
-from regard.interop.sides import Ours
-from regard.interop.sources import Source
-from regard.interop.to_ctranslate2 import write_folder
-from regard.interop.translators import OurTranslator
 from regard.models.stack import StackConfig
-from regard.run import Run
-from regard.tasks.chat import ChatConfig
+from regard.runs.run import Run
+from regard.runs.weights import set_weights, weights_of
+from regard.tasks.chat.task import ChatConfig
 from regard.text.tokenizer import TokenizerConfig
-from regard.training.weights import set_weights, weights_of
 from tests.interop.small_runs import save, save_translator, save_writer
 
 ctranslate2 = pytest.importorskip("ctranslate2")
@@ -150,7 +150,7 @@ def test_its_files_come_back_as_ours(quantization: str, settings: dict[str, Any]
 
 def smaller(folder: Path, run: Run, quantization: str) -> None:
     """The same weights in a smaller type, by CTranslate2's own means."""
-    from regard.interop.to_ctranslate2 import token_names, translator
+    from regard.interop.formats.to_ctranslate2 import token_names, translator
 
     spec = translator(run, token_names(run))
     spec.validate()

@@ -12,21 +12,21 @@ import transformers
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
-from regard.interop.certificate import compare_ids, compare_rows
-from regard.interop.certify import certify, without_rounding
+from regard.interop.certifying.certificate import compare_ids, compare_rows
+from regard.interop.certifying.in_transformers import certify, without_rounding
+from regard.interop.certifying.samples import sentences
 from regard.interop.exporting import export_folder, find_family, origin
+from regard.interop.formats.sources import open_source
 from regard.interop.importing import import_weights, recipe_of
-from regard.interop.samples import sentences
-from regard.interop.sources import open_source
+from regard.learning.config import TrainingConfig
 from regard.models.stack import StackConfig
-from regard.run import Run, load
-from regard.tasks.classification import ClassificationConfig
-from regard.tasks.language import LanguageConfig
-from regard.tasks.masked import MaskedConfig
+from regard.runs.recipe import Recipe
+from regard.runs.run import Run, load
+from regard.runs.weights import save_weights, weights_of
+from regard.tasks.classification.task import ClassificationConfig
+from regard.tasks.language.task import LanguageConfig
+from regard.tasks.pretraining.masked import MaskedConfig
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
-from regard.training.config import TrainingConfig
-from regard.training.recipe import Recipe
-from regard.training.weights import save_weights, weights_of
 
 SMALL = {"d_model": 12, "n_heads": 2, "n_layers": 2, "d_ff": 9, "max_length": 40, "dropout": 0.0}
 LANGUAGE = LanguageConfig(window=16)

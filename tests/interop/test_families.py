@@ -10,16 +10,16 @@ import torch
 import transformers
 
 from regard.errors import ConfigError
-from regard.interop.carry import give
-from regard.interop.families import FAMILIES
+from regard.interop.certifying.samples import random_tokens
+from regard.interop.certifying.sides import COMPARED
+from regard.interop.families.table import FAMILIES
+from regard.interop.formats.carry import give
+from regard.interop.formats.sources import open_source
 from regard.interop.importing import import_weights, recipe_of
-from regard.interop.samples import random_tokens
-from regard.interop.sides import COMPARED
-from regard.interop.sources import open_source
 from regard.nn.layout import Ragged
+from regard.runs.recipe import Recipe
+from regard.runs.weights import set_weights
 from regard.text.tokenizer import TokenizerConfig
-from regard.training.recipe import Recipe
-from regard.training.weights import set_weights
 from tests.interop.tiny import MODELS, make
 
 SEPARATOR = 2

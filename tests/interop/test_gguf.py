@@ -11,14 +11,14 @@ import torch
 import transformers
 
 from regard.errors import RegardError, RunError
-from regard.interop.gguf_file import BLOCK, TABLES
+from regard.interop.certifying.samples import random_tokens
+from regard.interop.formats.gguf_file import BLOCK, TABLES
+from regard.interop.formats.sources import open_source
 from regard.interop.importing import import_weights, recipe_of
-from regard.interop.samples import random_tokens
-from regard.interop.sources import open_source
 from regard.nn.layout import Ragged
 from regard.nn.linear import logits
+from regard.runs.weights import set_weights
 from regard.text.tokenizer import TokenizerConfig
-from regard.training.weights import set_weights
 from tests.interop import tiny
 
 SIZES = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 32}

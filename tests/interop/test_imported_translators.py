@@ -13,10 +13,10 @@ import transformers
 
 from regard.decoding.config import DecodingConfig
 from regard.errors import RegardError
-from regard.interop.certify import certify
+from regard.interop.certifying.in_transformers import certify
+from regard.interop.formats.sources import open_source, read_tokenizer
 from regard.interop.importing import import_source
-from regard.interop.sources import open_source, read_tokenizer
-from regard.run import load
+from regard.runs.run import load
 from tests.interop.test_translators import SIZES, T5_SIZES, shake
 
 sentencepiece = pytest.importorskip("sentencepiece")

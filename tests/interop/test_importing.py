@@ -18,12 +18,12 @@ from regard.__main__ import app
 from regard.decoding.config import DecodingConfig
 from regard.errors import RunError
 from regard.interop.exporting import export_folder
+from regard.interop.formats.sources import open_source, read_tokenizer
 from regard.interop.importing import import_source
-from regard.interop.sources import open_source, read_tokenizer
-from regard.run import load
-from regard.tasks.write import begin
+from regard.runs.recipe import Recipe
+from regard.runs.run import load
+from regard.tasks.language.use import begin
 from regard.training.prepare import prepare
-from regard.training.recipe import Recipe
 from tests.interop import tiny
 from tests.text.test_imported import FAMILIES as TOKENIZERS
 

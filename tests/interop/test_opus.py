@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from regard.decoding.config import DecodingConfig
+from regard.interop.formats.sources import open_source, read_tokenizer
 from regard.interop.importing import import_source
-from regard.interop.sources import open_source, read_tokenizer
-from regard.run import Run, load
+from regard.runs.run import Run, load
 from tests.interop.real import KEPT, downloaded
 
 ctranslate2 = pytest.importorskip("ctranslate2")

@@ -12,8 +12,8 @@ import transformers
 from typer.testing import CliRunner
 
 from regard.__main__ import app
-from regard.interop.samples import sentences
-from regard.run import Run, load
+from regard.interop.certifying.samples import sentences
+from regard.runs.run import Run, load
 from tests.interop.real import package
 
 pytestmark = pytest.mark.slow

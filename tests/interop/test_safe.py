@@ -13,9 +13,9 @@ import safetensors.torch
 import torch
 
 from regard.errors import ConfigError, RegardError, RunError
+from regard.interop.formats.safe import SafeFolder
+from regard.interop.formats.sources import open_source
 from regard.interop.importing import import_weights, recipe_of
-from regard.interop.safe import SafeFolder
-from regard.interop.sources import open_source
 from regard.text.tokenizer import TokenizerConfig
 from tests.interop.test_translators import MODELS as TRANSLATORS
 from tests.interop.test_translators import make as make_translator

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from regard.__main__ import app
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
+from regard.interop.formats.sources import open_source, read_tokenizer
 from regard.interop.importing import import_source, unheeded
-from regard.interop.sources import open_source, read_tokenizer
-from regard.run import load
+from regard.runs.run import load
 from tests.interop import tiny
 from tests.interop.test_families import imported
 from tests.interop.test_importing import make_folder

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard.commands.export import export
-from regard.data.grammar import generate
+from regard.data.corpora.grammar import generate
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,8 @@ from regard.commands.export import export
 from regard.commands.importing import import_model
 from regard.decoding.config import DecodingConfig
 from regard.models.transformer import TransformerConfig
-from regard.run import Run, load
-from regard.tasks.denoising import DenoisingConfig
+from regard.runs.run import Run, load
+from regard.tasks.pretraining.denoising import DenoisingConfig
 from tests.interop.small_runs import save, save_translator
 
 LIMIT = 30  # tokens

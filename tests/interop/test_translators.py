@@ -14,19 +14,19 @@ from safetensors.torch import save_file
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
-from regard.interop.carry import give
-from regard.interop.certificate import LIMIT
-from regard.interop.families import FAMILIES
+from regard.interop.certifying.certificate import LIMIT
+from regard.interop.certifying.samples import random_tokens
+from regard.interop.certifying.translators import OurTranslator, TheirTranslator
+from regard.interop.families.table import FAMILIES
+from regard.interop.formats.carry import give
+from regard.interop.formats.sources import open_source
 from regard.interop.importing import import_weights, recipe_of
-from regard.interop.samples import random_tokens
-from regard.interop.sources import open_source
-from regard.interop.translators import OurTranslator, TheirTranslator
+from regard.learning.config import TrainingConfig
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.tasks.translation import TranslationConfig
+from regard.runs.recipe import Recipe
+from regard.runs.weights import set_weights, weights_of
+from regard.tasks.translation.task import TranslationConfig
 from regard.text.tokenizer import TokenizerConfig
-from regard.training.config import TrainingConfig
-from regard.training.recipe import Recipe
-from regard.training.weights import set_weights, weights_of
 
 N_WORDS = 53
 TOKENIZER = SimpleNamespace(start_id=1, end_id=2, pad_id=0)

@@ -10,13 +10,13 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from regard.__main__ import app
-from regard.interop.carry import give
-from regard.interop.xlnet import XLNET
+from regard.interop.families.xlnet import XLNET
+from regard.interop.formats.carry import give
 from regard.models.xlnet import XLNetConfig
 from regard.nn.layout import Ragged
 from regard.nn.linear import logits
-from regard.tasks.permutation import PermutationConfig
-from regard.training.weights import weights_of
+from regard.runs.weights import weights_of
+from regard.tasks.pretraining.permutation import PermutationConfig
 from tests.interop.small_runs import save
 from tests.interop.test_families import imported
 from tests.interop.tiny import make, xlnet

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.labelled import label_set, read_labelled
-from regard.data.splits import by_hash
+from regard.data.files.labelled import label_set, read_labelled
+from regard.data.files.splits import by_hash
 from regard.evaluation.classification import classification
 from regard.models.bag import BagConfig, BagOfWords
 from regard.nn.layout import Ragged

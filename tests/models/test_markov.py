@@ -12,7 +12,7 @@ from regard.decoding.search import generate
 from regard.errors import ConfigError, RegardError
 from regard.models.markov import KINDS, Markov, MarkovConfig
 from regard.nn.layout import Ragged
-from regard.training.weights import pack_tensors, read_tensors, set_weights, weights_of
+from regard.runs.weights import pack_tensors, read_tensors, set_weights, weights_of
 
 # Distributions.
 

@@ -11,7 +11,7 @@ from regard.decoding.search import generate
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn import packed
 from regard.nn.linear import Linear, logits
-from regard.nn.packed import Reading
+from regard.nn.packed import PackedReading
 from regard.text.special import END, START
 
 pytestmark = pytest.mark.skipif(not packed.HAS_BLOCKS, reason="weights are packed on x86 only")
@@ -26,7 +26,7 @@ def layer() -> Linear:
 def holds(layer: Linear) -> bool:
     """Whether a new search reads the weights as they are now."""
     x = torch.randn(4, 512)
-    with torch.no_grad(), Reading():
+    with torch.no_grad(), PackedReading():
         return torch.allclose(layer(x), F.linear(x, layer.weight, layer.bias), atol=1e-5)
 
 
@@ -36,7 +36,7 @@ def holds(layer: Linear) -> bool:
 def test_the_product_is_the_same(shape, bias, widths):
     torch.manual_seed(0)
     layer, x = Linear(*widths, bias=bias), torch.randn(*shape, widths[0])
-    with torch.no_grad(), Reading():
+    with torch.no_grad(), PackedReading():
         decoded = layer(x)
     assert layer.weight in packed.copies
     assert decoded.is_contiguous() and decoded.shape == (*shape, widths[1])
@@ -46,10 +46,10 @@ def test_the_product_is_the_same(shape, bias, widths):
 @torch.no_grad()
 def test_one_copy_serves_all_products(layer):
     x = torch.randn(4, 512)
-    with Reading():
+    with PackedReading():
         layer(x)
     first = packed.copies[layer.weight][1]
-    with Reading():
+    with PackedReading():
         layer(x), logits(x, layer.weight)
     assert packed.copies[layer.weight][1] is first
 
@@ -119,14 +119,14 @@ def test_weights_beyond_the_room_are_read_as_they_are(layer, monkeypatch):
 @torch.no_grad()
 def test_what_is_not_packed(weight):
     x = torch.randn(4, weight.shape[1])
-    with Reading():
+    with PackedReading():
         assert packed.blocks(x, weight) is None
         torch.testing.assert_close(logits(x, weight), F.linear(x, weight))
 
 
 def test_only_a_search_packs(layer):
     x = torch.randn(4, 512)
-    with Reading():
+    with PackedReading():
         layer(x)
         with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
             assert layer(x).dtype == torch.bfloat16
@@ -141,7 +141,7 @@ def test_searches_in_threads_share_copies(layer):
     x, found = torch.randn(4, 512), []
 
     def read() -> None:
-        with torch.no_grad(), Reading():
+        with torch.no_grad(), PackedReading():
             found.append(layer(x))
 
     threads = [Thread(target=read) for _ in range(8)]

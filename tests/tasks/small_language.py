@@ -5,7 +5,7 @@ from typing import Any
 
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
-from regard.tasks.language import Language, LanguageConfig
+from regard.tasks.language.task import Language, LanguageConfig
 from regard.tasks.setup import Setup
 from regard.text import Tokenizer, TokenizerConfig
 

@@ -8,11 +8,11 @@ import torch
 from tiny_questions import CONTEXT, train, write_questions
 
 from regard.errors import ConfigError, RunError
-from regard.run import Run, load
-from regard.tasks.answers import Answers, AnswersConfig
+from regard.runs.recipe import Recipe
+from regard.runs.run import Run, load
+from regard.runs.weights import weights_of
+from regard.tasks.answering.task import Answers, AnswersConfig
 from regard.training.prepare import prepare
-from regard.training.recipe import Recipe
-from regard.training.weights import weights_of
 
 
 @pytest.fixture(scope="module")

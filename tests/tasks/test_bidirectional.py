@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from regard.data.batching.streams import PlainText
 from regard.data.config import DataConfig
-from regard.data.streams import PlainText
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError
 from regard.models.elmo import BiLM, BiLMConfig
-from regard.tasks.bidirectional import Bidirectional, BidirectionalConfig
+from regard.tasks.pretraining.bidirectional import Bidirectional, BidirectionalConfig
 from regard.tasks.setup import Setup
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 

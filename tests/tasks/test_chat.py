@@ -7,14 +7,14 @@ import pytest
 import torch
 from small_talk import WORDS, model_for, setup
 
-from regard.data.conversations import Message
-from regard.data.template import Template
+from regard.data.batching.template import Template
+from regard.data.files.conversations import Message
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, DataError, RegardError
 from regard.models.stack import Stack, StackConfig
 from regard.nn.layout import Ragged
-from regard.tasks.chat import Chat, ChatConfig
-from regard.tasks.reply import fitted, reply, reply_stream
+from regard.tasks.chat.task import Chat, ChatConfig
+from regard.tasks.chat.use import fitted, reply, reply_stream
 
 
 def chat(folder: Path, **settings) -> Chat:

@@ -6,19 +6,19 @@ import torch
 from tiny_reviews import MODELS, reviews, train_reviews, write_reviews, write_table
 
 from regard.data.config import DataConfig
-from regard.data.labelled import read_labelled, read_test, read_training
-from regard.data.splits import normalised
+from regard.data.files.labelled import read_labelled, read_test, read_training
+from regard.data.files.splits import normalised
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, DataError
 from regard.nn.layout import Ragged
-from regard.run import Run, load
-from regard.tasks.classification import Classification, ClassificationConfig
-from regard.tasks.documents import Documents, log_probabilities
+from regard.runs.recipe import Recipe
+from regard.runs.run import Run, load
+from regard.runs.weights import weights_of
+from regard.tasks.classification.batches import Documents, log_probabilities
+from regard.tasks.classification.task import Classification, ClassificationConfig
 from regard.tasks.setup import Setup
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 from regard.training.prepare import prepare
-from regard.training.recipe import Recipe
-from regard.training.weights import weights_of
 
 
 @pytest.fixture(scope="module", params=MODELS)

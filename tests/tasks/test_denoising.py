@@ -13,8 +13,8 @@ from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.xlnet import PermutationModel, XLNet, XLNetConfig
-from regard.tasks.denoising import Denoising, DenoisingConfig
-from regard.tasks.permutation import Permutation, PermutationConfig
+from regard.tasks.pretraining.denoising import Denoising, DenoisingConfig
+from regard.tasks.pretraining.permutation import Permutation, PermutationConfig
 from regard.tasks.setup import Setup
 from regard.text import Tokenizer, TokenizerConfig
 

@@ -11,8 +11,8 @@ from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.stack import Stack, StackConfig
 from regard.nn.layout import Ragged
 from regard.nn.pooling import POOLINGS
-from regard.tasks import embed as embedding
-from regard.tasks.embed import ENCODERS, READERS, embed
+from regard.tasks.features import use as embedding
+from regard.tasks.features.use import ENCODERS, READERS, embed
 
 DOCUMENTS = [np.array(ids, np.int64) for ids in ([5, 6, 7], [], [8], [9, 4, 4, 5, 6, 7])]
 

@@ -6,7 +6,7 @@ from small_documents import setup
 
 from regard.models.masked import MaskedWords
 from regard.models.stack import Stack, StackConfig
-from regard.tasks.fill import fill, framed, spaces_belong_to_words
+from regard.tasks.pretraining.use import fill, framed, spaces_belong_to_words
 from regard.text import Tokenizer, TokenizerConfig
 
 LINES = ["Let's make fried chicken! It tastes great with orange sauce.", "make it great"]

@@ -5,12 +5,12 @@ import pytest
 from tiny_reviews import train_reviews
 
 from regard.data.config import DataConfig
-from regard.data.labelled import read_labelled, read_training
+from regard.data.files.labelled import read_labelled, read_training
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError
-from regard.run import Run, load
-from regard.tasks.classification import Classification, ClassificationConfig
-from regard.tasks.documents import Documents
+from regard.runs.run import Run, load
+from regard.tasks.classification.batches import Documents
+from regard.tasks.classification.task import Classification, ClassificationConfig
 from regard.tasks.framing import Framing
 from regard.tasks.setup import Setup
 from regard.text import Tokenizer, TokenizerConfig

@@ -12,12 +12,12 @@ from regard.errors import ConfigError, DataError, RegardError, RunError
 from regard.models.conditioned import Conditioned
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.nn.layout import Ragged
-from regard.run import Run, load
-from regard.tasks.label_to_text import LabelToTextConfig, conditioned_batch
+from regard.runs.recipe import Recipe
+from regard.runs.run import Run, load
+from regard.runs.weights import weights_of
+from regard.tasks.language.label_to_text import LabelToTextConfig, conditioned_batch
 from regard.text.special import END
 from regard.training.prepare import prepare
-from regard.training.recipe import Recipe
-from regard.training.weights import weights_of
 
 KINDS = {"bad": ("awful", "dull", "weak"), "good": ("great", "fine", "superb")}
 MODELS = {

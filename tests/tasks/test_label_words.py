@@ -12,11 +12,11 @@ from tiny_reviews import reviews, train_reviews, write_reviews
 from regard.decoding.forced import score
 from regard.errors import ConfigError, RegardError
 from regard.nn.layout import Ragged
-from regard.run import Run, load
-from regard.tasks.label_words import LabelWords, LabelWordsConfig, WordVotes, word_nats
-from regard.tasks.pairs import Frame, make_batch
+from regard.runs.recipe import Recipe
+from regard.runs.run import Run, load
+from regard.tasks.classification.label_words import LabelWords, LabelWordsConfig, WordVotes, word_nats
+from regard.tasks.translation.batches import Frame, make_batch
 from regard.training.prepare import prepare
-from regard.training.recipe import Recipe
 
 SMALL = [
     "task.kind=label-words", "task.labels=['bad','good']", "task.names=['so bad','so very good']",

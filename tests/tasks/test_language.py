@@ -14,8 +14,8 @@ from regard.models.markov import Markov, MarkovConfig
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.stack import Stack, StackConfig
 from regard.nn.layout import Ragged
-from regard.tasks.language import Language, LanguageConfig
-from regard.tasks.passages import accuracy, carried_nats, total_nats
+from regard.tasks.language.batches import accuracy, carried_nats, total_nats
+from regard.tasks.language.task import Language, LanguageConfig
 from regard.text.special import END, START
 
 WAYS = [

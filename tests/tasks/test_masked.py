@@ -12,9 +12,9 @@ from regard.errors import ConfigError
 from regard.models import ARCHITECTURES
 from regard.models.masked import MaskedWords, rows_at
 from regard.models.stack import Stack, StackConfig
-from regard.tasks import TASKS
-from regard.tasks.hidden import HiddenBatch
-from regard.tasks.masked import MaskedConfig, MaskedLanguage
+from regard.tasks.pretraining.batches import HiddenBatch
+from regard.tasks.pretraining.masked import MaskedConfig, MaskedLanguage
+from regard.tasks.table import TASKS
 
 END, START = 2, 1
 

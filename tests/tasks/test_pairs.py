@@ -9,8 +9,8 @@ from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.tasks.pairs import Frame, PairData, PairSet, make_batch
-from regard.tasks.translation import Translation, TranslationConfig, pair_loss
+from regard.tasks.translation.batches import Frame, PairData, PairSet, make_batch
+from regard.tasks.translation.task import Translation, TranslationConfig, pair_loss
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 FRAME = Frame(start=1, end=2)

@@ -12,9 +12,9 @@ from small_talk import WORDS, model_for, setup
 
 from regard.errors import ConfigError, DataError
 from regard.nn.layout import Ragged
-from regard.tasks.preference import Preference, PreferenceConfig, dpo_loss, margins
-from regard.tasks.turns import Turns
-from regard.tasks.versus import wins
+from regard.tasks.chat.batches import Turns
+from regard.tasks.chat.preference import Preference, PreferenceConfig, dpo_loss, margins
+from regard.tasks.chat.versus import wins
 
 
 def preference(folder: Path, **settings) -> Preference:

@@ -8,9 +8,9 @@ from rich.console import Console
 from tiny_reviews import CPU, reviews, write_table
 
 from regard.errors import RegardError
-from regard.run import load
+from regard.runs.recipe import Recipe
+from regard.runs.run import load
 from regard.training.prepare import prepare
-from regard.training.recipe import Recipe
 from regard.training.screen import PlainScreen
 from regard.training.start import start
 

@@ -13,10 +13,10 @@ from regard.decoding.forced import score
 from regard.errors import ConfigError
 from regard.models.heads import LanguageModel
 from regard.models.stack import Stack, StackConfig
-from regard.tasks.prompted import Prompted, PromptedConfig
 from regard.tasks.setup import Setup
-from regard.tasks.translate import translate
-from regard.tasks.translation import Translation, TranslationConfig
+from regard.tasks.translation.prompted import Prompted, PromptedConfig
+from regard.tasks.translation.task import Translation, TranslationConfig
+from regard.tasks.translation.use import translate
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 ENGLISH = ["the animal", "the street was wide", "it was too tired to cross", "a b c d e f g h " * 9]

@@ -6,15 +6,15 @@ import pytest
 import torch
 from tiny_sentences import MODELS, TAGGING, sentences, tags_of, train, write_sentences
 
-from regard.data.restoring import strip
+from regard.data.batching.restoring import strip
 from regard.errors import ConfigError, DataError
 from regard.nn.layout import Ragged, Rectangle
-from regard.run import Run, load
-from regard.tasks.restoration import RestorationConfig
-from regard.tasks.tagging import TaggingConfig
+from regard.runs.recipe import Recipe
+from regard.runs.run import Run, load
+from regard.runs.weights import weights_of
+from regard.tasks.tagging.restoration import RestorationConfig
+from regard.tasks.tagging.task import TaggingConfig
 from regard.training.prepare import prepare
-from regard.training.recipe import Recipe
-from regard.training.weights import weights_of
 
 TEXT = ["I saw Ann.", "Then Ann saw me, and I ran.", "Did NASA see Ann?", "Yes, NASA saw me."]
 

@@ -8,8 +8,8 @@ import torch
 from regard.decoding.config import DecodingConfig
 from regard.decoding.search import generate
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.tasks.pairs import Frame
-from regard.tasks.translate import SENTENCE_END, split, translate
+from regard.tasks.translation.batches import Frame
+from regard.tasks.translation.use import SENTENCE_END, split, translate
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 WORDS = ["the", "animal", "did", "not", "cross", "street", "because", "it", "was", "too", "tired", "wide"]

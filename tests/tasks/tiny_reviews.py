@@ -6,9 +6,9 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from regard.training.card import Result
+from regard.runs.card import Result
+from regard.runs.recipe import Recipe
 from regard.training.prepare import prepare
-from regard.training.recipe import Recipe
 from regard.training.screen import PlainScreen
 from regard.training.start import start
 

@@ -12,7 +12,7 @@ import tokenizers
 from test_imported import FAMILIES
 
 from regard.errors import DataError
-from regard.interop.samples import strings
+from regard.interop.certifying.samples import strings
 from regard.text import Tokenizer
 from regard.text.foreign import shared_vocabulary
 from regard.text.sentencepieces import SentencePieces, as_tokenizer

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer as Library
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from regard.errors import ConfigError, DataError
-from regard.interop.samples import strings
+from regard.interop.certifying.samples import strings
 from regard.text import Tokenizer, TokenizerConfig
 
 transformers = pytest.importorskip("transformers")

@@ -14,7 +14,8 @@ from pathlib import Path
 import torch
 from tiny_training import CONFIG, run_tiny
 
-from regard.training import durable, loop
+from regard.runs import durable
+from regard.training import loop
 from regard.training.metrics import read_metrics
 
 EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")

@@ -11,19 +11,19 @@ from torch import nn
 
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
+from regard.learning.config import TrainingConfig
 from regard.models.heads import LanguageModel
 from regard.models.recurrent import Recurrent, RecurrentConfig
-from regard.tasks.language import Language, LanguageConfig
+from regard.runs.card import About
+from regard.runs.checkpoints import Checkpoints
+from regard.runs.weights import read_tensors
+from regard.tasks.language.task import Language, LanguageConfig
 from regard.tasks.setup import Setup
 from regard.text import Tokenizer, TokenizerConfig
-from regard.training.card import About
-from regard.training.checkpoints import Checkpoints
-from regard.training.config import TrainingConfig
 from regard.training.finite import NonFinite
 from regard.training.loop import train
 from regard.training.metrics import read_metrics
 from regard.training.screen import PlainScreen
-from regard.training.weights import read_tensors
 
 TEXT = "".join(f"{a} and {b}\n" for a in ("one", "two", "three") for b in ("four", "five", "six", "seven"))
 CONFIG = {"steps": 14, "warmup": 2, "schedule": "constant", "learning_rate": 0.01, "save_every": 3, "compile": "off"}

@@ -7,7 +7,7 @@ import torch
 from tiny_training import CONFIG, DEVICES, TinyModel, TinyTask, run_tiny
 from torch import Tensor, nn
 
-from regard.training.checkpoints import Checkpoints
+from regard.runs.checkpoints import Checkpoints
 from regard.training.finite import NonFinite
 from regard.training.learner import Learner
 

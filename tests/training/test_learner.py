@@ -4,8 +4,8 @@ import pytest
 import torch
 from tiny_training import CONFIG, N_EXAMPLES, TinyModel, TinyTask
 
+from regard.learning.optimizers import OPTIMIZERS, make_optimizer, optimizer_tensors, restore_optimizer
 from regard.training.learner import Learner
-from regard.training.optimizers import OPTIMIZERS, make_optimizer, optimizer_tensors, restore_optimizer
 
 CPU = torch.device("cpu")
 

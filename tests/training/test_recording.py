@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.batches import Packing
+from regard.data.batching.packing import Packing
 from regard.models.heads import LanguageModel
 from regard.models.stack import Stack, StackConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.attention import pads
 from regard.nn.layout import Ragged, filled, power_of_two, rounded
 from regard.nn.loss import IGNORED
-from regard.tasks.pairs import Frame, PairBatch, make_batch
-from regard.tasks.passages import TextBatch
-from regard.tasks.translation import pair_loss
+from regard.tasks.language.batches import TextBatch
+from regard.tasks.translation.batches import Frame, PairBatch, make_batch
+from regard.tasks.translation.task import pair_loss
 from regard.training.recording import Recorder, can_be_recorded, copy_of, shape_of, tensors_of
 
 VOCABULARY = 90

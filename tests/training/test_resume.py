@@ -14,10 +14,10 @@ import torch
 from tiny_training import CONFIG, CPU, DEVICES, SelfKilling, TinyModel, TinyTask, run_tiny
 
 from regard.errors import RunError
-from regard.training.checkpoints import find_weights
+from regard.runs.checkpoints import find_weights
+from regard.runs.weights import read_tensors
 from regard.training.metrics import read_metrics
 from regard.training.signals import Stopped
-from regard.training.weights import read_tensors
 
 HERE = Path(__file__).parent
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

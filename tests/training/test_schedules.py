@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import pytest
 
-from regard.training.schedules import SCHEDULES, Course, cosine, linear, noam
+from regard.learning.schedules import SCHEDULES, Course, cosine, linear, noam
 
 COURSE = Course(steps=100, warmup=20, d_model=512)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from tiny_training import CONFIG, SelfKilling, TinyBatch, TinyTask, run_tiny
 
-from regard.training.checkpoints import Checkpoints
+from regard.runs.checkpoints import Checkpoints
 from regard.training.metrics import read_metrics
 from regard.training.signals import Stopped
 

@@ -2,7 +2,7 @@ import pytest
 
 from regard import config
 from regard.errors import ConfigError
-from regard.training.config import TrainingConfig
+from regard.learning.config import TrainingConfig
 
 
 def test_a_recipe_table_and_back() -> None:

@@ -10,8 +10,8 @@ from regard.errors import RunError
 from regard.models.elmo import BiLM, BiLMConfig, Elmo, ElmoConfig
 from regard.models.heads import Classifier, LanguageModel, Tagger
 from regard.models.recurrent import Recurrent, RecurrentConfig
-from regard.training.transfer import take_weights
-from regard.training.weights import save_weights, weights_of
+from regard.runs.transfer import take_weights
+from regard.runs.weights import save_weights, weights_of
 
 SIZES = {"vocab_size": 9, "d_model": 4, "n_layers": 2}
 

@@ -16,8 +16,8 @@ from rich.console import Console
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from regard.training.card import About, Result
-from regard.training.config import TrainingConfig
+from regard.learning.config import TrainingConfig
+from regard.runs.card import About, Result
 from regard.training.loop import train
 from regard.training.screen import PlainScreen
 

@@ -6,8 +6,8 @@ import torch
 from regard.decoding.alignment import NO_WORD
 from regard.decoding.config import DecodingConfig
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.tasks.pairs import Frame
-from regard.tasks.translate import read, translate
+from regard.tasks.translation.batches import Frame
+from regard.tasks.translation.use import read, translate
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 from regard.viewer.alignments import alignments, source_words, target_words
 

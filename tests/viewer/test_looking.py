@@ -11,10 +11,10 @@ from rich.console import Console
 import regard
 from regard.errors import RegardError
 from regard.nn.layout import Ragged
-from regard.run import Run
-from regard.tasks.write import begin
+from regard.runs.recipe import Recipe
+from regard.runs.run import Run
+from regard.tasks.language.use import begin
 from regard.training.prepare import prepare
-from regard.training.recipe import Recipe
 from regard.training.screen import PlainScreen
 from regard.training.start import start
 from regard.viewer import page, picture, terminal

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from regard.data.grammar import TIRED, WIDE, Sentence, generate, make_pair
+from regard.data.corpora.grammar import TIRED, WIDE, Sentence, generate, make_pair
 from regard.errors import RegardError
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.layout import Ragged

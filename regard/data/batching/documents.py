@@ -1,0 +1,102 @@
+"""Plain documents as tokens: where each document, each sentence and each window of it lies."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from regard.data.batching.shards import TokenShard, shard
+from regard.data.batching.streams import PlainText
+from regard.data.notes import Notes
+from regard.errors import DataError
+from regard.text.tokenizer import Tokenizer
+
+ENDINGS = (".", "!", "?", "。", "！", "？")  # a token that ends so is taken for the end of a sentence
+FEWEST = 2  # tokens of a document: one alone has nothing around it
+
+Texts = tuple[list[str], list[str]]
+
+
+def by_line(text: PlainText) -> Texts:
+    """Every line that is not empty, and its place."""
+    kept = [i for i, line in enumerate(text.lines) if line.strip()]
+    return [text.lines[i] for i in kept], [text.places[i] for i in kept]
+
+
+def by_block(text: PlainText) -> Texts:
+    """Lines up to an empty one, joined, and the place of the first."""
+    blocks: list[list[str]] = []
+    places: list[str] = []
+    is_open = False
+    for line, place in zip(text.lines, text.places, strict=True):
+        if line.strip() and not is_open:
+            blocks.append([])
+            places.append(place)
+        if line.strip():
+            blocks[-1].append(line.strip())
+        is_open = bool(line.strip())
+    return [" ".join(block) for block in blocks], places
+
+
+DOCUMENTS: dict[str, Callable[[PlainText], Texts]] = {"lines": by_line, "blocks": by_block}
+
+
+class Passages:
+    """Documents one after the other in `ids`.  A window is as much of one document as is read at once."""
+
+    def __init__(self, text: PlainText, documents: str, width: int, tokenizer: Tokenizer, cache: Path):
+        self.text = text
+        texts, self.places = DOCUMENTS[documents](text)
+        self.shard: TokenShard = shard(texts, tokenizer, tokenizer.to_json(), cache)
+        self.ids, self.offsets = self.shard.ids, self.shard.offsets
+        self.notes = Notes()
+        self.notes.update(text.notes)
+        lengths = self.shard.lengths
+        short = np.flatnonzero(lengths < FEWEST)
+        if len(short):
+            self.notes.add("left out: a document of fewer than two tokens", self.places[short[0]], len(short))
+        # A long document is cut into windows of about the same size, so that none is left with hardly any context.
+        n_pieces = np.where(lengths < FEWEST, 0, -(-lengths // width))
+        self.document = np.repeat(np.arange(len(lengths)), n_pieces)  # of each window
+        if not len(self.document):
+            raise DataError(f"{text.places[0]}: no document has {FEWEST} tokens or more; give more text")
+        piece = np.arange(len(self.document)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
+        first, length, n = self.offsets[self.document], lengths[self.document], n_pieces[self.document]
+        self.starts, self.stops = first + piece * length // n, first + (piece + 1) * length // n
+        ends_here = np.array([tokenizer.token(i).rstrip().endswith(ENDINGS) for i in range(tokenizer.vocab_size)])
+        after = np.flatnonzero(ends_here[self.ids]) + 1
+        self.sentences = np.union1d(self.offsets[:-1], after[after < len(self.ids)])  # where they begin
+
+    def __len__(self) -> int:
+        """Windows."""
+        return len(self.document)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Of the windows."""
+        return self.stops - self.starts
+
+    def where(self, window: int) -> str:
+        return self.places[self.document[window]]
+
+    def cuts(self, windows: np.ndarray, chance: np.ndarray) -> np.ndarray:
+        """A place inside each window where a sentence begins, or any place where none does; `chance` in [0, 1)."""
+        starts, stops = self.starts[windows], self.stops[windows]
+        low = np.searchsorted(self.sentences, starts, side="right")
+        n = np.searchsorted(self.sentences, stops, side="left") - low
+        among = self.sentences[np.minimum(low + (chance * n).astype(np.int64), len(self.sentences) - 1)]
+        anywhere = starts + 1 + (chance * (stops - starts - 1)).astype(np.int64)
+        return np.where(n > 0, among, anywhere)
+
+    def elsewhere(self, windows: np.ndarray, lengths: np.ndarray, chance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """For each window a text of about `lengths` tokens that begins with a sentence of another document (where there
+        is another): where it begins and ends."""
+        place = (chance * len(self.ids)).astype(np.int64)
+        document = np.searchsorted(self.offsets, place, side="right") - 1
+        is_own = document == self.document[windows]
+        document = np.where(is_own, (document + 1) % len(self.shard), document)
+        first, stop = self.offsets[document], self.offsets[document + 1]
+        place = np.where(is_own, first, place)
+        latest = np.maximum(np.minimum(place, stop - lengths), first)
+        starts = self.sentences[np.searchsorted(self.sentences, latest, side="right") - 1]
+        return starts, np.minimum(starts + lengths, stop)

@@ -1,0 +1,80 @@
+"""Case and punctuation as tags: what was taken from a text, word by word, and how to write it again.
+
+"Hello, NASA is here."  →  hello nasa is here  +  Capital,  UPPER  lower  lower.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+from regard.data.batching.streams import PlainText
+from regard.data.files.tagged import Tagged
+from regard.data.notes import Notes
+
+
+def capital(word: str) -> str:
+    return word[:1].upper() + word[1:]
+
+
+CASES: dict[str, Callable[[str], str]] = {"lower": str, "Capital": capital, "UPPER": str.upper}
+MARKS = ("", ",", ".", "?", "!", ":", ";")  # after a word
+NEUTRAL = "lower"  # the word as it is
+TAGS = tuple(case + mark for case in CASES for mark in MARKS)
+
+JOINED = re.compile(r" @([-.,])@ ")  # WikiText's "red @-@ tipped", "1 @,@ 000"
+CLITIC = re.compile(r" ('(?:s|t|re|ve|m|ll|d))(?=\s|$)", re.IGNORECASE)  # and its "lobster 's"
+BARE = re.compile(r"[^\W_](?:.*[^\W_])?", re.DOTALL)  # from the first letter or digit to the last
+
+
+def strip(text: str) -> tuple[list[str], list[str]]:
+    """The words of a text in lower case without punctuation, and the tag of each.
+
+    Of several marks after a word the first counts; brackets, quotes and dashes between words are left out.  Of a
+    word with capitals inside ("iPhone", "McDonald") the first letter counts.
+    """
+    words: list[str] = []
+    tags: list[str] = []
+    for piece in CLITIC.sub(r"\1", JOINED.sub(r"\1", text)).split():
+        bare = BARE.search(piece)
+        if bare:
+            words.append(bare[0].lower())
+            tags.append(case_of(bare[0]))
+        after = piece[bare.end() :] if bare else piece
+        mark = next((letter for letter in after if letter in MARKS), "")
+        if words and tags[-1] in CASES:
+            tags[-1] += mark
+    return words, tags
+
+
+def case_of(word: str) -> str:
+    """The first case that writes the word as it is; otherwise that of its first letter."""
+    lower = word.lower()
+    exact = next((name for name, write in CASES.items() if write(lower) == word), None)
+    begins_high = word[0] != lower[0] and capital(lower).lower() == lower
+    return exact or ("Capital" if begins_high else "lower")
+
+
+def restore(words: Sequence[str], tags: Sequence[str]) -> str:
+    """The text, with single spaces."""
+    return " ".join(WRITERS[tag](word) for word, tag in zip(words, tags, strict=True))
+
+
+def writer(case: str, mark: str) -> Callable[[str], str]:
+    return lambda word: CASES[case](word) + mark
+
+
+WRITERS = {case + mark: writer(case, mark) for case in CASES for mark in MARKS}
+
+
+def stripped(text: PlainText) -> Tagged:
+    """Every line as a tagged sentence; lines without a word are left out, and counted."""
+    notes = Notes()
+    notes.update(text.notes)
+    sentences = []
+    for line, place in zip(text.lines, text.places, strict=True):
+        words, tags = strip(line)
+        if words:
+            sentences.append((words, tags, place))
+        else:
+            notes.add("line without a word left out", place)
+    words_of, tags_of, places = (list(column) for column in zip(*sentences, strict=True)) if sentences else ([],) * 3
+    return Tagged(words_of, tags_of, places, notes)

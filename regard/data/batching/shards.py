@@ -1,0 +1,122 @@
+"""Texts are tokenised once, into files that are mapped into memory and found again by their content."""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from regard.errors import RunError
+
+CHUNK = 10_000  # texts tokenised at a time
+FILES = ("ids.npy", "offsets.npy")
+
+
+class CutsText(Protocol):
+    """What a shard needs of a tokenizer."""
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]: ...
+
+
+@dataclass(frozen=True)
+class TokenShard:
+    """Ragged token ids: text i is ids[offsets[i] : offsets[i + 1]]."""
+
+    ids: np.ndarray  # uint16, or uint32 for a vocabulary of more than 65,536
+    offsets: np.ndarray  # int64, one more than there are texts
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, i: int) -> np.ndarray:
+        if not 0 <= i < len(self):
+            raise IndexError(f"text {i} of a shard of {len(self)}")
+        return self.ids[self.offsets[i] : self.offsets[i + 1]]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+
+def shard(texts: Sequence[str], tokenizer: CutsText, tokenizer_json: str | bytes, cache: Path | str) -> TokenShard:
+    """The tokens of `texts`: from `cache` if they are there unharmed, otherwise made and left there.
+
+    `tokenizer_json` is the content of the tokenizer's file; together with the texts it names the shard.
+    """
+    folder = Path(cache) / content_key(texts, tokenizer_json)
+    found = open_shard(folder)
+    if found is not None:
+        return found
+    made = tokenise(texts, tokenizer)
+    try:
+        write_shard(made, folder)
+    except OSError as error:
+        raise RunError(
+            f"the token cache {cache} cannot be written ({error.strerror}); the texts are untouched; "
+            "free some space or set data.cache to another folder"
+        ) from None
+    return open_shard(folder) or made
+
+
+def content_key(texts: Sequence[str], tokenizer_json: str | bytes) -> str:
+    """A name for the pair (texts, tokenizer) that no other pair has."""
+    raw = tokenizer_json.encode() if isinstance(tokenizer_json, str) else tokenizer_json
+    key = hashlib.blake2b(f"{len(raw)}:".encode() + raw, digest_size=16)
+    for text in texts:
+        data = text.encode("utf-8", "surrogatepass")
+        key.update(f"{len(data)}:".encode() + data)
+    return key.hexdigest()
+
+
+def tokenise(texts: Sequence[str], tokenizer: CutsText) -> TokenShard:
+    kind = np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32
+    pieces, lengths = [np.empty(0, kind)], [0]
+    for start in range(0, len(texts), CHUNK):
+        for ids in tokenizer.encode_batch(list(texts[start : start + CHUNK])):
+            pieces.append(np.array(ids, kind))
+            lengths.append(len(ids))
+    return TokenShard(np.concatenate(pieces), np.cumsum(lengths, dtype=np.int64))
+
+
+def write_shard(made: TokenShard, folder: Path) -> None:
+    """Written beside and renamed: a shard that has its name is complete."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
+    try:
+        for name, array in zip(FILES, (made.ids, made.offsets), strict=True):
+            np.save(beside / name, array)
+        digests = {name: digest(beside / name) for name in FILES}
+        (beside / "digests.json").write_text(json.dumps(digests), encoding="utf-8")
+        shutil.rmtree(folder, ignore_errors=True)  # what is there now did not pass the check
+        try:
+            beside.rename(folder)
+        except OSError:
+            if open_shard(folder) is None:  # otherwise another process was faster and made the same
+                raise
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def open_shard(folder: Path) -> TokenShard | None:
+    """The shard in `folder`, or None when it is missing, incomplete or not what was written."""
+    try:
+        digests = json.loads((folder / "digests.json").read_text(encoding="utf-8"))
+        if digests != {name: digest(folder / name) for name in FILES}:
+            return None
+    except (OSError, ValueError):
+        return None
+    ids, offsets = (np.load(folder / name, mmap_mode="r") for name in FILES)
+    return TokenShard(ids, offsets)
+
+
+def digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()

@@ -1,0 +1,1 @@
+"""Corpora that are made here, by rule or from what Python brings."""

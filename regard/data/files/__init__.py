@@ -1,0 +1,1 @@
+"""Reading: files of every kind that regard takes, and what is in them."""

@@ -1,0 +1,1 @@
+"""Our run and theirs, asked the same questions."""

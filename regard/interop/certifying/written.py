@@ -1,0 +1,75 @@
+"""What two sides write: greedy texts of the same sentences, and how good they are on a dev set."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from regard.data.batching.streams import UNITS
+from regard.data.files.reading import read_examples
+from regard.errors import RegardError
+from regard.evaluation.translation import bleu
+from regard.interop.certifying.certificate import Finding, compare_ids
+from regard.interop.certifying.samples import sentences
+from regard.interop.certifying.sides import Ids
+from regard.interop.families.family import TRANSLATORS
+from regard.runs.run import Run
+
+N_LINES = 200
+LONGEST = 60  # tokens that are written
+MOST_CHANGE = 0.1  # of BLEU, by the few sentences in which rounding decides
+
+
+class Writer(Protocol):
+    def greedy(self, prompts: Ids, length: int) -> list[list[int]]: ...
+
+
+@dataclass(frozen=True)
+class DevSet:
+    """`references` are empty where there is no dev set and sentences stand in for it."""
+
+    sources: list[str]
+    references: list[str]
+    name: str
+
+
+def dev_set(run: Run) -> DevSet:
+    """The first lines of the recipe's validation data, or test data, if they are here."""
+    data = run.recipe.data
+    for files in (data.valid, data.test) if run.recipe.kind == "translation" else ():
+        try:
+            columns = read_examples(files, data.columns, data.root).columns
+        except RegardError:
+            continue
+        pairs = [pair for pair in zip(columns[0], columns[1], strict=True) if all(side.strip() for side in pair)]
+        if pairs:
+            sources, references = zip(*pairs[:N_LINES], strict=True)
+            return DevSet(list(sources), list(references), ", ".join(files))
+    return DevSet(sentences(N_LINES), [], "sentences of the demo's grammar, because the recipe's dev set is not here")
+
+
+def compare_written(ours: Writer, theirs: Writer, run: Run) -> list[Finding]:
+    """Token for token, and by the change of BLEU."""
+    found = dev_set(run)
+    room = min(LONGEST, run.recipe.model.max_length // 2)
+    if run.recipe.kind in TRANSLATORS:
+        prompts = [ids[: run.max_length] for ids in run.tokenizer.encode_batch(found.sources)]
+    else:
+        start = UNITS[run.recipe.task.unit](run.tokenizer) if run.recipe.kind == "language" else run.tokenizer.start_id
+        prompts = [[start, *ids][:room] for ids in run.tokenizer.encode_batch(found.sources)]
+    written = [side.greedy(prompts, room) for side in (ours, theirs)]
+    of = f"{len(prompts)} lines of {found.name}, up to {room} tokens each"
+    findings = [compare_ids("greedy outputs", written[0], written[1], of)]
+    if found.references:
+        before, after = (
+            bleu([run.tokenizer.decode(ids) for ids in side], found.references, resamples=0).value for side in written
+        )
+        change = after - before
+        findings.append(
+            Finding(
+                what=f"change of greedy BLEU, from {before:.2f}",
+                value=change,
+                wanted=f"at most {MOST_CHANGE:g} either way",
+                holds=abs(change) <= MOST_CHANGE,
+                of=of,
+            )
+        )
+    return findings

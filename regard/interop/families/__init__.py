@@ -1,0 +1,1 @@
+"""The families of models that other tools know, one file each."""

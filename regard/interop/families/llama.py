@@ -1,0 +1,139 @@
+"""Llama (Touvron et al. 2023) and decoders like it, SmolLM, Qwen2 and Qwen3: rotary places, RMS norms, SwiGLU and
+heads of queries that share those of keys and values."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from regard.errors import ConfigError
+from regard.interop.families.family import PLAIN, WRITERS, Family, Imported, Theirs, Weight, product, require
+from regard.interop.families.forms import RotaryPairs
+from regard.runs.recipe import Recipe
+
+WINDOW = 1024  # tokens that a training of the run, if there is one, learns from at once
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """What tells one of them from another."""
+
+    model_type: str
+    made_by: str  # the class of transformers
+    bias: str = "none"  # unless their settings say otherwise
+    norm_heads: bool = False
+
+    def read_config(self, theirs: Theirs) -> Imported:
+        theirs.choice("hidden_act", {"silu": "swish", "swish": "swish"}, "silu")
+        theirs.expect(use_sliding_window=False, pretraining_tp=1)
+        d_model, n_heads = theirs.width("hidden_size"), theirs.width("num_attention_heads")
+        d_head = theirs.width("head_dim", max(1, d_model // n_heads))
+        n_key_heads = theirs.width("num_key_value_heads", n_heads)
+        model: dict[str, Any] = {
+            "d_model": d_model,
+            "n_heads": n_heads,
+            "n_key_heads": 0 if n_key_heads == n_heads else n_key_heads,
+            "d_head": 0 if d_head * n_heads == d_model else d_head,
+            "n_layers": theirs.layers("num_hidden_layers"),
+            "d_ff": theirs.width("intermediate_size"),
+            "max_length": theirs.length("max_position_embeddings"),
+            "dropout": 0.0,
+            "norm_eps": theirs.number("rms_norm_eps", 1e-6),
+            "rotary_base": rotary_base(theirs),
+            "vocab_size": theirs.width("vocab_size"),
+            "tied": theirs.flag("tie_word_embeddings", False),
+            "bias": self.read_bias(theirs),
+            "norm_heads": self.norm_heads,
+            "norm": "rms",
+            "position": "rotary",
+            "feed_forward": "swiglu",
+            "scale_embedding": False,
+        }
+        return Imported("stack", model, "language", {"window": min(WINDOW, model["max_length"])})
+
+    def read_bias(self, theirs: Theirs) -> str:
+        in_attention, in_feed_forward = theirs.flag("attention_bias", False), theirs.flag("mlp_bias", False)
+        if in_attention != in_feed_forward:
+            raise ConfigError("attention_bias and mlp_bias must be alike: regard has biases in both or in neither")
+        return "all" if in_attention else self.bias
+
+    def write_config(self, recipe: Recipe) -> dict[str, Any]:
+        c = recipe.model
+        bias = "all" if c.bias == "all" and self.model_type == "llama" else self.bias
+        of_family = {"causal": True, "pre_norm": True, "position": "rotary", "norm": "rms", "feed_forward": "swiglu"}
+        free = {"n_key_heads": c.n_key_heads, "d_head": c.d_head, "bias": bias, "norm_heads": self.norm_heads}
+        require(recipe, self.model_type, WRITERS, PLAIN | of_family | free)
+        return {
+            "model_type": self.model_type,
+            "architectures": [self.made_by],
+            "hidden_size": c.d_model,
+            "num_attention_heads": c.n_heads,
+            "num_key_value_heads": c.heads.shared,
+            "head_dim": c.heads.width,
+            "num_hidden_layers": c.n_layers,
+            "intermediate_size": c.d_ff,
+            "max_position_embeddings": c.max_length,
+            "rms_norm_eps": c.norm_eps,
+            "rope_parameters": {"rope_type": "default", "rope_theta": c.rotary_base},
+            "vocab_size": c.vocab_size,
+            "tie_word_embeddings": c.tied,
+            "hidden_act": "silu",
+            "attention_bias": c.bias == "all",
+            "mlp_bias": c.bias == "all",
+        }
+
+
+def rotary_base(theirs: Theirs) -> float:
+    """Newer files have it in `rope_parameters`, older ones beside `rope_scaling`."""
+    inner: dict[str, Any] = {}
+    for name in ("rope_parameters", "rope_scaling"):
+        found = theirs.settings.get(name) or {}
+        if not isinstance(found, dict):
+            raise ConfigError(f"{name} must be a table, got {found!r}")
+        kind = found.get("rope_type", found.get("type", "default"))
+        if kind != "default":
+            raise ConfigError(
+                f"{name} asks for rotary positions of type {kind!r}; regard turns by the plain angles only "
+                "('default') and would give other answers"
+            )
+        inner |= found
+    outer = theirs.number("rope_theta", 10000.0)
+    return Theirs(inner, theirs.n_weights, theirs.n_tensors).number("rope_theta", outer)
+
+
+def weights(recipe: Recipe) -> Iterator[Weight]:
+    c = recipe.model
+    in_pairs, has_input_bias = RotaryPairs(c.heads.width), c.bias != "none"
+    yield Weight("model.embed_tokens.weight", ("reader.embedding.weight",))
+    for i in range(c.n_layers):
+        theirs, ours = f"model.layers.{i}", f"reader.blocks.{i}"
+        for there, here in (("q_proj", "to_queries"), ("k_proj", "to_keys")):
+            for part in ("weight", "bias") if has_input_bias else ("weight",):
+                yield Weight(f"{theirs}.self_attn.{there}.{part}", (f"{ours}.attention.{here}.{part}",), in_pairs)
+        yield from product(f"{theirs}.self_attn.v_proj", f"{ours}.attention.to_values", bias=has_input_bias)
+        yield from product(f"{theirs}.self_attn.o_proj", f"{ours}.attention.to_output", bias=c.bias == "all")
+        if c.norm_heads:
+            yield Weight(f"{theirs}.self_attn.q_norm.weight", (f"{ours}.attention.norm_queries.weight",), in_pairs)
+            yield Weight(f"{theirs}.self_attn.k_norm.weight", (f"{ours}.attention.norm_keys.weight",), in_pairs)
+        for there, here in (("gate_proj", "gate"), ("up_proj", "expand"), ("down_proj", "contract")):
+            yield from product(f"{theirs}.mlp.{there}", f"{ours}.feed_forward.{here}", bias=c.bias == "all")
+        yield from product(f"{theirs}.input_layernorm", f"{ours}.attention_residual.norm", bias=False)
+        yield from product(f"{theirs}.post_attention_layernorm", f"{ours}.feed_forward_residual.norm", bias=False)
+    yield from product("model.norm", "reader.norm", bias=False)
+    if not c.tied:
+        yield Weight("lm_head.weight", ("own_table",))
+
+
+def family(decoder: Decoder) -> Family:
+    return Family(
+        read_config=decoder.read_config,
+        write_config=decoder.write_config,
+        weights=weights,
+        prefix="model.",
+        spare=(r".*rotary_emb\.inv_freq",),
+        copies=(("lm_head.weight", "model.embed_tokens.weight"),),
+    )
+
+
+LLAMA = family(Decoder("llama", "LlamaForCausalLM"))
+QWEN2 = family(Decoder("qwen2", "Qwen2ForCausalLM", bias="inputs"))
+QWEN3 = family(Decoder("qwen3", "Qwen3ForCausalLM", norm_heads=True))

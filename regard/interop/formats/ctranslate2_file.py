@@ -1,0 +1,152 @@
+"""CTranslate2's model.bin, read strictly: a name for the kind of model, then variables, then second names of some.
+
+Every length is compared with what the file still holds before anything is read, and numbers are read when asked for.
+"""
+
+import math
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.errors import RunError
+
+VERSION = 6  # of the binary format
+TYPES = ("<f4", "<i1", "<i2", "<i4", "<f2", "bfloat16")  # by their number
+MOST_DIMENSIONS = 8
+LONGEST_NAME = 1024
+
+
+class Variable(NamedTuple):
+    shape: tuple[int, ...]
+    dtype: str
+    offset: int
+    n_bytes: int
+
+
+class CTranslate2File:
+    """`shapes` are those of the weights (as `Stored` has them), `settings` the variables that are single numbers."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        with path.open("rb") as file:
+            reader = BinaryReader(file, path)
+            version = reader.number("<I")
+            if version != VERSION:
+                raise RunError(f"{path} has version {version} of CTranslate2's format, and regard reads {VERSION}")
+            self.kind, self.revision = reader.name(), reader.number("<I")
+            self.variables = reader.variables()
+            self.variables |= reader.aliases(self.variables)
+            reader.expect_end()
+        single = {name for name, variable in self.variables.items() if not variable.shape}
+        scales = {name for name in self.variables if name.endswith("_scale") and self.scaled(name) in self.variables}
+        self.settings = {name: self.numbers(name).item() for name in single - scales}
+        self.shapes: Mapping[str, tuple[int, ...]] = {
+            name: variable.shape for name, variable in self.variables.items() if name not in single | scales
+        }
+
+    def read(self, name: str) -> Tensor:
+        """In float32: whole numbers divided by the scale of their row (of all rows, for int16)."""
+        tensor = self.numbers(name).float()
+        scale = f"{name}_scale"
+        if scale in self.variables:
+            rows = self.numbers(scale).float()
+            if rows.ndim and rows.shape != tensor.shape[:1]:
+                raise RunError(f"{self.path}: {scale} has {tuple(rows.shape)} numbers for {tuple(tensor.shape)}")
+            tensor = tensor / (rows.reshape(-1, *[1] * (tensor.ndim - 1)) if rows.ndim else rows)
+        elif self.variables[name].dtype in ("<i1", "<i2", "<i4"):
+            raise RunError(f"{self.path}: {name} is whole numbers without a scale; nothing was imported")
+        if not torch.isfinite(tensor).all():
+            raise RunError(f"{self.path}: {name} holds numbers that are not finite; nothing was imported")
+        return tensor
+
+    def numbers(self, name: str) -> Tensor:
+        """As they are stored."""
+        variable = self.variables[name]
+        with self.path.open("rb") as file:
+            file.seek(variable.offset)
+            content = file.read(variable.n_bytes)
+        if variable.dtype == "bfloat16":
+            return torch.frombuffer(bytearray(content), dtype=torch.bfloat16).reshape(variable.shape)
+        return torch.from_numpy(np.frombuffer(content, variable.dtype).copy()).reshape(variable.shape)
+
+    @staticmethod
+    def scaled(scale: str) -> str:
+        return scale.removesuffix("_scale")
+
+
+class BinaryReader:
+    """Goes through a file once and never asks for more than it holds."""
+
+    def __init__(self, file: BinaryIO, path: Path):
+        self.file, self.path, self.size = file, path, path.stat().st_size
+
+    @property
+    def left(self) -> int:
+        return self.size - self.file.tell()
+
+    def take(self, n_bytes: int) -> bytes:
+        if n_bytes > self.left:
+            raise RunError(f"{self.path} is cut short: {n_bytes:,} bytes should follow, and there are {self.left:,}")
+        return self.file.read(n_bytes)
+
+    def number(self, form: str) -> int:
+        (found,) = struct.unpack(form, self.take(struct.calcsize(form)))
+        return int(found)
+
+    def name(self) -> str:
+        """Its length with the zero at its end, and its bytes."""
+        length = self.number("<H")
+        if not 1 < length <= LONGEST_NAME:
+            raise RunError(f"{self.path} holds a name of {length - 1} bytes; it is damaged")
+        content = self.take(length)
+        try:
+            text = content[:-1].decode("ascii")
+        except UnicodeDecodeError:
+            text = ""
+        if content[-1] or not text.isprintable() or not text:
+            raise RunError(f"{self.path} holds a name that is none; it is damaged")
+        return text
+
+    def variables(self) -> dict[str, Variable]:
+        found: dict[str, Variable] = {}
+        for _ in range(self.number("<I")):  # each takes some bytes, so the end of the file ends this
+            name = self.name()
+            if name in found:
+                raise RunError(f"{self.path} holds {name} twice; it is damaged")
+            n_dimensions = self.number("<B")
+            if n_dimensions > MOST_DIMENSIONS:
+                raise RunError(f"{self.path}: {name} has {n_dimensions} dimensions; it is damaged")
+            shape = tuple(self.number("<I") for _ in range(n_dimensions))
+            type_number = self.number("<B")
+            if type_number >= len(TYPES):
+                raise RunError(f"{self.path}: {name} has the type {type_number}, which is none of {len(TYPES)}")
+            dtype, n_bytes = TYPES[type_number], self.number("<I")
+            item = 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+            if math.prod(shape) * item != n_bytes or n_bytes == 0:
+                raise RunError(f"{self.path}: {name} of {shape} has {n_bytes:,} bytes; it is damaged")
+            found[name] = Variable(shape, dtype, self.file.tell(), n_bytes)
+            if n_bytes > self.left:
+                self.take(n_bytes)
+            self.file.seek(n_bytes, 1)
+        return found
+
+    def aliases(self, variables: Mapping[str, Variable]) -> dict[str, Variable]:
+        """The scale of a variable is that of its second name, too."""
+        found: dict[str, Variable] = {}
+        for _ in range(self.number("<I")):
+            alias, name = self.name(), self.name()
+            if name not in variables or alias in variables or alias in found:
+                raise RunError(f"{self.path} says that {alias} is {name}, which cannot be; it is damaged")
+            found[alias] = variables[name]
+            if f"{name}_scale" in variables:
+                found[f"{alias}_scale"] = variables[f"{name}_scale"]
+        return found
+
+    def expect_end(self) -> None:
+        if self.left:
+            raise RunError(f"{self.path} goes on for {self.left:,} bytes behind its end; it is damaged")

@@ -1,0 +1,122 @@
+"""A run as ONNX graphs: of padded tokens (B, T) and the length of each sequence (B).
+
+A reader is one graph, model.onnx; a translator two, encoder.onnx and decoder.onnx, which is asked anew for every token.
+"""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import RegardError
+from regard.interop.certifying.sides import COMPARED
+from regard.interop.families.family import TRANSLATORS
+from regard.interop.needs import need
+from regard.models.transformer import Transformer
+from regard.nn.layout import Rectangle
+from regard.nn.scores import SCORES
+from regard.nn.sight import causal
+from regard.runs.run import Run
+
+ARCHITECTURES = ("stack", "transformer", "xlnet")
+
+
+class ReaderGraph(nn.Module):
+    """What a run of the task says of each token, or of each sequence."""
+
+    def __init__(self, run: Run):
+        super().__init__()
+        self.model, self.rows = run.model, COMPARED[run.recipe.kind].ours
+
+    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        rows: Tensor = self.rows(self.model, tokens, Rectangle(lengths, tokens.shape[1]))
+        return rows
+
+
+class EncoderGraph(nn.Module):
+    def __init__(self, model: Transformer):
+        super().__init__()
+        self.model = model
+
+    def forward(self, source: Tensor, lengths: Tensor) -> Tensor:
+        """(B, S, D): what the decoder looks at."""
+        return self.model.encode(source, Rectangle(lengths, source.shape[1]))
+
+
+class DecoderGraph(nn.Module):
+    def __init__(self, model: Transformer):
+        super().__init__()
+        self.model = model
+
+    def forward(self, memory: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
+        """The logits behind every target token (B, T, V); `lengths` are those of the sources."""
+        model, across = self.model, Rectangle(lengths, memory.shape[1])
+        layout = Rectangle(torch.ones_like(lengths) * target.shape[1], target.shape[1], is_full=True)
+        x = model.embed_target(target, layout)
+        for block in model.decoder:
+            x = block(x, layout, causal, memory=block.cross_attention.remember(memory, across), across=layout)
+        return model.logits(model.decoder_norm(x))
+
+
+def write_graphs(run: Run, folder: Path) -> None:
+    """The graphs and the tokenizer."""
+    for name in ("onnx", "onnxscript"):
+        need(name)
+    recipe = run.recipe
+    if recipe.architecture not in ARCHITECTURES or recipe.kind not in {*COMPARED, *TRANSLATORS}:
+        raise RegardError(
+            f"{run.folder} is a {recipe.architecture} for {recipe.kind}; ONNX graphs are made of "
+            f"{', '.join(ARCHITECTURES)} for {', '.join((*COMPARED, *TRANSLATORS))}"
+        )
+    if SCORES[getattr(recipe.model, "score", "scaled_dot")].scale is None:
+        raise RegardError(f"ONNX graphs are made of scores that are products; this run has {recipe.model.score!r}")
+    folder.mkdir(parents=True, exist_ok=True)
+    tokens, lengths = torch.ones(2, 3, dtype=torch.long), torch.tensor([3, 2])
+    batch, time = torch.export.Dim("batch"), torch.export.Dim("time")
+    if recipe.kind in TRANSLATORS:
+        memory = torch.zeros(2, 3, recipe.model.d_model)
+        target, written = torch.ones(2, 4, dtype=torch.long), torch.export.Dim("written")
+        shapes: Any = {"source": {0: batch, 1: time}, "lengths": {0: batch}}
+        trace(
+            EncoderGraph(run.model), {"source": tokens, "lengths": lengths}, shapes, "memory", folder / "encoder.onnx"
+        )
+        inputs = {"memory": memory, "lengths": lengths, "target": target}
+        shapes = {"memory": {0: batch, 1: time}, "lengths": {0: batch}, "target": {0: batch, 1: written}}
+        trace(DecoderGraph(run.model), inputs, shapes, "logits", folder / "decoder.onnx")
+    else:
+        shapes = {"tokens": {0: batch, 1: time}, "lengths": {0: batch}}
+        trace(ReaderGraph(run), {"tokens": tokens, "lengths": lengths}, shapes, "rows", folder / "model.onnx")
+    run.tokenizer.save(folder / "tokenizer.json")
+
+
+def trace(graph: nn.Module, inputs: dict[str, Tensor], shapes: Any, output: str, path: Path) -> None:
+    with quiet():
+        program: Any = torch.onnx.export(
+            graph.eval(),
+            kwargs=inputs,
+            dynamic_shapes=shapes,
+            input_names=list(inputs),
+            output_names=[output],
+            dynamo=True,
+            verbose=False,
+        )
+        program.save(path)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without remarks on libraries that are not there and on the exporter's own use of PyTorch."""
+    logger = logging.getLogger("torch.onnx")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)

@@ -1,0 +1,1 @@
+"""How weights are changed: the settings of a training, optimizers and schedules."""

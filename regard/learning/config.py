@@ -1,0 +1,64 @@
+"""The [training] table of a recipe."""
+
+from dataclasses import dataclass
+
+from regard.choose import choose
+from regard.errors import ConfigError
+from regard.learning.device import COMPILING, PRECISIONS
+from regard.learning.optimizers import OPTIMIZERS
+from regard.learning.schedules import SCHEDULES
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """The defaults are the paper's base model (section 5), except where a line says otherwise."""
+
+    steps: int = 100_000  # updates, not batches: one update takes `accumulate` batches
+    seed: int = 0
+    optimizer: str = "adam"
+    learning_rate: float = 1.0  # with "noam" a factor (the paper: 1), otherwise the highest rate
+    betas: tuple[float, float] = (0.9, 0.98)
+    epsilon: float = 1e-9
+    weight_decay: float = 0.0
+    schedule: str = "noam"
+    warmup: int = 4_000
+    clip: float = 1.0  # the largest gradient norm; 0: never clip, as in the paper
+    accumulate: int = 1
+    precision: str = "auto"  # auto: bfloat16 products on CUDA, float32 elsewhere
+    compile: str = "auto"  # auto: on CUDA
+    validate_every: int = 1_000  # 0: never
+    save_every: int = 1_000
+    keep: int = 5  # how many of the last checkpoints stay; the best one stays anyway
+    average: int = 0  # how many of the last checkpoints are averaged at the end (the paper: 5); 0: none
+    ema: float = 0.0  # how much of the running average of the weights stays each step (say 0.999); 0: none
+    patience: int = 0  # stop after this many validations without a new best; 0: never
+    log_every: int = 10  # on CUDA, also how often the device is asked for losses
+    tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        choose(OPTIMIZERS, self.optimizer, "optimizer")
+        choose(SCHEDULES, self.schedule, "schedule")
+        choose(PRECISIONS, self.precision, "precision")
+        choose(COMPILING, self.compile, "compile")
+        for name in ("steps", "accumulate", "save_every", "keep", "log_every"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("seed", "warmup", "validate_every", "average", "patience"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
+        for name in ("weight_decay", "clip"):
+            if not getattr(self, name) >= 0:
+                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
+        for name in ("learning_rate", "epsilon"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} must be above 0, got {getattr(self, name)}")
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise ConfigError(f"betas must be two numbers from 0 up to, not including, 1, got {self.betas}")
+        if not 0 <= self.ema < 1:
+            raise ConfigError(f"ema must be from 0 up to, not including, 1, got {self.ema}")
+        if self.average > self.keep:
+            raise ConfigError(f"average = {self.average} needs keep to be at least that, got keep = {self.keep}")
+        if self.average and self.ema:
+            raise ConfigError("average and ema do the same work; set one of them to 0")
+        if self.patience and not self.validate_every:
+            raise ConfigError("patience counts validations, so validate_every must not be 0")

@@ -1,0 +1,190 @@
+"""Checkpoints: folders `step-N` of safetensors and one state.json, complete or not there at all.
+
+A checkpoint is written into a folder of another name, pushed to the disk and renamed, so that a kill at any moment
+leaves the one before.  Sizes and checksums in state.json tell later damage from health.
+"""
+
+import dataclasses
+import json
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from regard.errors import RunError
+from regard.runs.durable import resume_command, sync_folder, write_through
+from regard.runs.progress import Progress
+from regard.runs.weights import checksum, pack_tensors, read_tensors
+
+MODEL, ADAPTER = "model.safetensors", "adapter.safetensors"  # a finished run: all weights, or what adapts another's
+Tensors = dict[str, dict[str, Tensor]]  # by file: "model", "optimizer", "random", "ema" where there is one, and "task"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    progress: Progress
+    tensors: Tensors
+
+
+class Checkpoints:
+    """Those of one run.  The last `keep` regular ones stay (at multiples of `every`, and the final one), and the
+    best and the newest."""
+
+    def __init__(self, run: Path, keep: int, every: int, say: Callable[[str], None]) -> None:
+        self.folder = run / "checkpoints"
+        self.keep = keep
+        self.every = every
+        self.say = say
+
+    def steps(self) -> list[int]:
+        """Of the complete checkpoints, oldest first."""
+        return [step for step, path in sorted(named_steps(self.folder)) if state_of(path) is not None]
+
+    def save(self, progress: Progress, tensors: Mapping[str, Mapping[str, Tensor]], is_final: bool) -> None:
+        self.sweep()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = step_folder(self.folder, progress.step)
+        beside = self.folder / f".writing-{path.name}"
+        try:
+            write_checkpoint(beside, progress, tensors, is_final)
+        except OSError:
+            shutil.rmtree(beside, ignore_errors=True)  # gives the space back
+            raise
+        if path.exists():  # damaged, or the same step saved again
+            path.rename(self.folder / f".replaced-{path.name}")
+        beside.rename(path)
+        sync_folder(self.folder)
+        self.prune(progress.best_step)
+
+    def prune(self, best_step: int | None) -> None:
+        steps = self.steps()
+        staying = {*self.regular()[-self.keep :], best_step, *steps[-1:]}
+        for step in steps:
+            if step not in staying:
+                path = step_folder(self.folder, step)
+                path.rename(self.folder / f".old-{path.name}")
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Remove what a kill left half written or half removed, and bring back what it left half replaced."""
+        for replaced in self.folder.glob(".replaced-*"):
+            path = self.folder / replaced.name.removeprefix(".replaced-")
+            replaced.rename(self.folder / f".old-{path.name}" if path.exists() else path)
+        for leftover in [*self.folder.glob(".writing-*"), *self.folder.glob(".old-*")]:
+            shutil.rmtree(leftover)
+
+    def regular(self) -> list[int]:
+        """The steps saved by plan.  One saved because of a signal is not among them, so that an interrupted run keeps
+        and averages the same ones as an uninterrupted run."""
+        return [
+            step
+            for step in self.steps()
+            if (step and step % self.every == 0) or (state_of(step_folder(self.folder, step)) or {}).get("is_final")
+        ]
+
+    def load(self, step: int, files: tuple[str, ...] | None = None) -> Checkpoint:
+        """One checkpoint, checked; `files` picks some of its tensors."""
+        path = step_folder(self.folder, step)
+        state = state_of(path)
+        if state is None:
+            raise RunError(f"{path} is incomplete")
+        tensors = {}
+        for name, expected in state["files"].items():
+            if files is None or Path(name).stem in files:
+                if checksum((path / name).read_bytes()) != expected["sha256"]:
+                    raise RunError(f"{path / name} is damaged: its content is not what was written")
+                tensors[Path(name).stem] = read_tensors(path / name)
+        return Checkpoint(progress=Progress(**state["progress"]), tensors=tensors)
+
+    def load_newest(self) -> Checkpoint | None:
+        """The newest one that is whole; damaged ones are passed over, and said."""
+        self.sweep()
+        for step, path in sorted(named_steps(self.folder), reverse=True):
+            try:
+                checkpoint = self.load(step)
+            except RunError as error:
+                self.say(f"passing over {path}: {error}")
+                continue
+            best = checkpoint.progress.best_step
+            if best is not None and best not in self.steps():
+                self.say(f"the best checkpoint, step {best}, is gone: the next validation starts the comparison anew")
+                checkpoint.progress.best_step = checkpoint.progress.best_value = None
+            return checkpoint
+        return None
+
+    def intact(self) -> str:
+        steps = self.steps()
+        if not steps:
+            return "No checkpoint was written before."
+        return f"Intact: {step_folder(self.folder, steps[-1])} and everything older."
+
+
+def step_folder(checkpoints: Path, step: int) -> Path:
+    return checkpoints / f"step-{step}"
+
+
+def named_steps(checkpoints: Path) -> list[tuple[int, Path]]:
+    matches = [(re.fullmatch(r"step-(\d+)", path.name), path) for path in checkpoints.glob("step-*")]
+    return [(int(match[1]), path) for match, path in matches if match]
+
+
+def write_checkpoint(
+    path: Path, progress: Progress, tensors: Mapping[str, Mapping[str, Tensor]], is_final: bool
+) -> None:
+    path.mkdir()
+    files = {}
+    for name, content in tensors.items():
+        packed = pack_tensors(content)
+        write_through(path / f"{name}.safetensors", packed)
+        files[f"{name}.safetensors"] = {"bytes": len(packed), "sha256": checksum(packed)}
+    state = {"progress": dataclasses.asdict(progress), "is_final": is_final, "files": files}
+    write_through(path / "state.json", json.dumps(state, indent=2).encode())
+    sync_folder(path)
+
+
+def state_of(path: Path) -> dict[str, Any] | None:
+    """state.json of a checkpoint, or None when the folder is incomplete."""
+    try:
+        state = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        whole = all((path / name).stat().st_size == file["bytes"] for name, file in state["files"].items())
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return state if whole else None
+
+
+def refuse_existing(run: Path) -> None:
+    """Training never writes over a run."""
+    steps = [step for step, _ in named_steps(run / "checkpoints")]
+    if steps or any((run / name).exists() for name in (MODEL, ADAPTER, "metrics.jsonl")):
+        reached = f" (step {max(steps)})" if steps else ""
+        raise RunError(
+            f"{run} already holds a run{reached}, which is left as it is. "
+            f"To go on with it: {resume_command(run)}. To start anew: another folder with --run"
+        )
+
+
+def find_weights(run: Path) -> tuple[Path, str]:
+    """The file of weights to use, and what they are in words: the result of a finished training, otherwise the best
+    checkpoint, otherwise the newest."""
+    for path in (run / MODEL, run / ADAPTER):
+        if path.is_file():
+            result = run / "result.json"
+            what = json.loads(result.read_text(encoding="utf-8"))["weights"] if result.is_file() else "as found"
+            return path, what
+    checkpoints = Checkpoints(run, keep=1, every=1, say=lambda text: None)
+    steps = checkpoints.steps()
+    if not steps:
+        raise RunError(f"{run} holds no weights: no model.safetensors and no complete checkpoint")
+    state = state_of(step_folder(checkpoints.folder, steps[-1]))
+    assert state is not None
+    best = state["progress"]["best_step"]
+    step, what = (
+        (best, f"step {best}, the best so far") if best in steps else (steps[-1], f"step {steps[-1]}, the newest")
+    )
+    path = step_folder(checkpoints.folder, step)
+    smoothed = path / "ema.safetensors"
+    return (smoothed, f"{what} (running average)") if smoothed.is_file() else (path / "model.safetensors", what)

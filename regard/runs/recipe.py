@@ -1,0 +1,124 @@
+"""A recipe: everything about a run, from one TOML file."""
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard import config
+from regard.choose import choose
+from regard.data.config import DataConfig
+from regard.decoding.config import DecodingConfig
+from regard.errors import ConfigError, RunError
+from regard.learning.config import TrainingConfig
+from regard.models import ARCHITECTURES
+from regard.nn.distillation import NO_TEACHER, DistillationConfig
+from regard.nn.lora import NO_ADAPTERS, LoraConfig
+from regard.tasks.table import TASKS
+from regard.text.tokenizer import Tokenizer, TokenizerConfig
+
+TABLES = ("task", "data", "tokenizer", "model", "lora", "distillation", "training", "decoding")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """One dataclass per table.  `kind` and `architecture` name the task and the model (rows of their tables)."""
+
+    name: str
+    kind: str
+    architecture: str
+    task: Any
+    data: DataConfig
+    tokenizer: TokenizerConfig
+    model: Any
+    training: TrainingConfig
+    decoding: DecodingConfig
+    lora: LoraConfig = NO_ADAPTERS
+    distillation: DistillationConfig = NO_TEACHER
+
+    @classmethod
+    def read(cls, name: str, overrides: Iterable[str] = ()) -> "Recipe":
+        """A shipped name, a TOML file or a run folder; overrides such as "model.n_layers=4"."""
+        settings = config.load(name, overrides)
+        unknown = [table for table in settings if table not in TABLES]
+        if unknown:
+            raise ConfigError(f"{name} has no table [{unknown[0]}]; its tables are: {', '.join(TABLES)}")
+        for table in settings:
+            if not isinstance(settings[table], dict):
+                raise ConfigError(f"{table} is a table, [{table}], not a value; got {table} = {settings[table]!r}")
+        tables = {table: dict(settings.get(table, {})) for table in TABLES}
+        kind = tables["task"].pop("kind", "translation")
+        architecture = tables["model"].pop("architecture", "transformer")
+        tokenizer = config.build(TokenizerConfig, tables["tokenizer"], "tokenizer")
+        if tables["model"].setdefault("vocab_size", tokenizer.vocab_size) != tokenizer.vocab_size:
+            raise ConfigError("[model] takes its vocab_size from the tokenizer: set tokenizer.vocab_size instead")
+        role = choose(ARCHITECTURES, architecture, "architecture").role
+        roles = choose(TASKS, kind, "task")[1].roles
+        if role not in roles:
+            fitting = ", ".join(name for name, row in ARCHITECTURES.items() if row.role in roles)
+            raise ConfigError(f"the architecture {architecture!r} cannot do the task {kind!r}; these can: {fitting}")
+        return cls(
+            name=Path(name).stem,
+            kind=kind,
+            architecture=architecture,
+            task=config.build(TASKS[kind][0], tables["task"], "task"),
+            data=config.build(DataConfig, tables["data"], "data"),
+            tokenizer=tokenizer,
+            model=config.build(ARCHITECTURES[architecture].config, tables["model"], "model"),
+            training=config.build(TrainingConfig, tables["training"], "training"),
+            decoding=config.build(DecodingConfig, tables["decoding"], "decoding"),
+            lora=config.build(LoraConfig, tables["lora"], "lora"),
+            distillation=config.build(DistillationConfig, tables["distillation"], "distillation"),
+        )
+
+    def write(self, path: Path) -> None:
+        """All of it, defaults too: `read` gives the same recipe back."""
+        tables = {table: config.as_settings(getattr(self, table)) for table in TABLES}
+        tables["task"] = {"kind": self.kind, **tables["task"]}
+        tables["model"] = {"architecture": self.architecture, **tables["model"]}
+        config.write(tables, path)
+
+    def check_tokenizer(self, tokenizer: Tokenizer, where: Path) -> Tokenizer:
+        """A model has a row for every token of its tokenizer."""
+        n_tokens, n_rows = tokenizer.vocab_size, self.model.vocab_size
+        if n_tokens > n_rows:
+            raise RunError(
+                f"{where / 'tokenizer.json'} has {n_tokens:,} tokens and the model rows for {n_rows:,}: it is not "
+                "the tokenizer of this run; bring that one back"
+            )
+        return tokenizer
+
+    def with_vocabulary(self, vocab_size: int) -> "Recipe":
+        """The vocabulary that the tokenizer really has: a small text gives fewer merges than were asked for."""
+        return dataclasses.replace(
+            self,
+            model=dataclasses.replace(self.model, vocab_size=vocab_size),
+            tokenizer=dataclasses.replace(self.tokenizer, vocab_size=vocab_size),
+        )
+
+    def as_imported(self, other: "Recipe") -> "Recipe":
+        """With what belongs to the tokenizer of an imported run: its table may have more rows than there are tokens,
+        and another token may end a segment."""
+        changes = {"vocab_size": other.model.vocab_size}
+        if hasattr(self.model, "separator"):
+            changes["separator"] = getattr(other.model, "separator", self.model.separator)
+        return dataclasses.replace(self, model=dataclasses.replace(self.model, **changes), tokenizer=other.tokenizer)
+
+    def with_task(self, task: Any) -> "Recipe":
+        """The task as the data settled it (labels that were left open); a model that is a classifier has as many."""
+        model = self.model
+        if ARCHITECTURES[self.architecture].role == "classifier":
+            model = dataclasses.replace(model, n_labels=task.n_labels)
+        return dataclasses.replace(self, task=task, model=model)
+
+    @property
+    def d_model(self) -> int:
+        """The width that the paper's schedule asks for; 1 for a model that has none."""
+        return getattr(self.model, "d_model", 1)
+
+    def build_model(self) -> Any:
+        """The architecture and, around a reader, what the task reads off it."""
+        architecture = ARCHITECTURES[self.architecture]
+        model = architecture.module(self.model)
+        return TASKS[self.kind][1].build(self.task, model) if architecture.role == "reader" else model

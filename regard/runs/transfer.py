@@ -1,0 +1,71 @@
+"""Weights of another run as a beginning: all of an equal model, or only its reader, under another task."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from regard.errors import RunError
+from regard.nn.lora import merged
+from regard.runs.checkpoints import ADAPTER, find_weights
+from regard.runs.origin import Origin
+from regard.runs.recipe import Recipe
+from regard.runs.weights import read_tensors, set_weights, weights_of
+
+READER = "reader."  # what a task wraps has these names; a model that no task wraps is a reader as a whole
+
+
+@dataclass(frozen=True)
+class Taken:
+    names: frozenset[str]  # weights that came from the other run
+    new: frozenset[str]  # weights that begin anew
+
+    def __str__(self) -> str:
+        return parts(self.names) + (f"; new: {parts(self.new)}" if self.new else "")
+
+
+def take_weights(model: nn.Module, run: Path) -> Taken:
+    """Give the model all weights of the run's reader, and those of the rest that fit."""
+    found, own = run_weights(run), weights_of(model)
+    there, here = inner_names(found), inner_names(own)
+    taken = {here.get(name, name): found[there[name]] for name in there}
+    heads = found.keys() - there.values()  # another task, or one of other labels, has others
+    taken |= {name: found[name] for name in heads if name in own and found[name].shape == own[name].shape}
+    new = own.keys() - taken.keys() if is_wrapped(own) else set()
+    try:
+        set_weights(model, {**{name: own[name] for name in new}, **taken}, str(find_weights(run)[0]))
+    except RunError as error:
+        raise RunError(f"--from {run}: {error}; its model must have the shape of this recipe's [model]") from None
+    return Taken(frozenset(taken), frozenset(new))
+
+
+def run_weights(run: Path) -> dict[str, Tensor]:
+    """The weights of a run, whole: adapters are merged into what they adapt, here or in the run they began with."""
+    path, _ = find_weights(run)
+    tensors = read_tensors(path)
+    if not (run / "recipe.toml").is_file():
+        return tensors
+    recipe = Recipe.read(str(run.resolve()))
+    if path.name == ADAPTER:
+        origin = Origin.read(run)
+        if origin is None:
+            raise RunError(f"{path} adapts a run that nothing names: {run} has no origin.json; copy it again")
+        model = recipe.build_model()
+        take_weights(model, origin.find(run))
+        tensors = {**weights_of(model), **tensors}
+    return merged(tensors, recipe.lora.scale)
+
+
+def inner_names(names: Collection[str]) -> dict[str, str]:
+    """The names of a reader's weights as the reader itself has them, and as they are found here."""
+    prefix = READER if is_wrapped(names) else ""
+    return {name.removeprefix(prefix): name for name in names if name.startswith(prefix)}
+
+
+def is_wrapped(names: Collection[str]) -> bool:
+    return any(name.startswith(READER) for name in names)
+
+
+def parts(names: Collection[str]) -> str:
+    return ", ".join(sorted({name.removeprefix(READER).split(".")[0] for name in names}))

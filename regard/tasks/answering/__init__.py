@@ -1,0 +1,1 @@
+"""A question gets the span of a text that answers it."""

@@ -1,0 +1,1 @@
+"""Conversations: answers that are learnt, and answers that are preferred."""

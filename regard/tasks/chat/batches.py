@@ -1,0 +1,138 @@
+"""Conversations as batches of which only answers are learnt."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.data.batching.packing import Packing, cut
+from regard.data.batching.template import template_of
+from regard.data.files.conversations import ASSISTANT, Dialogues, Message
+from regard.data.notes import Notes
+from regard.errors import DataError
+from regard.nn.layout import Ragged
+from regard.nn.linear import logits
+from regard.nn.loss import cross_entropy
+from regard.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class AnswerBatch:
+    """Flat rows.  The model reads all tokens; after those at `places` it should write the labels."""
+
+    lines: list[str]
+    tokens: Tensor  # N
+    layout: Ragged
+    places: Tensor  # M, rows
+    labels: Tensor  # M
+    owners: Tensor  # M, the sequence of each label
+
+    @property
+    def n_targets(self) -> int:
+        return len(self.labels)
+
+    @property
+    def n_tokens(self) -> int:
+        return self.layout.n_rows
+
+    def to(self, device: torch.device) -> "AnswerBatch":
+        tokens, places, labels, owners = (
+            t.to(device, non_blocking=True) for t in (self.tokens, self.places, self.labels, self.owners)
+        )
+        return replace(self, tokens=tokens, layout=self.layout.to(device), places=places, labels=labels, owners=owners)
+
+
+Script = tuple[np.ndarray, np.ndarray]  # tokens, and which of them are learnt
+
+
+def make_batch(scripts: Sequence[Script], lines: list[str]) -> AnswerBatch:
+    """Every token but the last of each is read; every learnt one is written after the one before it."""
+    lengths = [len(ids) - 1 for ids, _ in scripts]
+    is_target = np.concatenate([learnt[1:] for _, learnt in scripts])
+    places = np.flatnonzero(is_target)
+    return AnswerBatch(
+        lines,
+        tokens=torch.from_numpy(np.concatenate([ids[:-1] for ids, _ in scripts])),
+        layout=Ragged(lengths),
+        places=torch.from_numpy(places),
+        labels=torch.from_numpy(np.concatenate([ids[1:] for ids, _ in scripts])[places]),
+        owners=torch.from_numpy(np.repeat(np.arange(len(scripts)), lengths)[places]),
+    )
+
+
+class Turns:
+    """One part of a data set: each prompt followed by each of its answers, as tokens.
+
+    `scripts[a][i]` is prompt i with answer a.  `last_only`: what the assistant said in the prompt is not learnt.
+    """
+
+    def __init__(self, dialogues: Dialogues, tokenizer: Tokenizer, max_length: int, last_only: bool):
+        template, self.dialogues = template_of(tokenizer), dialogues
+        n_answers = len(dialogues.answers[0])
+        self.scripts: list[list[Script]] = []
+        for a in range(n_answers):
+            answers = [(Message(ASSISTANT, each[a]),) for each in dialogues.answers]
+            whole = template.read([prompt + answer for prompt, answer in zip(dialogues.prompts, answers, strict=True)])
+            self.scripts.append([(ids, last_answer(learnt) if last_only else learnt) for ids, learnt in whole])
+        self.notes = Notes()
+        self.notes.update(dialogues.notes)
+        lengths = np.array([[len(ids) - 1 for ids, _ in scripts] for scripts in self.scripts])
+        long = (lengths > max_length).any(0)
+        alike = np.array(
+            [len({ids.tobytes() for ids, _ in each}) < n_answers for each in zip(*self.scripts, strict=True)]
+        )
+        for reason, dropped in (
+            (f"dropped: longer than {max_length} tokens", long),
+            ("dropped: its answers are the same, so that none can be preferred", alike & ~long),
+        ):
+            if dropped.any():
+                self.notes.add(reason, dialogues.places[np.flatnonzero(dropped)[0]], int(dropped.sum()))
+        self.kept = np.flatnonzero(~long & ~alike)
+        if not len(self.kept) and long.all():
+            raise DataError(
+                f"all {len(dialogues)} conversations are too long; raise data.max_length, {lengths.min()} at least"
+            )
+        if not len(self.kept):
+            raise DataError(f"of {len(dialogues)} conversations none is left: {'; '.join(self.notes.rows())}")
+        self.lengths = lengths.sum(0)[self.kept]
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def packing(self, budget: int, order: str, seed: int) -> Packing:
+        return Packing(self.lengths, budget, order, seed)
+
+    def batch(self, indices: np.ndarray) -> AnswerBatch:
+        """All prompts with their first answers, then all with their second, and so on."""
+        places = self.kept[indices]
+        scripts = [of_answer[i] for of_answer in self.scripts for i in places]
+        return make_batch(scripts, [self.dialogues.places[i] for i in places])
+
+    def in_order(self, budget: int) -> list[np.ndarray]:
+        """Everything once, in order."""
+        return cut(np.arange(len(self)), self.lengths, budget)
+
+
+def last_answer(learnt: np.ndarray) -> np.ndarray:
+    """Of several runs of learnt tokens the last alone."""
+    end = np.flatnonzero(learnt)[-1]
+    before = np.flatnonzero(~learnt[:end])[-1]
+    places = np.arange(len(learnt))
+    return (places > before) & (places <= end)
+
+
+def answer_nats(model: Any, batch: AnswerBatch, smoothing: float) -> Tensor:
+    """-log P of all learnt tokens."""
+    rows = model(batch.tokens, batch.layout)[batch.places]
+    return cross_entropy(rows, model.output_table, batch.labels, smoothing)
+
+
+def answer_log_probs(model: Any, batch: AnswerBatch) -> Tensor:
+    """log P of the learnt tokens of each sequence (sequences), all logits of them held at once."""
+    rows = model(batch.tokens, batch.layout)[batch.places]
+    nats = F.cross_entropy(logits(rows, model.output_table).float(), batch.labels, reduction="none")
+    return -nats.new_zeros(batch.layout.n_sequences).index_add(0, batch.owners, nats)

@@ -1,0 +1,1 @@
+"""A reader without a head, and vectors of texts."""

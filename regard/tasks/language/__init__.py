@@ -1,0 +1,1 @@
+"""Language modeling: text that goes on, freely or from a label."""

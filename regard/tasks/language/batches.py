@@ -1,0 +1,123 @@
+"""Passages of running text as batches, and the probability of a whole text."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.data.batching.packing import cut
+from regard.data.batching.streams import Stream
+from regard.nn.layout import Ragged, filled
+from regard.nn.loss import IGNORED
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """Flat rows.  The model reads tokens and should write labels, the same one place further."""
+
+    lines: list[str]
+    tokens: Tensor  # N
+    labels: Tensor  # N
+    layout: Ragged
+    begins: bool = True  # False: these windows go on where those of the batch before ended
+    n_added: int = 0  # rows that `filled` added
+
+    @property
+    def n_targets(self) -> int:
+        return self.layout.n_rows - self.n_added
+
+    @property
+    def n_tokens(self) -> int:
+        return self.layout.n_rows - self.n_added
+
+    def filled(self) -> "TextBatch":
+        """The same with lines behind that nothing is learnt from, so that all batches together have few shapes; full
+        windows have one as they are."""
+        if self.layout.is_full:
+            return self
+        (layout,) = filled(self.layout)
+        n = layout.n_rows - self.layout.n_rows
+        tokens, labels = F.pad(self.tokens, (0, n)), F.pad(self.labels, (0, n), value=IGNORED)
+        return TextBatch(self.lines, tokens, labels, layout, self.begins, n)
+
+    def to(self, device: torch.device) -> "TextBatch":
+        return replace(
+            self,
+            tokens=self.tokens.to(device, non_blocking=True),
+            labels=self.labels.to(device, non_blocking=True),
+            layout=self.layout.to(device),
+        )
+
+
+def make_batch(stream: Stream, windows: np.ndarray, begins: bool = True) -> TextBatch:
+    """Windows (n, 2) of a stream.  A line that is a text of its own begins with <s>."""
+    places = np.concatenate([np.arange(start, stop) for start, stop in windows])
+    tokens, layout = stream.tokens[places], Ragged(windows[:, 1] - windows[:, 0])
+    if stream.unit == "lines":
+        tokens[tokens == stream.end_id] = stream.start_id  # no line sees the end of the one before
+    lines = [stream.where(int(start) + 1) for start in windows[:, 0]]
+    return TextBatch(lines, torch.from_numpy(tokens), torch.from_numpy(stream.tokens[places + 1]), layout, begins)
+
+
+@torch.no_grad()
+def total_nats(model: Any, stream: Stream, window: int, batch_tokens: int, context: int = 0) -> float:
+    """-log P of the whole text, every token once, in windows that know nothing of those before them."""
+
+    def nats(windows: np.ndarray) -> float:
+        batches = (batch.to(model.device) for batch in batches_of(stream, windows, batch_tokens))
+        return sum(float(model.nats(batch.tokens, batch.labels, batch.layout)) for batch in batches)
+
+    return once_each(nats, stream, window, context)
+
+
+@torch.no_grad()
+def accuracy(model: Any, stream: Stream, window: int, batch_tokens: int, context: int = 0) -> float:
+    """Of all tokens, how many per cent are the ones that the model thinks likeliest, read in the same windows."""
+
+    def n_right(windows: np.ndarray) -> float:
+        batches = (batch.to(model.device) for batch in batches_of(stream, windows, batch_tokens))
+        return sum(int((model.guesses(batch.tokens, batch.layout) == batch.labels).sum()) for batch in batches)
+
+    return 100 * once_each(n_right, stream, window, context) / len(stream)
+
+
+def once_each(count: Callable[[np.ndarray], float], stream: Stream, width: int, context: int) -> float:
+    """What `count` makes of a whole text, every token once.
+
+    With a context, each window but the first begins with so many tokens of the one before, which do not count again:
+    log P(rest | context) = log P(context, rest) - log P(context).
+    """
+    if stream.unit == "lines":
+        return count(stream.line_windows(width))
+    starts = np.arange(0, max(len(stream) - context, 1), width - context)
+    total = count(np.stack([starts, np.minimum(starts + width, len(stream))], 1))
+    again = starts[1:]
+    return total - count(np.stack([again, again + context], 1)) if context and len(again) else total
+
+
+def batches_of(stream: Stream, windows: np.ndarray, batch_tokens: int) -> Iterator[TextBatch]:
+    for part in cut(np.arange(len(windows)), windows[:, 1] - windows[:, 0], batch_tokens):
+        yield make_batch(stream, windows[part])
+
+
+@torch.no_grad()
+def carried_nats(model: Any, stream: Stream, window: int, n_columns: int) -> float:
+    """The same with the state carried on, in columns side by side: all but their first tokens know what came before."""
+    n = min(n_columns, len(stream))
+    columns = stream.columns(n, window)
+    total = 0.0
+    state: Any = None
+    for windows in columns:
+        batch = make_batch(stream, windows).to(model.device)
+        nats, state = model.carried_nats(batch.tokens, batch.labels, batch.layout, state)
+        total += float(nats)
+    below = int(columns[-1][-1, 1])  # the few tokens that have no column go on from the last one
+    if below < len(stream):
+        state.select(torch.tensor([n - 1], device=model.device))
+        batch = make_batch(stream, np.array([[below, len(stream)]])).to(model.device)
+        total += float(model.carried_nats(batch.tokens, batch.labels, batch.layout, state)[0])
+    return total

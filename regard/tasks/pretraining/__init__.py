@@ -1,0 +1,1 @@
+"""What models learn from plain text before they learn a task."""

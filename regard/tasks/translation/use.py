@@ -1,0 +1,158 @@
+"""Lines in, lines out: every line gets an answer, and what happened to it is said."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from regard.decoding.config import DecodingConfig
+from regard.decoding.interface import Generator, Hypothesis
+from regard.decoding.search import generate
+from regard.tasks.translation.batches import Frame
+from regard.text.tokenizer import Tokenizer
+from regard.text.unicode import all_well_formed
+
+CLOSING = "」』）”’"  # what may stand behind the end of a Chinese or Japanese sentence, and belongs to it
+SENTENCE_END = re.compile(  # the place before white space; behind 。！？ none is needed
+    rf"(?<=[.!?…])(?=\s)|(?<=[。！？])(?=[^。！？{CLOSING}])|(?<=[。！？][{CLOSING}])(?=[^。！？{CLOSING}])"
+)
+
+
+class Token(NamedTuple):
+    """A token, and from which character to behind which one of its line it stands."""
+
+    id: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Translated:
+    """One line's answer: its best text, the others, and notes such as "empty", "split into 3" or "unknown: 'last'"."""
+
+    text: str
+    score: float = 0.0  # sum over its parts of log P / length penalty
+    log_prob: float = 0.0
+    n_best: list[tuple[str, float]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    parts: list[tuple[list[int], Hypothesis]] = field(default_factory=list)  # source ids with end, best hypothesis
+    line: str = ""  # what was translated
+    tokens: list[list[Token]] = field(default_factory=list)  # of the line, for each part
+
+
+def translate(
+    model: Generator,
+    tokenizer: Tokenizer,
+    lines: list[str],
+    config: DecodingConfig,
+    max_length: int,
+    frame: Frame,
+    prefixes: list[str] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> list[Translated]:
+    """A line longer than `max_length` tokens is split, at sentences if it can be, and put together again; or cut, if
+    the frame says so.  Words that the tokenizer does not know, also those of a prefix, are noted."""
+    lines = all_well_formed(lines)  # in which the tokens have their places
+    prefixes = prefixes or [""] * len(lines)
+    parts_of = beginning if frame.cut else split
+    pieces = [parts_of(line, tokenizer, max_length) for line in lines]
+    prompts = [frame.source([token.id for token in part]) for parts in pieces for part in parts]
+    forced: list[list[int]] = []
+    for parts, prefix in zip(pieces, prefixes, strict=True):
+        forced += [tokenizer.encode(prefix) if i == 0 and prefix else [] for i in range(len(parts))]
+    found = iter(generate(model, prompts, config, frame.start, frame.end, forced, on_progress))
+    sources = iter(prompts)
+    answers = [
+        gather(line, parts, [(next(sources), next(found)) for _ in parts], tokenizer)
+        for line, parts in zip(lines, pieces, strict=True)
+    ]
+    if frame.cut:
+        for line, answer, parts in zip(lines, answers, pieces, strict=True):
+            if parts and len(parts[0]) == max_length < len(tokenizer.encode(line)):
+                answer.notes.append(f"cut after {max_length} tokens")
+    for prefix, answer in zip(prefixes, answers, strict=True):
+        if answer.parts:
+            answer.notes.extend(unknown_words(answer, prefix, tokenizer))
+    return answers
+
+
+def unknown_words(answer: Translated, prefix: str, tokenizer: Tokenizer) -> list[str]:
+    """A note on what the tokenizer did not know of what was read, and of the prefix, each once."""
+    tokens = [token for part in answer.tokens for token in part]
+    words = [answer.line[token.start : token.end] for token in tokens if token.id == tokenizer.unknown_id]
+    unknown = dict.fromkeys(words + tokenizer.unknown(prefix))
+    return [f"unknown: {' '.join(map(repr, unknown))}"] if unknown else []
+
+
+def read(text: str, tokenizer: Tokenizer, at: int = 0) -> list[Token]:
+    """The tokens of a text that begins at character `at` of its line."""
+    found = tokenizer.vocabulary.cut(text)
+    places = zip(tokenizer.vocabulary.ids(found), found.offsets, strict=True)
+    return [Token(n, at + start, at + end) for n, (start, end) in places]
+
+
+def split(line: str, tokenizer: Tokenizer, max_length: int) -> list[list[Token]]:
+    """The tokens of a line, in parts of at most `max_length`: none for a blank line, mostly one."""
+    if not line.strip():
+        return []
+    whole = read(line, tokenizer)
+    if len(whole) <= max_length:
+        return [whole]
+    groups: list[str] = []  # sentences that fit together, with the white space that is between them, if any
+    for sentence in SENTENCE_END.split(line.strip()):
+        if groups and len(tokenizer.encode(groups[-1] + sentence)) <= max_length:
+            groups[-1] += sentence
+        else:
+            groups.append(sentence.lstrip())
+    parts: list[list[Token]] = []
+    at = 0
+    for group in groups:
+        at = line.index(group, at)  # only white space is before it
+        part = read(group, tokenizer, at)
+        parts += [part] if len(part) <= max_length else split_words(group, tokenizer, max_length, at)
+        at += len(group)
+    return parts
+
+
+def beginning(line: str, tokenizer: Tokenizer, max_length: int) -> list[list[Token]]:
+    """The first `max_length` tokens of a line, as its only part; none for a blank line."""
+    return [read(line, tokenizer)[:max_length]] if line.strip() else []
+
+
+def split_words(sentence: str, tokenizer: Tokenizer, max_length: int, at: int) -> list[list[Token]]:
+    """A sentence, at character `at` of its line, that is too long by itself: as many words as fit; a word that does
+    not fit is cut."""
+    parts: list[list[Token]] = [[]]
+    for match in re.finditer(r"\s*\S+", sentence):
+        word = read(match[0], tokenizer, at + match.start())
+        if len(parts[-1]) + len(word) > max_length:
+            parts += [word[i : i + max_length] for i in range(0, len(word), max_length)]
+        else:
+            parts[-1] = parts[-1] + word
+    return [part for part in parts if part]
+
+
+def gather(
+    line: str, tokens: list[list[Token]], parts: list[tuple[list[int], list[Hypothesis]]], tokenizer: Tokenizer
+) -> Translated:
+    if not parts:
+        return Translated("", notes=["empty"])
+    notes = [f"split into {len(parts)}"] if len(parts) > 1 else []
+    if len(parts) > 1 and any(len(hypotheses) > 1 for _, hypotheses in parts):
+        notes.append("no n_best of a split line")
+    best = [hypotheses[0] for _, hypotheses in parts]
+    unfinished = sum(not hypothesis.finished for hypothesis in best)
+    if unfinished:
+        notes.append("hit the length limit" + (f" in {unfinished} parts" if len(parts) > 1 else ""))
+    texts = [tokenizer.decode(hypothesis.tokens) for hypothesis in best]
+    n_best = [(tokenizer.decode(h.tokens), h.score) for h in parts[0][1]] if len(parts) == 1 else []
+    return Translated(
+        text=" ".join(texts),
+        score=sum(h.score for h in best),
+        log_prob=sum(h.log_prob for h in best),
+        n_best=n_best,
+        notes=notes,
+        parts=[(source, h) for (source, _), h in zip(parts, best, strict=True)],
+        line=line,
+        tokens=tokens,
+    )
