@@ -141,11 +141,14 @@ def test_a_missing_recipe_is_named_with_the_nearest() -> None:
         (["tokenizer.kind=letters"], "[tokenizer] unknown kind of tokenizer 'letters'; choose one of: bpe, "),
         (["tokenizer.vocab_size=9"], "[tokenizer] vocab_size must be at least 260"),
         (["data.order=sorted"], "[data] order must be one of grouped, random, got 'sorted'"),
-        (["data.valid_share=1.5"], "[data] valid_share is a share of the training data"),
-        (["data.valid_share=0.1", 'data.valid=["a", "b"]'], "[data] valid_share = 0.1 and files ['a', 'b']"),
+        (["data.valid_share=1.5"], "[data] valid_share must be at least 0 and below 1"),
+        (
+            ["data.valid_share=0.1", 'data.valid=["a", "b"]'],
+            "[data] set either valid (files) or valid_share, not both; got ['a', 'b']",
+        ),
         (["data.batch_tokens=0"], "[data] batch_tokens must be at least 1, got 0"),
-        (["task.metric=chrf"], "[task] metric must be loss or bleu or rouge, got 'chrf'"),
-        (["task.smoothing=1"], "[task] smoothing is a share"),
+        (["task.metric=chrf"], "[task] metric must be one of loss, bleu, rouge, got 'chrf'"),
+        (["task.smoothing=1"], "[task] smoothing must be at least 0 and below 1"),
         (
             ["training.schedule=step"],
             "[training] unknown schedule 'step'; choose one of: constant, cosine, linear, noam",
@@ -156,7 +159,7 @@ def test_a_missing_recipe_is_named_with_the_nearest() -> None:
         (["training.average=9", "training.keep=3"], "[training] average = 9 needs keep to be at least that"),
         (["training.patience=2", "training.validate_every=0"], "[training] patience counts validations"),
         (["decoding.n_best=9"], "[decoding] n_best = 9 needs a beam of at least 9"),
-        (["decoding.top_p=0"], "[decoding] top_p and min_p are probabilities"),
+        (["decoding.top_p=0"], "[decoding] top_p must be above 0 and at most 1"),
         (["decoding.sample=true"], "[decoding] sample and beam exclude each other"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from regard.checks import at_least, distinct, one_of, share
 from regard.data.batching.packing import ORDERS
 from regard.errors import ConfigError
 
@@ -28,18 +29,12 @@ class DataConfig:
     cache: str = ""  # folder of the token shards; empty: inside the run
 
     def __post_init__(self) -> None:
-        if self.order not in ORDERS:
-            raise ConfigError(f"order must be one of {', '.join(sorted(ORDERS))}, got {self.order!r}")
-        for name in ("max_length", "batch_tokens"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name, files in (("valid_share", self.valid), ("test_share", self.test)):
-            share = getattr(self, name)
-            if not 0 <= share < 1 or self.valid_share + self.test_share >= 1:
-                raise ConfigError(
-                    f"{name} is a share of the training data, from 0 up to, not including, 1; got {share}"
-                )
-            if share and files:
-                raise ConfigError(f"{name} = {share} and files {list(files)}: give one of the two")
-        if len(set(self.columns)) < len(self.columns):
-            raise ConfigError(f"columns must differ, got {list(self.columns)}")
+        one_of(self, sorted(ORDERS), "order")
+        at_least(self, 1, "max_length", "batch_tokens")
+        share(self, "valid_share", "test_share")
+        distinct(self, "columns")
+        if self.valid_share + self.test_share >= 1:
+            raise ConfigError(f"valid_share + test_share must be below 1, got {self.valid_share} + {self.test_share}")
+        for part, files in (("valid", self.valid), ("test", self.test)):
+            if files and getattr(self, f"{part}_share"):
+                raise ConfigError(f"set either {part} (files) or {part}_share, not both; got {list(files)}")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from regard.checks import at_least, not_negative, positive, positive_share
 from regard.errors import ConfigError
 
 
@@ -31,19 +32,20 @@ class DecodingConfig:
     batch_tokens: int = 8192  # prompts decoded together, times the longest limit among them
 
     def __post_init__(self) -> None:
-        for name, least in LEAST.items():
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        at_least(self, 1, "beam", "n_best", "extra_length", "batch_tokens")
+        not_negative(self, "length_penalty", "top_k", "block_ngrams", "min_length", "length_ratio", "max_length")
+        positive(self, "repetition_penalty")
+        if not self.temperature > 0:
+            raise ConfigError(f"temperature must be above 0 (for no sampling: sample = false), got {self.temperature}")
+        positive_share(self, "top_p")
+        if not 0 <= self.min_p <= 1:
+            raise ConfigError(f"min_p must be at least 0 and at most 1, got {self.min_p}")
         if any(token < 0 for token in self.never):
             raise ConfigError(f"never lists ids of tokens, from 0; got {list(self.never)}")
         if self.sample and self.beam > 1:
             raise ConfigError(f"sample and beam exclude each other: set beam = 1, got {self.beam}")
         if not self.sample and self.n_best > self.beam:
             raise ConfigError(f"n_best = {self.n_best} needs a beam of at least {self.n_best}, got {self.beam}")
-        if self.temperature <= 0 or self.repetition_penalty <= 0:
-            raise ConfigError("temperature and repetition_penalty must be above 0; for no sampling, set sample = false")
-        if not 0 < self.top_p <= 1 or not 0 <= self.min_p <= 1:
-            raise ConfigError(f"top_p and min_p are probabilities, got {self.top_p} and {self.min_p}")
 
     def limit(self, prompt: list[int]) -> int:
         limit = int(self.length_ratio * len(prompt)) + self.extra_length
@@ -55,15 +57,3 @@ class DecodingConfig:
 
 
 SAMPLERS = ("temperature", "top_k", "top_p", "min_p")  # what only sampling reads
-LEAST = {
-    "beam": 1,
-    "n_best": 1,
-    "length_penalty": 0,
-    "top_k": 0,
-    "block_ngrams": 0,
-    "min_length": 0,
-    "length_ratio": 0,
-    "extra_length": 1,
-    "max_length": 0,
-    "batch_tokens": 1,
-}

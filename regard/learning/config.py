@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from regard.checks import at_least, not_negative, positive, share
 from regard.choose import choose
 from regard.errors import ConfigError
 from regard.learning.device import COMPILING, PRECISIONS
@@ -40,22 +41,12 @@ class TrainingConfig:
         choose(SCHEDULES, self.schedule, "schedule")
         choose(PRECISIONS, self.precision, "precision")
         choose(COMPILING, self.compile, "compile")
-        for name in ("steps", "accumulate", "save_every", "keep", "log_every"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("seed", "warmup", "validate_every", "average", "patience"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
-        for name in ("weight_decay", "clip"):
-            if not getattr(self, name) >= 0:
-                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
-        for name in ("learning_rate", "epsilon"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name} must be above 0, got {getattr(self, name)}")
+        at_least(self, 1, "steps", "accumulate", "save_every", "keep", "log_every")
+        not_negative(self, "seed", "warmup", "validate_every", "average", "patience", "weight_decay", "clip")
+        positive(self, "learning_rate", "epsilon")
+        share(self, "ema")
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
-            raise ConfigError(f"betas must be two numbers from 0 up to, not including, 1, got {self.betas}")
-        if not 0 <= self.ema < 1:
-            raise ConfigError(f"ema must be from 0 up to, not including, 1, got {self.ema}")
+            raise ConfigError(f"betas must be two numbers, each at least 0 and below 1, got {self.betas}")
         if self.average > self.keep:
             raise ConfigError(f"average = {self.average} needs keep to be at least that, got keep = {self.keep}")
         if self.average and self.ema:

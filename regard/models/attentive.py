@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from regard.checks import at_least, share
 from regard.choose import choose
-from regard.errors import ConfigError
 from regard.models.recurrent import Recurrent, RecurrentConfig, RecurrentState
 from regard.nn.attention import Heads, MultiHeadAttention
 from regard.nn.blocks import look_at_self
@@ -33,11 +33,8 @@ class AttentiveConfig:
     max_length: int = 1024
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "d_model", "d_hidden", "n_layers", "max_length"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be from 0 up to, not including, 1, got {self.dropout}")
+        at_least(self, 1, "vocab_size", "d_model", "d_hidden", "n_layers", "max_length")
+        share(self, "dropout")
         choose(CELLS, self.cell, "cell")
         choose(SCORES, self.score, "attention score")
 

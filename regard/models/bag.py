@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.checks import at_least
 from regard.choose import choose
 from regard.errors import ConfigError, DataError
 from regard.nn.layout import Layout
@@ -69,11 +70,8 @@ class BagConfig:
     n_features: int = 200_000
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "ngrams", "n_features"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.n_labels < 2:
-            raise ConfigError(f"n_labels must be at least 2, got {self.n_labels}")
+        at_least(self, 1, "vocab_size", "ngrams", "n_features")
+        at_least(self, 2, "n_labels")
         if (self.vocab_size + 1) ** self.ngrams >= ABSENT:
             raise ConfigError(
                 f"n-grams of {self.ngrams} words out of {self.vocab_size} have no number below 2^63; lower ngrams"

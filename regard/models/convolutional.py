@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from regard.checks import at_least, share
 from regard.choose import choose
-from regard.errors import ConfigError, RegardError
+from regard.errors import RegardError
 from regard.nn.convolution import CONVOLUTIONS, ConvolutionalBlock, check_kernel
 from regard.nn.layout import Layout, Rectangle
 from regard.nn.positions import POSITIONS, Position, Space
@@ -36,11 +37,8 @@ class ConvolutionalConfig:
     position: str = "learned"
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "d_model", "n_layers", "max_length"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be from 0 up to, not including, 1, got {self.dropout}")
+        at_least(self, 1, "vocab_size", "d_model", "n_layers", "max_length")
+        share(self, "dropout")
         check_kernel(self.kernel, self.causal)
         choose(CONVOLUTIONS, self.kind, "kind of convolution").widths(self.d_model)  # which may refuse
         choose(EMBEDDED, self.position, "position encoding for convolutions")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.errors import ConfigError
+from regard.checks import at_least, not_negative, share
 from regard.models.heads import ROWS
 from regard.nn.layout import Layout
 from regard.nn.linear import logits
@@ -23,11 +23,8 @@ class BiLMConfig:
     max_length: int = 1_000_000  # a recurrent net has no limit of its own
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "d_model", "n_layers", "max_length"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be from 0 up to, not including, 1, got {self.dropout}")
+        at_least(self, 1, "vocab_size", "d_model", "n_layers", "max_length")
+        share(self, "dropout")
 
 
 class BiLM(nn.Module):
@@ -119,12 +116,9 @@ class ElmoConfig(BiLMConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.d_task < 0:
-            raise ConfigError(f"d_task must be at least 1, or 0 for no layers above the mix, got {self.d_task}")
-        if self.n_task_layers < 1:
-            raise ConfigError(f"n_task_layers must be at least 1 (d_task = 0: none), got {self.n_task_layers}")
-        if not 0 <= self.feature_dropout < 1:
-            raise ConfigError(f"feature_dropout must be from 0 up to, not including, 1, got {self.feature_dropout}")
+        not_negative(self, "d_task")
+        at_least(self, 1, "n_task_layers")
+        share(self, "feature_dropout")
 
 
 class Elmo(BiLM):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from regard.checks import at_least, not_negative
 from regard.choose import choose
 from regard.errors import ConfigError, RegardError
 from regard.models.chain import Chain
@@ -33,9 +34,8 @@ class MarkovConfig:
     def __post_init__(self) -> None:
         choose(KINDS, self.kind, "kind of Markov model")
         choose(SMOOTHINGS, self.smoothing, "smoothing")
-        for name, least in (("vocab_size", 1), ("order", 1), ("reach", 0), ("informative", 0)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        at_least(self, 1, "vocab_size", "order")
+        not_negative(self, "reach", "informative")
         if self.kind != "chain" and self.order != 2:
             raise ConfigError(f"kind {self.kind} pairs one word with the last: order must be 2, got {self.order}")
         if self.kind != "chain" and self.vocab_size > MOST_WORDS:

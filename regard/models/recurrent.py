@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.checks import at_least, not_negative, positive, share
 from regard.choose import choose
-from regard.errors import ConfigError, RegardError
+from regard.errors import RegardError
 from regard.nn.layout import Layout, Rectangle
 from regard.nn.recurrent import CELLS, RecurrentStack
 
@@ -31,16 +32,10 @@ class RecurrentConfig:
     max_length: int = 1_000_000  # a recurrent net has no limit of its own
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "d_model", "d_hidden", "n_layers", "max_length"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.d_last < 0:
-            raise ConfigError(f"d_last must be at least 1, or 0 for d_hidden, got {self.d_last}")
-        for name in ("dropout", "recurrent_dropout", "embedding_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be from 0 up to, not including, 1, got {getattr(self, name)}")
-        if self.embedding_range <= 0:
-            raise ConfigError(f"embedding_range must be above 0, got {self.embedding_range}")
+        at_least(self, 1, "vocab_size", "d_model", "d_hidden", "n_layers", "max_length")
+        not_negative(self, "d_last")
+        share(self, "dropout", "recurrent_dropout", "embedding_dropout")
+        positive(self, "embedding_range")
         choose(CELLS, self.cell, "cell")
 
 

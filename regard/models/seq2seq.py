@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from regard.checks import at_least, share
 from regard.choose import choose
-from regard.errors import ConfigError
 from regard.models.recurrent import RecurrentState
 from regard.models.transformer import initialise
 from regard.models.translator import TranslatorState
@@ -41,12 +41,8 @@ class Seq2SeqConfig:
     max_length: int = 1024  # rows of the location-based score; the others have no limit of their own
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "d_model", "d_hidden", "n_layers", "max_length"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("dropout", "recurrent_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be from 0 up to, not including, 1, got {getattr(self, name)}")
+        at_least(self, 1, "vocab_size", "d_model", "d_hidden", "n_layers", "max_length")
+        share(self, "dropout", "recurrent_dropout")
         choose(CELLS, self.cell, "cell")
         choose({**SCORES, "none": None}, self.score, "attention score")
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
-from regard.errors import ConfigError, RegardError
+from regard.checks import not_negative
+from regard.errors import RegardError
 from regard.models.transformer import TransformerConfig, initialise, initialise_small
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.blocks import NORMS, EncoderBlock
@@ -35,9 +36,7 @@ class StackConfig(TransformerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("n_segments", "d_embedding", "separator"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")
+        not_negative(self, "n_segments", "d_embedding", "separator")
 
     @property
     def embedding_width(self) -> int:

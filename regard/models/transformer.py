@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from regard.checks import above, at_least, not_negative, positive, share
 from regard.choose import choose
 from regard.errors import ConfigError
 from regard.models.translator import TranslatorState
@@ -51,22 +52,13 @@ class TransformerConfig:
     output_bias: bool = False  # one number more for each word of the output (BART, Marian)
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "d_model", "n_heads", "n_layers", "d_ff", "max_length"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be from 0 up to, not including, 1, got {self.dropout}")
-        for name in ("n_key_heads", "d_head"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must be at least 1, or 0 for the usual; got {getattr(self, name)}")
-        if self.norm_eps <= 0 or self.rotary_base <= 1:
-            raise ConfigError(
-                f"norm_eps must be above 0 and rotary_base above 1; got {self.norm_eps} and {self.rotary_base}"
-            )
-        if self.n_buckets < 4 or self.furthest < self.n_buckets:
-            raise ConfigError(
-                f"n_buckets must be at least 4 and furthest no less; got {self.n_buckets} and {self.furthest}"
-            )
+        at_least(self, 1, "vocab_size", "d_model", "n_heads", "n_layers", "d_ff", "max_length")
+        share(self, "dropout")
+        not_negative(self, "n_key_heads", "d_head")
+        positive(self, "norm_eps")
+        above(self, 1, "rotary_base")
+        at_least(self, 4, "n_buckets")
+        at_least(self, self.n_buckets, "furthest")
         if self.position == "rotary" and self.heads.width % 2:
             raise ConfigError(f"rotary positions turn pairs: the width of a head must be even, got {self.heads.width}")
         choose(SCORES, self.score, "attention score")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from regard.checks import at_least, not_negative, positive, share
 from regard.choose import choose
 from regard.errors import ConfigError
 from regard.models.heads import Head
@@ -38,21 +39,15 @@ class XLNetConfig:
     separator: int = 2  # the token that ends a segment
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "d_model", "n_heads", "n_layers", "d_ff", "max_length"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("n_segments", "separator"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")
+        at_least(self, 1, "vocab_size", "d_model", "n_heads", "n_layers", "d_ff", "max_length")
+        not_negative(self, "n_segments", "separator")
         if self.d_model % self.n_heads or self.d_model % 2:
             raise ConfigError(
                 f"d_model ({self.d_model}) must be even (distances are sines and cosines) and a multiple of n_heads "
                 f"({self.n_heads})"
             )
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be from 0 up to, not including, 1, got {self.dropout}")
-        if self.norm_eps <= 0:
-            raise ConfigError(f"norm_eps must be above 0, got {self.norm_eps}")
+        share(self, "dropout")
+        positive(self, "norm_eps")
         choose(FEED_FORWARDS, self.feed_forward, "feed-forward net")
         choose(SCORES, self.score, "attention score")
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from regard.checks import one_of
 from regard.choose import choose
 from regard.errors import ConfigError
 from regard.nn import paths
@@ -117,8 +118,7 @@ class Heads:
             raise ConfigError(f"d_model ({self.d_model}) must be a multiple of n_heads ({self.n_heads})")
         if self.n_key_heads and self.n_heads % self.n_key_heads:
             raise ConfigError(f"n_heads ({self.n_heads}) must be a multiple of n_key_heads ({self.n_key_heads})")
-        if self.bias not in BIASES:
-            raise ConfigError(f"bias must be one of {', '.join(BIASES)}; got {self.bias!r}")
+        one_of(self, BIASES, "bias")
 
     @property
     def width(self) -> int:

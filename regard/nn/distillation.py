@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.checks import not_negative, positive
 from regard.errors import ConfigError
 
 
@@ -20,13 +21,10 @@ class DistillationConfig:
     cosine: float = 1.0  # weight of the directions of the hidden rows, which both must have as many of
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise ConfigError(f"temperature must be above 0, got {self.temperature}")
-        for name in ("soft", "hard", "cosine"):
-            if not getattr(self, name) >= 0:
-                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
+        positive(self, "temperature")
+        not_negative(self, "soft", "hard", "cosine")
         if not self.soft + self.hard + self.cosine > 0:
-            raise ConfigError("soft, hard and cosine must not all be 0: nothing would be learnt")
+            raise ConfigError("soft, hard and cosine must not all be 0: nothing would be learned")
 
 
 NO_TEACHER = DistillationConfig()

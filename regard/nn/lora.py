@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.checks import not_negative, positive
 from regard.errors import ConfigError
 from regard.nn.linear import Linear
 from regard.nn.recurrent import Cell
@@ -22,10 +23,8 @@ class LoraConfig:
     merge: bool = True  # a finished run holds W + BA; false: the adapters alone, beside a reference to the run adapted
 
     def __post_init__(self) -> None:
-        if self.rank < 0:
-            raise ConfigError(f"rank must be at least 1, or 0 for no adapters; got {self.rank}")
-        if not self.alpha > 0:
-            raise ConfigError(f"alpha must be above 0, got {self.alpha}")
+        not_negative(self, "rank")
+        positive(self, "alpha")
         if self.rank and not self.targets:
             raise ConfigError("targets must name at least one product, such as to_queries")
 

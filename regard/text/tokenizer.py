@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from regard.checks import at_least, share
 from regard.choose import choose
 from regard.errors import ConfigError, DataError, RunError
 from regard.text.bpe import BytePairs
@@ -40,18 +41,16 @@ class TokenizerConfig:
 
     def __post_init__(self) -> None:
         check_names(self.extra)
+        share(self, "dropout")
+        at_least(self, 1, "min_count")
         n_needed = {kind: entry.n_needed for kind, entry in KINDS.items()} | {IMPORTED: 0}
         smallest = len(self.special) + choose(n_needed, self.kind, "kind of tokenizer")
         if self.kind != IMPORTED and self.vocab_size < smallest:
             others = "256 bytes" if self.kind == "bpe" else "at least one more"
             parts = f"{len(self.special)} special tokens and {others}"
             raise ConfigError(f"vocab_size must be at least {smallest} ({parts}), got {self.vocab_size}")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be at least 0 and below 1, got {self.dropout}")
         if self.dropout and self.kind != "bpe":
-            raise ConfigError(f"dropout leaves out merges, and only kind 'bpe' has any; this one is {self.kind!r}")
-        if self.min_count < 1:
-            raise ConfigError(f"min_count must be at least 1, got {self.min_count}")
+            raise ConfigError(f"dropout skips merges, and only kind 'bpe' has merges; got {self.kind!r}")
 
 
 class Tokenizer:

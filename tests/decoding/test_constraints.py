@@ -150,8 +150,8 @@ def test_prefixes_are_checked() -> None:
         ({"n_best": 3}, "n_best = 3 needs a beam of at least 3, got 1"),
         ({"sample": True, "beam": 2}, "exclude each other"),
         ({"temperature": 0.0}, "above 0"),
-        ({"top_p": 1.5}, "probabilities, got 1.5"),
-        ({"length_penalty": -1.0}, "length_penalty must be at least 0"),
+        ({"top_p": 1.5}, "top_p must be above 0 and at most 1, got 1.5"),
+        ({"length_penalty": -1.0}, "length_penalty must not be negative"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, float], message: str) -> None:

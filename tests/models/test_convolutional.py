@@ -181,7 +181,7 @@ def test_it_learns_what_lies_within_its_field_and_no_more():
         ({"kind": "wavenet"}, "unknown kind of convolution 'wavenet'; choose one of: bytenet, convs2s"),
         ({"position": "rotary"}, "unknown position encoding for convolutions 'rotary'"),
         ({"position": "alibi"}, "unknown position encoding for convolutions 'alibi'"),
-        ({"dropout": 1.0}, "dropout must be from 0 up to"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1"),
     ],
 )
 def test_mistakes_are_named(settings, message):

@@ -141,7 +141,7 @@ def test_it_is_no_language_model_for_writing():
     [
         ({"n_layers": 0}, "n_layers must be at least 1"),
         ({"dropout": 1.0}, "dropout must be"),
-        ({"d_task": -1}, "d_task must be"),
+        ({"d_task": -1}, "d_task must not be negative"),
         ({"n_task_layers": 0}, "n_task_layers must be"),
         ({"feature_dropout": -0.1}, "feature_dropout must be"),
     ],

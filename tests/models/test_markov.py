@@ -193,7 +193,7 @@ def test_a_chain_has_no_votes():
     [
         ({"vocab_size": 0}, "vocab_size must be at least 1"),
         ({"order": 0}, "order must be at least 1, got 0"),
-        ({"reach": -1}, "reach must be at least 0"),
+        ({"reach": -1}, "reach must not be negative"),
         ({"kind": "skip"}, "unknown kind of Markov model 'skip'; choose one of: chain, masked, skips"),
         ({"smoothing": "laplace"}, "unknown smoothing 'laplace'; choose one of: kneser_ney, none"),
         ({"kind": "skips", "order": 3}, "order must be 2, got 3"),

@@ -170,8 +170,8 @@ def test_weights_are_the_same_after_saving_and_loading(assign):
     [
         ({"cell": "lsmt"}, "unknown cell 'lsmt'; choose one of: gru, lstm, relu_rnn, rnn"),
         ({"n_layers": 0}, "n_layers must be at least 1, got 0"),
-        ({"d_last": -1}, "d_last must be at least 1, or 0 for d_hidden, got -1"),
-        ({"recurrent_dropout": 1.0}, "recurrent_dropout must be from 0 up to, not including, 1, got 1.0"),
+        ({"d_last": -1}, "d_last must not be negative, got -1"),
+        ({"recurrent_dropout": 1.0}, "recurrent_dropout must be at least 0 and below 1, got 1.0"),
     ],
 )
 def test_wrong_settings_say_what_is_right(settings, message):

@@ -247,7 +247,7 @@ def test_a_source_longer_than_the_location_scores_rows_is_an_error():
         ({"cell": "lsmt"}, "unknown cell 'lsmt'; choose one of: gru, lstm, relu_rnn, rnn"),
         ({"score": "bahdanau"}, "unknown attention score 'bahdanau'; choose one of: additive, cosine, dot, general, "),
         ({"n_layers": 0}, "n_layers must be at least 1, got 0"),
-        ({"recurrent_dropout": 1.0}, "recurrent_dropout must be from 0 up to, not including, 1, got 1.0"),
+        ({"recurrent_dropout": 1.0}, "recurrent_dropout must be at least 0 and below 1, got 1.0"),
     ],
 )
 def test_wrong_settings_say_what_is_right(settings, message):

@@ -178,12 +178,12 @@ def test_what_begins_small_adds_less_the_deeper_the_stack():
     ("settings", "message"),
     [
         ({"n_heads": 4, "n_key_heads": 3}, "n_heads .4. must be a multiple of n_key_heads .3."),
-        ({"bias": "some"}, "bias must be one of all, inputs, none; got 'some'"),
-        ({"d_head": -1}, "d_head must be at least 1, or 0 for the usual; got -1"),
+        ({"bias": "some"}, "bias must be one of all, inputs, none, got 'some'"),
+        ({"d_head": -1}, "d_head must not be negative, got -1"),
         ({"d_head": 3, "position": "rotary"}, "rotary positions turn pairs"),
         ({"norm_eps": 0.0}, "norm_eps must be above 0"),
         ({"n_buckets": 2}, "n_buckets must be at least 4"),
-        ({"n_segments": -1}, "n_segments must be at least 0"),
+        ({"n_segments": -1}, "n_segments must not be negative"),
     ],
 )
 def test_settings_that_cannot_be_say_so(settings, message):

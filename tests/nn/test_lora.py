@@ -125,7 +125,7 @@ def test_the_scale_follows_alpha_over_rank():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"rank": -1}, "rank must be at least 1"),
+        ({"rank": -1}, "rank must not be negative"),
         ({"rank": 2, "alpha": 0.0}, "alpha must be above 0"),
         ({"rank": 2, "targets": ()}, "targets must name"),
     ],

@@ -141,7 +141,7 @@ def test_a_small_batch_has_something_to_learn(tmp_path: Path) -> None:
         ("task.stride=14", "some would never be read"),
         ("task.max_question=12", "some would never be read"),
         ("task.stride=0", "stride must be at least 1"),
-        ("task.history=-1", "history must be at least 0"),
+        ("task.history=-1", "history must not be negative"),
         ("task.metric=bleu", "one of f1, best_f1, exact, loss"),
         ("data.columns=['question']", "leave data.columns empty"),
         ("model.causal=true", ""),

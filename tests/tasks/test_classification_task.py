@@ -186,15 +186,15 @@ def test_the_loss_is_the_sum_over_the_texts(setup: Setup) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"labels": ("b", "a")}, "labels must be two or more, sorted, each once"),
-        ({"labels": ("a",)}, "labels must be two or more"),
-        ({"labels": ("a", "b"), "names": ("x",)}, "names are one for each of labels"),
-        ({"names": ("x", "y")}, "names are one for each of labels"),
+        ({"labels": ("b", "a")}, "labels must be at least two, sorted, each once"),
+        ({"labels": ("a",)}, "labels must be at least two"),
+        ({"labels": ("a", "b"), "names": ("x",)}, "names must be one for each of labels"),
+        ({"names": ("x", "y")}, "names must be one for each of labels"),
         ({"pooling": "median"}, "summary (pooling)"),
         ({"keep": "middle"}, "end to keep"),
-        ({"metric": "bleu"}, "metric must be accuracy or loss"),
+        ({"metric": "bleu"}, "metric must be one of accuracy, loss"),
         ({"dropout": 1.0}, "dropout must be"),
-        ({"smoothing": -0.1}, "smoothing is a share"),
+        ({"smoothing": -0.1}, "smoothing must be at least 0 and below 1"),
     ],
 )
 def test_settings_that_cannot_be(settings: dict[str, object], said: str) -> None:

@@ -187,7 +187,7 @@ def test_mistakes_are_said(run: Run, tmp_path: Path) -> None:
         run.generate_as("ugly")
     with pytest.raises(RunError, match="learnt the task 'label-to-text'; this needs a run of language"):
         run.generate(["x"])
-    with pytest.raises(ConfigError, match="labels must be two or more, sorted"):
+    with pytest.raises(ConfigError, match="labels must be at least two, sorted"):
         LabelToTextConfig(labels=("good", "bad"))
     with pytest.raises(ConfigError, match="metric must be loss"):
         LabelToTextConfig(metric="accuracy")

@@ -150,7 +150,7 @@ def test_validation_hides_the_same_words_each_time(tmp_path: Path) -> None:
         ({"window": 3, "nsp": False}, "window must be at least 4"),
         ({"share": 0.0}, "share must be above 0"),
         ({"shown": -1}, "shown must not be negative"),
-        ({"metric": "bleu"}, "metric must be loss or accuracy"),
+        ({"metric": "bleu"}, "metric must be one of loss, accuracy"),
     ],
 )
 def test_settings_that_cannot_be(settings: dict[str, object], said: str) -> None:

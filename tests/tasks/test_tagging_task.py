@@ -146,11 +146,11 @@ def test_files_can_be_evaluated(restorer: Run, tmp_path: Path) -> None:
 def test_mistakes_are_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="metric must be one of f1, accuracy, loss, got 'bleu'"):
         TaggingConfig(metric="bleu")
-    with pytest.raises(ConfigError, match="neutral = 'O' is none of the tags: A, B"):
+    with pytest.raises(ConfigError, match="neutral = 'O' is not one of the tags: A, B"):
         TaggingConfig(tags=("A", "B"), neutral="O")
-    with pytest.raises(ConfigError, match="tags must differ"):
+    with pytest.raises(ConfigError, match="tags must not list anything twice"):
         TaggingConfig(tags=("A", "A"))
-    with pytest.raises(ConfigError, match="dropout must be from 0"):
+    with pytest.raises(ConfigError, match="dropout must be at least 0 and below 1"):
         RestorationConfig(dropout=1.0)
     recipe = write_sentences(tmp_path, tokenizer="bpe")
     with pytest.raises(ConfigError, match=r"set tokenizer\.dropout = 0"):

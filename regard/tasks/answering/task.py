@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.checks import at_least, not_negative, one_of, share
 from regard.data.batching.grouping import by_length
 from regard.data.batching.packing import Packing
 from regard.data.batching.windows import FRAME, Lengths
@@ -41,15 +42,10 @@ class AnswersConfig:
     metric: str = "f1"  # best_f1: with the threshold that is best for the validation
 
     def __post_init__(self) -> None:
-        for name in ("stride", "max_question", "max_answer"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.history < 0:
-            raise ConfigError(f"history must be at least 0, got {self.history}")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be from 0 up to, not including, 1, got {self.dropout}")
-        if self.metric not in METRICS:
-            raise ConfigError(f"metric must be one of {', '.join(METRICS)}, got {self.metric!r}")
+        at_least(self, 1, "stride", "max_question", "max_answer")
+        not_negative(self, "history")
+        share(self, "dropout")
+        one_of(self, METRICS, "metric")
 
     def manner(self, max_length: int) -> Manner:
         """How questions are read in windows of `max_length` tokens."""

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.checks import at_least, not_negative, one_of, positive
 from regard.data.files.conversations import Dialogues
-from regard.errors import ConfigError
 from regard.evaluation.metric import Metric
 from regard.models.heads import LanguageModel
 from regard.tasks.chat.batches import AnswerBatch, Turns, answer_log_probs
@@ -31,14 +31,10 @@ class PreferenceConfig:
     metric: str = "loss"
 
     def __post_init__(self) -> None:
-        if not self.beta > 0:
-            raise ConfigError(f"beta must be above 0, got {self.beta}")
-        if self.shown < 0 or self.sample_length < 1:
-            raise ConfigError(
-                f"shown must not be negative and sample_length at least 1; got {self.shown} and {self.sample_length}"
-            )
-        if self.metric not in METRICS:
-            raise ConfigError(f"metric must be one of {', '.join(METRICS)}, got {self.metric!r}")
+        positive(self, "beta")
+        not_negative(self, "shown")
+        at_least(self, 1, "sample_length")
+        one_of(self, METRICS, "metric")
 
 
 def dpo_loss(log_probs: Tensor, reference: Tensor, beta: float) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from regard.checks import at_least, not_negative, one_of, share
 from regard.data.config import DataConfig
 from regard.data.files.conversations import ROLES, Dialogues, as_one_text, read_dialogues, read_parts
 from regard.data.report import Row
@@ -29,14 +30,10 @@ class ChatConfig:
     metric: str = "loss"
 
     def __post_init__(self) -> None:
-        if self.shown < 0 or self.sample_length < 1:
-            raise ConfigError(
-                f"shown must not be negative and sample_length at least 1; got {self.shown} and {self.sample_length}"
-            )
-        if not 0 <= self.smoothing < 1:
-            raise ConfigError(f"smoothing is a share, from 0 up to, not including, 1; got {self.smoothing}")
-        if self.metric != "loss":
-            raise ConfigError(f"metric must be loss, got {self.metric!r}")
+        not_negative(self, "shown")
+        at_least(self, 1, "sample_length")
+        share(self, "smoothing")
+        one_of(self, ("loss",), "metric")
 
 
 class Chat(Forgetful):

@@ -11,6 +11,7 @@ import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.checks import one_of, share, sorted_classes
 from regard.choose import choose
 from regard.data.advice import advice
 from regard.data.batching.shards import tokenise
@@ -47,17 +48,14 @@ class LabelsConfig:
     metric: str = "accuracy"
 
     def __post_init__(self) -> None:
-        if self.labels and (len(self.labels) < 2 or tuple(sorted(set(self.labels))) != self.labels):
-            raise ConfigError(f"labels must be two or more, sorted, each once; got {list(self.labels)}")
+        sorted_classes(self, "labels")
         if self.names and len(set(self.names)) != len(self.labels):
             raise ConfigError(
-                f"names are one for each of labels, all different; got {list(self.names)} for {list(self.labels)}"
+                f"names must be one for each of labels, all different; got {list(self.names)} for {list(self.labels)}"
             )
         choose(KEEPS, self.keep, "end to keep")
-        if not 0 <= self.smoothing < 1:
-            raise ConfigError(f"smoothing is a share, from 0 up to, not including, 1; got {self.smoothing}")
-        if self.metric not in ("accuracy", "loss"):
-            raise ConfigError(f"metric must be accuracy or loss, got {self.metric!r}")
+        share(self, "smoothing")
+        one_of(self, ("accuracy", "loss"), "metric")
 
     @property
     def framed(self) -> bool:
@@ -89,8 +87,7 @@ class ClassificationConfig(LabelsConfig):
         super().__post_init__()
         choose(POOLINGS, self.pooling, "summary (pooling)")
         choose(POOLERS, self.pooler, "activation (pooler)")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be from 0 up to, not including, 1, got {self.dropout}")
+        share(self, "dropout")
 
 
 class Classification(Forgetful):

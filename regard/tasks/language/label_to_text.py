@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.checks import one_of, share, sorted_classes
 from regard.data.batching.shards import tokenise
 from regard.data.config import DataConfig
 from regard.data.files.labelled import label_set, named, read_labelled, read_test, read_training
@@ -39,12 +40,9 @@ class LabelToTextConfig:
     metric: str = "loss"
 
     def __post_init__(self) -> None:
-        if self.labels and (len(self.labels) < 2 or tuple(sorted(set(self.labels))) != self.labels):
-            raise ConfigError(f"labels must be two or more, sorted, each once; got {list(self.labels)}")
-        if not 0 <= self.smoothing < 1:
-            raise ConfigError(f"smoothing is a share, from 0 up to, not including, 1; got {self.smoothing}")
-        if self.metric != "loss":
-            raise ConfigError(f"metric must be loss, got {self.metric!r}")
+        sorted_classes(self, "labels")
+        share(self, "smoothing")
+        one_of(self, ("loss",), "metric")
 
     def id_of(self, label: str) -> int:
         if label not in self.labels:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.checks import at_least, not_negative, one_of, share
 from regard.data.batching.packing import Packing, cut, shuffled
 from regard.data.batching.shards import tokenise
 from regard.data.batching.streams import UNITS, PlainText, Stream, offset, read_parts
@@ -41,26 +42,21 @@ class LanguageConfig:
     metric: str = "loss"
 
     def __post_init__(self) -> None:
-        if self.unit not in UNITS:
-            raise ConfigError(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}")
-        for name in ("window", "sample_length"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.shown < 0:
-            raise ConfigError(f"shown must not be negative, got {self.shown}")
-        if not 0 <= self.context < self.window or (self.context and (self.carry or self.unit == "lines")):
+        one_of(self, UNITS, "unit")
+        at_least(self, 1, "window", "sample_length")
+        not_negative(self, "shown", "context")
+        share(self, "blank", "smoothing")
+        one_of(self, ("loss",), "metric")
+        if self.context >= self.window or (self.context and (self.carry or self.unit == "lines")):
             raise ConfigError(
-                f"context is below window = {self.window}, and 0 for lines and where states are carried; "
+                f"context must be below window = {self.window}, and 0 for lines and where states are carried; "
                 f"got {self.context}"
             )
-        if not 0 <= self.blank < 1:
-            raise ConfigError(f"blank is a chance, from 0 up to, not including, 1; got {self.blank}")
         if self.carry and self.unit == "lines":
-            raise ConfigError("lines are texts of their own: nothing is carried; set unit = 'stream' or carry = false")
-        if not 0 <= self.smoothing < 1:
-            raise ConfigError(f"smoothing is a share, from 0 up to, not including, 1; got {self.smoothing}")
-        if self.metric != "loss":
-            raise ConfigError(f"metric must be loss, got {self.metric!r}")
+            raise ConfigError(
+                "with unit = 'lines' each line is a text of its own and nothing is carried: "
+                "set unit = 'stream' or carry = false"
+            )
 
 
 class Language:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from regard.checks import at_least, one_of
 from regard.data.batching.streams import UNITS
-from regard.errors import ConfigError
 from regard.tasks.language.task import Language
 
 
@@ -23,12 +23,9 @@ class BidirectionalConfig:
     shown: ClassVar[int] = 0  # a model that needs both sides of a place writes nothing
 
     def __post_init__(self) -> None:
-        if self.unit not in UNITS:
-            raise ConfigError(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}")
-        if self.window < 1:
-            raise ConfigError(f"window must be at least 1, got {self.window}")
-        if self.metric != "loss":
-            raise ConfigError(f"metric must be loss, got {self.metric!r}")
+        one_of(self, UNITS, "unit")
+        at_least(self, 1, "window")
+        one_of(self, ("loss",), "metric")
 
 
 class Bidirectional(Language):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from regard.checks import at_least, not_negative, proper_share, share
 from regard.choose import choose
 from regard.data.batching.noise import NOISES, Draws, Noise, corrupt_spans, n_sentinels
 from regard.data.batching.streams import Stream
@@ -67,14 +68,10 @@ class DenoisingConfig(DrawnConfig):
             raise ConfigError(f"objective = 'text' needs noises: some of {', '.join(NOISES)}")
         if self.objective == "spans" and self.noises:
             raise ConfigError("objective = 'spans' is a noise by itself; set noises = []")
-        if not 0 < self.share < 1:
-            raise ConfigError(f"share must be above 0 and below 1, got {self.share}")
-        if self.mean_span < 1:
-            raise ConfigError(f"mean_span must be at least 1, got {self.mean_span}")
-        if not 0 <= self.smoothing < 1:
-            raise ConfigError(f"smoothing is a share, from 0 up to, not including, 1; got {self.smoothing}")
-        if self.shown < 0:
-            raise ConfigError(f"shown must not be negative, got {self.shown}")
+        proper_share(self, "share")
+        at_least(self, 1, "mean_span")
+        share(self, "smoothing")
+        not_negative(self, "shown")
 
     def frame(self, tokenizer: Tokenizer) -> Frame:
         return Frame(tokenizer.start_id, tokenizer.end_id)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.errors import ConfigError
+from regard.checks import not_negative
 from regard.models.masked import MaskedWords, rows_at
 from regard.tasks.language.task import check_window
 from regard.tasks.pretraining.batches import HiddenBatch, Hider
@@ -27,8 +27,7 @@ class MaskedConfig(HiddenConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.shown < 0:
-            raise ConfigError(f"shown must not be negative, got {self.shown}")
+        not_negative(self, "shown")
 
     @property
     def asks_next(self) -> bool:

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.checks import at_least, one_of
 from regard.data.batching.noise import Draws
 from regard.data.batching.packing import cut
 from regard.data.batching.streams import UNITS, Stream
-from regard.errors import ConfigError
 from regard.evaluation.language import perplexity
 from regard.evaluation.metric import Metric
 from regard.tasks.language.task import Language, evaluated_text
@@ -30,12 +30,9 @@ class DrawnConfig:
     carry: ClassVar[bool] = False  # what chance hides is no state to go on from
 
     def __post_init__(self) -> None:
-        if self.unit not in UNITS:
-            raise ConfigError(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}")
-        if self.window < SMALLEST:
-            raise ConfigError(f"window must be at least {SMALLEST}, got {self.window}")
-        if self.metric != "loss":
-            raise ConfigError(f"metric must be loss, got {self.metric!r}")
+        one_of(self, UNITS, "unit")
+        at_least(self, SMALLEST, "window")
+        one_of(self, ("loss",), "metric")
 
 
 class Drawn(Language, ABC):

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.checks import at_least, proper_share
 from regard.data.batching.noise import Draws, foretold_spans, turns
 from regard.errors import ConfigError
 from regard.models.xlnet import PermutationModel
@@ -27,10 +28,8 @@ class PermutationConfig(DrawnConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.share < 1:
-            raise ConfigError(f"share must be above 0 and below 1, got {self.share}")
-        if self.longest_span < 1:
-            raise ConfigError(f"longest_span must be at least 1, got {self.longest_span}")
+        proper_share(self, "share")
+        at_least(self, 1, "longest_span")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.errors import ConfigError
+from regard.checks import positive, positive_share
 from regard.models.electra import ReplacedWords, draw
 from regard.models.masked import rows_at
 from regard.tasks.language.task import check_window
@@ -23,10 +23,8 @@ class ReplacedConfig(HiddenConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.generator <= 1:
-            raise ConfigError(f"generator must be above 0 and at most 1, got {self.generator}")
-        if not self.weight > 0:
-            raise ConfigError(f"weight must be above 0, got {self.weight}")
+        positive_share(self, "generator")
+        positive(self, "weight")
 
 
 class Judged(NamedTuple):

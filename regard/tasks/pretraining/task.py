@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
+from regard.checks import at_least, one_of, proper_share
 from regard.choose import choose
 from regard.data.batching.documents import DOCUMENTS, Passages
 from regard.data.batching.packing import Packing
 from regard.data.batching.streams import PlainText, read_parts
 from regard.data.config import DataConfig
 from regard.data.report import Row
-from regard.errors import ConfigError
 from regard.evaluation.metric import Metric
 from regard.tasks.forgetful import Forgetful
 from regard.tasks.language.task import evaluated_text, inspected, test_text
@@ -34,12 +34,9 @@ class HiddenConfig:
     def __post_init__(self) -> None:
         choose(DOCUMENTS, self.documents, "kind of documents")
         choose(MASKS, self.masks, "kind of masks")
-        if self.window < N_FIXED[self.asks_next] + 2:
-            raise ConfigError(f"window must be at least {N_FIXED[self.asks_next] + 2}, got {self.window}")
-        if not 0 < self.share < 1:
-            raise ConfigError(f"share must be above 0 and below 1, got {self.share}")
-        if self.metric not in ("loss", "accuracy"):
-            raise ConfigError(f"metric must be loss or accuracy, got {self.metric!r}")
+        at_least(self, N_FIXED[self.asks_next] + 2, "window")
+        proper_share(self, "share")
+        one_of(self, ("loss", "accuracy"), "metric")
 
     @property
     def asks_next(self) -> bool:

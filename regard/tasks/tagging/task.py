@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.checks import distinct, one_of, share
 from regard.data.batching.grouping import by_length
 from regard.data.batching.packing import Packing, cut
 from regard.data.config import DataConfig
@@ -37,10 +38,8 @@ class TaggerConfig:
     metric: str = "f1"  # which validated figure chooses the best checkpoint
 
     def __post_init__(self) -> None:
-        if self.metric not in METRICS:
-            raise ConfigError(f"metric must be one of {', '.join(METRICS)}, got {self.metric!r}")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be from 0 up to, not including, 1, got {self.dropout}")
+        one_of(self, METRICS, "metric")
+        share(self, "dropout")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +49,9 @@ class TaggingConfig(TaggerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(set(self.tags)) < len(self.tags):
-            raise ConfigError(f"tags must differ, got {list(self.tags)}")
+        distinct(self, "tags")
         if self.tags and self.neutral and self.neutral not in self.tags:
-            raise ConfigError(f"neutral = {self.neutral!r} is none of the tags: {', '.join(self.tags)}")
+            raise ConfigError(f"neutral = {self.neutral!r} is not one of the tags: {', '.join(self.tags)}")
 
 
 class Tagging(Forgetful):

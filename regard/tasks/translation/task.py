@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.checks import at_least, not_negative, one_of, share
 from regard.data.batching.shards import tokenise
 from regard.data.config import DataConfig
 from regard.data.files.reading import read_examples
@@ -50,15 +51,10 @@ class PairsConfig:
     metric: str = "loss"  # which validated figure chooses the best checkpoint: loss, bleu or rouge
 
     def __post_init__(self) -> None:
-        for name, choices in (("metric", METRICS), ("long", LONG)):
-            if getattr(self, name) not in choices:
-                raise ConfigError(f"{name} must be {' or '.join(choices)}, got {getattr(self, name)!r}")
-        if min(self.validation_lines, self.shown) < 0:
-            raise ConfigError(
-                f"validation_lines and shown must not be negative, got {self.validation_lines} and {self.shown}"
-            )
-        if not 0 <= self.smoothing < 1:
-            raise ConfigError(f"smoothing is a share, from 0 up to, not including, 1; got {self.smoothing}")
+        one_of(self, METRICS, "metric")
+        one_of(self, LONG, "long")
+        not_negative(self, "validation_lines", "shown")
+        share(self, "smoothing")
         if self.metric != "loss" and self.validation_lines < 1:
             raise ConfigError(f"metric = {self.metric!r} needs validation_lines above 0")
 
@@ -75,11 +71,7 @@ class TranslationConfig(PairsConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if min(self.source_start, self.target_start) < -1:
-            raise ConfigError(
-                "source_start and target_start are ids of tokens, or -1 for none and for the tokenizer's; "
-                f"got {self.source_start} and {self.target_start}"
-            )
+        at_least(self, -1, "source_start", "target_start")
 
     def frame(self, tokenizer: Tokenizer) -> Frame:
         before = () if self.source_start < 0 else (self.source_start,)
