@@ -17,7 +17,7 @@ from regard.runs.checkpoints import Tensors
 from regard.runs.weights import set_weights, weights_of
 from regard.training.averaging import RunningAverage
 from regard.training.finite import Guard, NonFinite, first_bad_layer, noting_bad_outputs
-from regard.training.recording import Fillable, Learn, Recorder, can_be_recorded
+from regard.training.recording import Learn, Recorder, can_be_recorded
 from regard.training.task import B, Task
 
 
@@ -72,7 +72,7 @@ class Learner(Generic[B]):
 
     def ready(self, batch: B) -> B:
         """A batch of the task, on the device."""
-        return (batch.filled() if self.recorder and isinstance(batch, Fillable) else batch).to(self.device)
+        return (batch.filled() if self.recorder else batch).to(self.device)
 
     def update(self, step: int, batches: list[B], places: list[tuple[int, int]]) -> None:
         """The gradient of the mean loss over all targets of all the batches, then one step of the optimizer."""
@@ -93,7 +93,7 @@ class Learner(Generic[B]):
         n_tokens = sum(batch.n_tokens for batch in batches)
         self.unread.append(Unread(step, rate, n_tokens, torch.stack([loss, norm, bad]), places, random, carried))
 
-    def accumulate_gradients(self, batches: list[B], learn: Learn) -> Tensor:
+    def accumulate_gradients(self, batches: list[B], learn: Learn[B]) -> Tensor:
         """The loss; its gradients are added to those of the weights."""
         n_targets = torch.full((), float(sum(batch.n_targets for batch in batches)), device=self.device)
         loss = torch.zeros((), device=self.device)

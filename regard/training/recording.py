@@ -5,26 +5,20 @@ second time that a shape comes its pass is recorded, and from then on replayed.
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol, Self, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Generic
 
 import torch
 from torch import Tensor, nn
 
+from regard.data.batching.batch import Batch
 from regard.nn.attention import pads
 from regard.nn.layout import TENSORS, Ragged
+from regard.training.task import B
 
 KEPT = 64  # recordings at most; what has another shape is learnt from as it comes
 
-Learn = Callable[[Any, Tensor], Tensor]  # a batch, and the number that its loss is divided by -> that loss
-
-
-@runtime_checkable
-class Fillable(Protocol):
-    """A batch that can be recorded."""
-
-    def filled(self) -> Self:
-        """The same to learn from, in one of few shapes."""
+Learn = Callable[[B, Tensor], Tensor]  # a batch, and the number that its loss is divided by -> that loss
 
 
 def can_be_recorded(model: nn.Module, device: torch.device) -> bool:
@@ -39,21 +33,21 @@ class Recording:
     loss: Tensor  # what it writes; the gradients are added to those of the weights
 
 
-class Recorder:
+class Recorder(Generic[B]):
     """Does what `learn` does: adds a batch's gradients to those of the weights, and returns its loss.
 
     The gradients must stay where they are: set them to zero, not to None.
     """
 
-    def __init__(self, learn: Learn) -> None:
+    def __init__(self, learn: Learn[B]) -> None:
         self.learn = learn
         self.seen: set[Hashable] = set()
         self.recordings: dict[Hashable, Recording] = {}
         self.most = KEPT
         self.pool: Any = None  # of memory, one for all recordings: they run one after the other
 
-    def __call__(self, batch: Any, n_targets: Tensor) -> Tensor:
-        if not isinstance(batch, Fillable):
+    def __call__(self, batch: B, n_targets: Tensor) -> Tensor:
+        if not batch.is_fillable:
             return self.learn(batch, n_targets)
         shape = shape_of(batch)
         if shape not in self.seen:  # kernels are compiled and chosen, and gradients get their memory
@@ -66,7 +60,7 @@ class Recorder:
         recording.graph.replay()
         return recording.loss.clone()
 
-    def record(self, shape: Hashable, batch: Any, n_targets: Tensor) -> Recording | None:
+    def record(self, shape: Hashable, batch: B, n_targets: Tensor) -> Recording | None:
         """None: there are enough of them, there is no room, or it fails.  Nothing is learnt yet."""
         if len(self.recordings) >= self.most or not has_room():
             self.most = len(self.recordings)
@@ -91,10 +85,10 @@ def has_room() -> bool:
     return torch.cuda.mem_get_info()[0] > 2 * largest_pass
 
 
-def tensors_of(batch: Any) -> list[Tensor]:
+def tensors_of(batch: Batch) -> list[Tensor]:
     """All that a pass reads of a batch."""
     found: list[Tensor] = []
-    for part in parts_of(batch):
+    for part in batch.parts().values():
         if isinstance(part, Ragged):
             found += [getattr(part, name) for name in TENSORS]
         elif isinstance(part, Tensor):
@@ -102,20 +96,13 @@ def tensors_of(batch: Any) -> list[Tensor]:
     return found
 
 
-def copy_of(batch: Any) -> Any:
+def copy_of(batch: B) -> B:
     """With tensors of its own."""
-    parts = {field.name: getattr(batch, field.name) for field in fields(batch)}
-    own: dict[str, Any] = {name: part.clone() for name, part in parts.items() if isinstance(part, Tensor)}
-    own |= {name: part.mapped(Tensor.clone) for name, part in parts.items() if isinstance(part, Ragged)}
-    return replace(batch, **own)
+    return batch.mapped(Tensor.clone, lambda layout: layout.mapped(Tensor.clone))
 
 
-def shape_of(batch: Any) -> Hashable:
+def shape_of(batch: Batch) -> Hashable:
     """All that its kernels depend on."""
-    layouts = [part for part in parts_of(batch) if isinstance(part, Ragged)]
+    layouts = [part for part in batch.parts().values() if isinstance(part, Ragged)]
     sizes = [(layout.n_rows, layout.n_sequences, layout.longest, layout.is_full) for layout in layouts]
     return (*sizes, *(tuple(tensor.shape) for tensor in tensors_of(batch)))
-
-
-def parts_of(batch: Any) -> list[Any]:
-    return [getattr(batch, field.name) for field in fields(batch)]

@@ -1,29 +1,12 @@
 """All that the loop knows of what is learnt."""
 
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, TypeVar
 
-import torch
 from torch import Tensor, nn
 
+from regard.data.batching.batch import Batch
+
 Sample = tuple[str, str, str]  # source, reference, output
-
-
-class Batch(Protocol):
-    """Examples that go through the model together."""
-
-    @property
-    def lines(self) -> list[str]:
-        """Where each example came from, such as "train.en:123"."""
-
-    @property
-    def n_targets(self) -> int:
-        """How many predictions the loss is a sum of."""
-
-    @property
-    def n_tokens(self) -> int:
-        """How many tokens the model reads, for the rate."""
-
-    def to(self, device: torch.device) -> Self: ...
 
 
 B = TypeVar("B", bound=Batch)

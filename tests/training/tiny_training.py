@@ -16,6 +16,7 @@ from rich.console import Console
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from regard.data.batching.batch import Batch
 from regard.learning.config import TrainingConfig
 from regard.runs.card import About, Result
 from regard.training.loop import train
@@ -41,10 +42,9 @@ CONFIG = TrainingConfig(
 
 
 @dataclass(frozen=True)
-class TinyBatch:
+class TinyBatch(Batch):
     words: Tensor
     targets: Tensor
-    lines: list[str]
 
     @property
     def n_targets(self) -> int:
@@ -53,9 +53,6 @@ class TinyBatch:
     @property
     def n_tokens(self) -> int:
         return len(self.words)
-
-    def to(self, device: torch.device) -> "TinyBatch":
-        return TinyBatch(self.words.to(device), self.targets.to(device), self.lines)
 
 
 class TinyTask:
@@ -78,7 +75,7 @@ class TinyTask:
 
     def gather(self, chosen: list[int]) -> TinyBatch:
         words = torch.tensor(np.concatenate([self.examples[i] for i in chosen]))
-        return TinyBatch(words, (3 * words + 1) % N_WORDS, [f"tiny.txt:{i + 1}" for i in chosen])
+        return TinyBatch([f"tiny.txt:{i + 1}" for i in chosen], words, (3 * words + 1) % N_WORDS)
 
     def loss(self, model: nn.Module, batch: TinyBatch) -> Tensor:
         loss = cross_entropy(model(batch.words), batch.targets, reduction="sum")

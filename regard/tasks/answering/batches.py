@@ -1,12 +1,13 @@
 """Questions as windows of tokens, and the batches made of them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from regard.data.batching.batch import Batch
 from regard.data.batching.windows import Windows, fit_to_learn
 from regard.data.files.questions import Questions
 from regard.data.files.splits import normalised
@@ -19,10 +20,9 @@ from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class SpanBatch:
+class SpanBatch(Batch):
     """Flat rows of windows, and for each the rows at which its answer begins and ends."""
 
-    lines: list[str]
     tokens: Tensor  # N
     layout: Ragged
     spans: Tensor  # B 2
@@ -34,10 +34,6 @@ class SpanBatch:
     @property
     def n_tokens(self) -> int:
         return self.layout.n_rows
-
-    def to(self, device: torch.device) -> "SpanBatch":
-        moved = {name: getattr(self, name).to(device, non_blocking=True) for name in ("tokens", "spans")}
-        return replace(self, layout=self.layout.to(device), **moved)
 
 
 class QuestionSet:

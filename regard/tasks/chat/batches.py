@@ -1,7 +1,7 @@
 """Conversations as batches of which only answers are learnt."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.data.batching.batch import Batch
 from regard.data.batching.packing import Packing, cut
 from regard.data.batching.template import template_of
 from regard.data.files.conversations import ASSISTANT, Dialogues, Message
@@ -21,10 +22,9 @@ from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class AnswerBatch:
+class AnswerBatch(Batch):
     """Flat rows.  The model reads all tokens; after those at `places` it should write the labels."""
 
-    lines: list[str]
     tokens: Tensor  # N
     layout: Ragged
     places: Tensor  # M, rows
@@ -38,12 +38,6 @@ class AnswerBatch:
     @property
     def n_tokens(self) -> int:
         return self.layout.n_rows
-
-    def to(self, device: torch.device) -> "AnswerBatch":
-        tokens, places, labels, owners = (
-            t.to(device, non_blocking=True) for t in (self.tokens, self.places, self.labels, self.owners)
-        )
-        return replace(self, tokens=tokens, layout=self.layout.to(device), places=places, labels=labels, owners=owners)
 
 
 Script = tuple[np.ndarray, np.ndarray]  # tokens, and which of them are learnt

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.checks import at_least, not_negative, one_of, positive
+from regard.data.batching.batch import Batch
 from regard.data.files.conversations import Dialogues
 from regard.evaluation.metric import Metric
 from regard.models.heads import LanguageModel
@@ -52,15 +53,11 @@ def margins(log_probs: Tensor, reference: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class PreferenceBatch:
+class PreferenceBatch(Batch):
     """B prompts with the chosen answer, then the same with the rejected one."""
 
     both: AnswerBatch
     reference: Tensor  # (2, B), log P by the model that training began with
-
-    @property
-    def lines(self) -> list[str]:
-        return self.both.lines
 
     @property
     def n_targets(self) -> int:
@@ -69,9 +66,6 @@ class PreferenceBatch:
     @property
     def n_tokens(self) -> int:
         return self.both.n_tokens
-
-    def to(self, device: torch.device) -> "PreferenceBatch":
-        return PreferenceBatch(self.both.to(device), self.reference.to(device, non_blocking=True))
 
     def log_probs(self, model: LanguageModel) -> Tensor:
         return answer_log_probs(model, self.both).view(2, -1)
@@ -101,7 +95,8 @@ class Preference(Chat):
         return self.pairs(self.train.packing(min(n_tokens, self.batch_tokens), "random", seed=0).epoch(0)[0])
 
     def pairs(self, indices: np.ndarray) -> PreferenceBatch:
-        return PreferenceBatch(self.train.batch(indices), self.reference[:, torch.from_numpy(indices)])
+        both = self.train.batch(indices)
+        return PreferenceBatch(both.lines, both, self.reference[:, torch.from_numpy(indices)])
 
     # Loss.
 

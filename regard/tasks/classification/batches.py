@@ -1,13 +1,14 @@
 """Documents with a label each, and the batches made of them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from regard.data.batching.batch import Batch
 from regard.data.batching.grouping import by_length, put_back
 from regard.data.batching.packing import Packing, cut
 from regard.data.batching.selection import select
@@ -23,10 +24,9 @@ UNLIMITED = 2**62
 
 
 @dataclass(frozen=True)
-class DocumentBatch:
+class DocumentBatch(Batch):
     """Flat rows of tokens, and one label for each document."""
 
-    lines: list[str]
     tokens: Tensor  # N
     layout: Ragged
     labels: Tensor  # B
@@ -38,14 +38,6 @@ class DocumentBatch:
     @property
     def n_tokens(self) -> int:
         return self.layout.n_rows
-
-    def to(self, device: torch.device) -> "DocumentBatch":
-        return replace(
-            self,
-            tokens=self.tokens.to(device, non_blocking=True),
-            layout=self.layout.to(device),
-            labels=self.labels.to(device, non_blocking=True),
-        )
 
 
 def flat(documents: Sequence[np.ndarray]) -> tuple[Tensor, Ragged]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.data.batching.batch import Batch
 from regard.data.batching.packing import cut
 from regard.data.batching.streams import Stream
 from regard.nn.layout import Ragged, filled
@@ -16,15 +17,16 @@ from regard.nn.loss import IGNORED
 
 
 @dataclass(frozen=True)
-class TextBatch:
+class TextBatch(Batch):
     """Flat rows.  The model reads tokens and should write labels, the same one place further."""
 
-    lines: list[str]
     tokens: Tensor  # N
     labels: Tensor  # N
     layout: Ragged
     begins: bool = True  # False: these windows go on where those of the batch before ended
     n_added: int = 0  # rows that `filled` added
+
+    is_fillable: ClassVar[bool] = True
 
     @property
     def n_targets(self) -> int:
@@ -34,23 +36,15 @@ class TextBatch:
     def n_tokens(self) -> int:
         return self.layout.n_rows - self.n_added
 
-    def filled(self) -> "TextBatch":
-        """The same with lines behind that nothing is learnt from, so that all batches together have few shapes; full
+    def filled(self) -> Self:
+        """The same with lines added that nothing is learned from, so that all batches together have few shapes; full
         windows have one as they are."""
         if self.layout.is_full:
             return self
         (layout,) = filled(self.layout)
         n = layout.n_rows - self.layout.n_rows
         tokens, labels = F.pad(self.tokens, (0, n)), F.pad(self.labels, (0, n), value=IGNORED)
-        return TextBatch(self.lines, tokens, labels, layout, self.begins, n)
-
-    def to(self, device: torch.device) -> "TextBatch":
-        return replace(
-            self,
-            tokens=self.tokens.to(device, non_blocking=True),
-            labels=self.labels.to(device, non_blocking=True),
-            layout=self.layout.to(device),
-        )
+        return replace(self, tokens=tokens, labels=labels, layout=layout, n_added=n)
 
 
 def make_batch(stream: Stream, windows: np.ndarray, begins: bool = True) -> TextBatch:

@@ -1,12 +1,13 @@
 """Passages of documents with hidden words as batches: <s> a </s>, or <s> a </s> b </s> where b may not follow a."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from regard.data.batching.batch import Batch
 from regard.data.batching.documents import Passages
 from regard.data.batching.masking import Hiding, chances, keys
 from regard.data.batching.packing import cut
@@ -18,10 +19,9 @@ FOLLOWS, OTHER = 0, 1  # the answers to whether b follows a, as the authors numb
 
 
 @dataclass(frozen=True)
-class HiddenBatch:
+class HiddenBatch(Batch):
     """Flat rows of tokens, some of them hidden."""
 
-    lines: list[str]
     tokens: Tensor  # N
     layout: Ragged
     places: Tensor  # M, the rows of hidden words
@@ -35,12 +35,6 @@ class HiddenBatch:
     @property
     def n_tokens(self) -> int:
         return self.layout.n_rows
-
-    def to(self, device: torch.device) -> "HiddenBatch":
-        tokens, places, labels = (t.to(device, non_blocking=True) for t in (self.tokens, self.places, self.labels))
-        follows = None if self.follows is None else self.follows.to(device, non_blocking=True)
-        layout = self.layout.to(device)
-        return replace(self, tokens=tokens, layout=layout, places=places, labels=labels, follows=follows)
 
 
 class Hider:

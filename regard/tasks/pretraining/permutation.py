@@ -1,6 +1,6 @@
 """Permutation language modelling (XLNet): some tokens of a text are foretold, one after the other in a random order."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.checks import at_least, proper_share
+from regard.data.batching.batch import Batch
 from regard.data.batching.noise import Draws, foretold_spans, turns
 from regard.errors import ConfigError
 from regard.models.xlnet import PermutationModel
@@ -33,10 +34,9 @@ class PermutationConfig(DrawnConfig):
 
 
 @dataclass(frozen=True)
-class TurnBatch:
+class TurnBatch(Batch):
     """Flat rows, the turn of each place in its order, and the rows that are foretold."""
 
-    lines: list[str]
     tokens: Tensor  # N
     layout: Ragged
     ranks: Tensor  # B T; 0: known from the beginning
@@ -50,16 +50,6 @@ class TurnBatch:
     @property
     def n_tokens(self) -> int:
         return self.layout.n_rows
-
-    def to(self, device: torch.device) -> "TurnBatch":
-        return replace(
-            self,
-            tokens=self.tokens.to(device, non_blocking=True),
-            layout=self.layout.to(device),
-            ranks=self.ranks.to(device, non_blocking=True),
-            targets=self.targets.to(device, non_blocking=True),
-            asked=self.asked.to(device),
-        )
 
 
 class Permutation(Drawn):

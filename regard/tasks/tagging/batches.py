@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from regard.data.batching.batch import Batch
 from regard.data.batching.pieces import WordPieces
 from regard.data.files.tagged import Tagged
 from regard.data.notes import Notes
@@ -18,10 +19,9 @@ from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class TagBatch:
+class TagBatch(Batch):
     """Flat rows.  The tag of a word is read off the row of its last token."""
 
-    lines: list[str]
     tokens: Tensor  # N
     layout: Ragged
     last: Tensor  # the row of each word's last token
@@ -34,10 +34,6 @@ class TagBatch:
     @property
     def n_tokens(self) -> int:
         return self.layout.n_rows
-
-    def to(self, device: torch.device) -> "TagBatch":
-        moved = {name: getattr(self, name).to(device, non_blocking=True) for name in ("tokens", "last", "tags")}
-        return replace(self, layout=self.layout.to(device), **moved)
 
 
 class TaggedSet:

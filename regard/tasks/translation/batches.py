@@ -3,12 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.data.batching.batch import Batch
 from regard.data.batching.packing import Packing
 from regard.data.batching.selection import select
 from regard.data.batching.shards import TokenShard, shard
@@ -41,16 +43,17 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class PairBatch:
+class PairBatch(Batch):
     """Flat rows of both sides.  The decoder reads <s> y1 .. yn and should write y1 .. yn </s>."""
 
-    lines: list[str]
     source: Tensor  # N ids
     source_layout: Ragged
     target: Tensor  # M ids, what the decoder reads
     labels: Tensor  # M ids, what it should write
     target_layout: Ragged
     n_added: tuple[int, int] = (0, 0)  # rows of source and target that `filled` added
+
+    is_fillable: ClassVar[bool] = True
 
     @property
     def n_targets(self) -> int:
@@ -60,28 +63,18 @@ class PairBatch:
     def n_tokens(self) -> int:
         return self.source_layout.n_rows + self.target_layout.n_rows - sum(self.n_added)
 
-    def filled(self) -> "PairBatch":
-        """The same with sentences behind that nothing is learnt from, so that all batches together have few shapes."""
+    def filled(self) -> Self:
+        """The same with sentences added that nothing is learned from, so that all batches together have few shapes."""
         source_layout, target_layout = filled(self.source_layout, self.target_layout)
         n, m = source_layout.n_rows - self.source_layout.n_rows, target_layout.n_rows - self.target_layout.n_rows
-        return PairBatch(
-            self.lines,
-            F.pad(self.source, (0, n)),
-            source_layout,
-            F.pad(self.target, (0, m)),
-            F.pad(self.labels, (0, m), value=IGNORED),
-            target_layout,
-            (n, m),
-        )
-
-    def to(self, device: torch.device) -> "PairBatch":
         return replace(
             self,
-            source=self.source.to(device, non_blocking=True),
-            source_layout=self.source_layout.to(device),
-            target=self.target.to(device, non_blocking=True),
-            labels=self.labels.to(device, non_blocking=True),
-            target_layout=self.target_layout.to(device),
+            source=F.pad(self.source, (0, n)),
+            source_layout=source_layout,
+            target=F.pad(self.target, (0, m)),
+            labels=F.pad(self.labels, (0, m), value=IGNORED),
+            target_layout=target_layout,
+            n_added=(n, m),
         )
 
 
