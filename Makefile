@@ -3,9 +3,11 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# One process for each core, each with one thread; `worksteal` leaves the tests of a file together while it can.
+PARALLEL := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format bench browser clean
+.PHONY: help demo test test-slow check format docs bench browser clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -19,11 +21,12 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## learn to translate on this machine, then look at the attention (3 minutes)
 	$(BIN)/regard demo
 
-test: $(READY)  ## the fast tests (under 10 minutes on 2 cores)
-	$(BIN)/python -m pytest
+test: $(READY)  ## the fast tests (under 5 minutes on 2 cores)
+	$(PARALLEL)
 
 test-slow: $(READY) browser  ## the slow tests: real data, whole trainings, a browser
-	$(BIN)/python -m pytest -m slow
+	$(PARALLEL) -m slow tests/pairs
+	$(BIN)/python -m pytest -m slow --ignore tests/pairs
 
 check: $(READY)  ## format, lint and types
 	$(BIN)/ruff format --check .
@@ -33,6 +36,9 @@ check: $(READY)  ## format, lint and types
 format: $(READY)  ## put the code into its form
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(READY)  ## write docs/map.md and docs/recipes.md from the code
+	$(BIN)/python docs/make.py
 
 bench: $(READY)  ## side by side with the peers, as ratios
 	$(BIN)/regard bench

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from regard.data.files.labelled import Labelled, read_training
+from regard.data.files.labelled import Labelled, labelled_parts
 from regard.data.files.splits import folds
 from regard.errors import ConfigError, RegardError
 from regard.learning.device import choose_device
@@ -35,7 +35,7 @@ def main(
         chosen = Recipe.read(recipe, set_ or [])
         if chosen.kind != "classification":
             raise ConfigError(f"{recipe} is of the task {chosen.kind!r}; cross-validation is of classification")
-        train = read_training(chosen.data).train
+        train = labelled_parts(chosen.data).train
         found = []
         for i, (left, held_out) in enumerate(folds(train.texts, n_folds)[: first or n_folds]):
             overrides = [*(set_ or []), *once_at_the_end(chosen.training.steps)]

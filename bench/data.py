@@ -10,8 +10,9 @@ from torch.nn import functional as F
 
 from regard.data.batching.packing import cut
 from regard.nn.loss import IGNORED
-from regard.tasks.translation.batches import Frame, PairBatch, make_batch
-from regard.text.special import END, SPECIAL, START
+from regard.tasks.framing import Frame
+from regard.tasks.translation.batches import PairBatch, make_batch
+from regard.text.words import END, SPECIAL, START
 
 SHORTEST = 3
 TYPICAL = 24  # the median length of a sentence in subwords, ...

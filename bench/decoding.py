@@ -16,7 +16,7 @@ from bench.report import Report, Row
 from bench.timing import take_turns
 from bench.translators import CONTENDERS, CPU_ONLY, EXACT, GPU_ONLY, PACKAGES, Translate
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.text.special import SPECIAL
+from regard.text.words import SPECIAL
 
 N_CHECKED, N_SAME = 10, 9  # sentences, in float32; how many must come out the same: rounding may decide a tie
 

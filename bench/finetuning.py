@@ -25,10 +25,10 @@ from regard.models.stack import Stack, StackConfig
 from regard.nn.layout import Ragged
 from regard.tasks.classification.batches import DocumentBatch, flat
 from regard.tasks.classification.task import nats
-from regard.text.special import END, PAD, SPECIAL, START
+from regard.text.words import END, PAD, SPECIAL, START
 from regard.training.environment import compile_model, reproducible
 
-# SST-2's training sentences in tokens of byte-pair encoding (16,000, learnt on film reviews and WikiText-2), with <s>
+# SST-2's training sentences in tokens of byte-pair encoding (16,000, trained on film reviews and WikiText-2), with <s>
 # and </s>: percent of the sentences that are no longer.
 LENGTHS = {0: 3, 5: 8, 10: 10, 20: 14, 30: 17, 40: 20, 50: 24, 60: 27, 70: 30, 80: 35, 90: 41, 95: 46, 98: 52, 99: 55,
            99.9: 64, 100: 74}  # fmt: skip

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.models.transformer import Transformer
 from regard.nn.attention import MultiHeadAttention
-from regard.text.special import END, PAD, START, UNKNOWN
+from regard.text.words import END, PAD, START, UNKNOWN
 
 # Names of ours -> theirs, within a block.
 MARIAN_ENCODER = {

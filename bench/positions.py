@@ -23,20 +23,21 @@ from regard.decoding.search import generate
 from regard.learning.schedules import Course, cosine
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.positions import POSITIONS
-from regard.tasks.translation.batches import Frame, make_batch
+from regard.tasks.framing import Frame
+from regard.tasks.translation.batches import make_batch
 from regard.tasks.translation.task import pair_loss
 
 START, END, FIRST_LETTER, N_LETTERS = 1, 2, 4, 20
 TRAINED, LONGER = (4, 12), (13, 16)  # letters of a text, from and to
 N_TEXTS, N_TESTED = 64, 300  # of a batch, of a test
 RATE = 3e-3
-LEARNT = 0.1  # nats a token
+LEARNED = 0.1  # nats a token
 
 
 @dataclass(frozen=True)
 class Measured:
     name: str
-    steps: int | None  # until the mean loss of ten steps fell below LEARNT; None: it never did
+    steps: int | None  # until the mean loss of ten steps fell below LEARNED; None: it never did
     loss: float  # nats a token, the mean of the last tenth of the training
     as_trained: float  # share of texts written backwards without a mistake
     longer: float
@@ -74,12 +75,12 @@ def measure(name: str, steps: int, seed: int) -> Measured:
         optimizer.step()
         losses.append(float(loss.detach()))
     seconds = time.perf_counter() - begin
-    learnt = (step for step in range(10, steps + 1) if sum(losses[step - 10 : step]) / 10 < LEARNT)
+    learned = (step for step in range(10, steps + 1) if sum(losses[step - 10 : step]) / 10 < LEARNED)
     tenth = losses[-max(1, steps // 10) :]
     shares = [
         share_right(model.eval(), texts(N_TESTED, lengths, random.Random(seed + 1))) for lengths in (TRAINED, LONGER)
     ]
-    return Measured(name, next(learnt, None), sum(tenth) / len(tenth), shares[0], shares[1], seconds)
+    return Measured(name, next(learned, None), sum(tenth) / len(tenth), shares[0], shares[1], seconds)
 
 
 def share_right(model: Transformer, tested: list[list[int]]) -> float:
@@ -106,7 +107,7 @@ def main(
     )
     table.add_column("position")
     for head in (
-        f"steps to {LEARNT} nats",
+        f"steps to {LEARNED} nats",
         "loss at the end",
         "as trained",
         f"longer ({LONGER[0]} to {LONGER[1]})",

@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.table import Table
 
 from regard.errors import RegardError
-from regard.evaluation.classification import wilson
+from regard.evaluation.metric import wilson
 from regard.runs.run import load
 
 
 def main(
     writer: Annotated[Path, typer.Argument(help="a run that writes from a label")],
-    classifier: Annotated[Path, typer.Argument(help="a run that tells labels, trained by itself")],
+    classifier: Annotated[Path, typer.Argument(help="a classifier, trained separately")],
     n: Annotated[int, typer.Option("--n", min=1, help="texts written for each label")] = 200,
     length: Annotated[int, typer.Option(min=1, help="the most tokens of a text")] = 60,
     temperature: Annotated[float | None, typer.Option(help="of sampling (default: the writer's recipe)")] = None,
@@ -27,8 +27,8 @@ def main(
     """Write n texts for each label, classify them, and print the share recovered."""
     try:
         author, judge = load(writer, device), load(classifier, device)
-        author.expect("label-to-text")
-        judge.expect("classification")
+        author.check_can("generate_as")
+        judge.check_can("classify")
     except RegardError as error:
         raise typer.BadParameter(str(error)) from None
     decoding = author.recipe.decoding

@@ -10,13 +10,13 @@ import torch
 
 from bench.report import Report, Row
 from bench.timing import take_turns
-from regard.data.batching.shards import CHUNK, tokenise
+from regard.data.batching.shards import CHUNK, tokenize
 from regard.data.corpora.grammar import combinations
 from regard.text import Tokenizer, TokenizerConfig
 
 ROUNDS = 3
 N_BYTES = 100_000_000
-N_LINES_LEARNT = 20_000
+N_LINES_TRAINED = 20_000
 VOCAB_SIZE = 8000
 
 T = TypeVar("T")
@@ -27,11 +27,11 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
     lines = text(100_000 if tiny else N_BYTES)
     n_bytes = sum(len(line.encode()) + 1 for line in lines)
     config = TokenizerConfig(vocab_size=400 if tiny else VOCAB_SIZE)
-    tokenizer = Tokenizer.train(lines[:N_LINES_LEARNT], config)
+    tokenizer = Tokenizer.train(lines[:N_LINES_TRAINED], config)
     library = tokenizers.Tokenizer.from_str(tokenizer.to_json())
     contenders: dict[str, Callable[[], int]] = {
         "regard": lambda: in_chunks(lines, tokenizer.encode_batch, len),
-        "regard, as an array": lambda: len(tokenise(lines, tokenizer).ids),
+        "regard, as an array": lambda: len(tokenize(lines, tokenizer).ids),
         "tokenizers": lambda: in_chunks(lines, library.encode_batch, len),
         "tokenizers, ids as lists": lambda: in_chunks(lines, library.encode_batch, lambda found: len(found.ids)),
         "tokenizers fast, ids as lists": lambda: in_chunks(

@@ -11,7 +11,7 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.graphs import fastest
 from regard.decoding.search import generate
 from regard.models.transformer import Transformer
-from regard.text.special import END, START
+from regard.text.words import END, START
 
 BEAM = 4
 

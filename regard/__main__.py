@@ -3,22 +3,24 @@
 import os
 import sys
 import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import regard
 from regard.commands import (
     answer,
     bench,
     chat,
-    classify,
     demo,
     doctor,
     embed,
     evaluate,
     export,
-    fill,
     generate,
     importing,
     ladder,
@@ -26,70 +28,107 @@ from regard.commands import (
     neighbours,
     reach,
     recipes,
+    score,
     show,
-    summarize,
-    tag,
-    text,
     tokenizer,
     train,
 )
+from regard.commands.verbs import command_of
 from regard.errors import RegardError
+from regard.tasks.verbs import VERBS
+
+# The panels of `regard --help`, in this order.
+TRAIN, USE, LOOK, EXCHANGE = "Train", "Use", "Look", "Exchange"
+
+# A command: its name, its function, its panel.
+COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
+    "demo": (demo.demo, TRAIN),
+    "recipes": (recipes.recipes, TRAIN),
+    "doctor": (doctor.doctor, TRAIN),
+    "train": (train.train, TRAIN),
+    "evaluate": (evaluate.evaluate, TRAIN),
+    "ladder": (ladder.ladder, TRAIN),
+    "bench": (bench.bench, TRAIN),
+    **{name: (command_of(verb), USE) for name, verb in VERBS.items() if verb.has_command},
+    "generate": (generate.generate, USE),
+    "chat": (chat.chat, USE),
+    "answer": (answer.answer, USE),
+    "embed": (embed.embed, USE),
+    "score": (score.score, USE),
+    "look": (look.look, LOOK),
+    "show": (show.show, LOOK),
+    "neighbours": (neighbours.neighbours, LOOK),
+    "reach": (reach.reach, LOOK),
+    "import": (importing.import_model, EXCHANGE),
+    "export": (export.export, EXCHANGE),
+}
 
 app = typer.Typer(
     name="regard",
     help="The Transformer, whole: train it, use it, look into it.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    demo.demo,
-    recipes.recipes,
-    show.show,
-    doctor.doctor,
-    train.train,
-    evaluate.evaluate,
-    text.translate,
-    summarize.summarize,
-    generate.generate,
-    chat.chat,
-    tag.tag,
-    classify.classify,
-    fill.fill,
-    answer.answer,
-    embed.embed,
-    text.score,
-    ladder.ladder,
-    look.look,
-    neighbours.neighbours,
-    reach.reach,
-    export.export,
-    bench.bench,
-):
-    app.command()(command)
-app.command("import")(importing.import_model)
-app.add_typer(tokenizer.app, name="tokenizer")
+for name, (function, panel) in COMMANDS.items():
+    app.command(name, rich_help_panel=panel)(function)
+app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel=TRAIN)
+
+
+@dataclass
+class Call:
+    """What the options common to all commands say about one call of the program."""
+
+    is_debugging: bool = False
+
+
+def note_debugging(context: typer.Context, is_wanted: bool) -> None:
+    if is_wanted and not context.resilient_parsing:  # otherwise a shell asks for completions
+        context.find_object(Call).is_debugging = True  # type: ignore[union-attr]  # `main` has put it there
 
 
 @app.callback(invoke_without_command=True)
-def version(show_version: bool = typer.Option(False, "--version", help="print the version and leave")) -> None:
+def begin(
+    show_version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,
+    debug: Annotated[
+        bool,
+        typer.Option("--debug", callback=note_debugging, expose_value=False, help="show the traceback of an error"),
+    ] = False,
+) -> None:
+    """The options before a command's name."""
     if show_version:
         print(f"regard {regard.__version__}")
         raise typer.Exit
 
 
+def below(group: TyperGroup) -> Iterator[Any]:
+    """Every command of a group, and those of its groups."""
+    for command in group.commands.values():
+        yield command
+        if isinstance(command, TyperGroup):
+            yield from below(command)
+
+
+def build() -> TyperGroup:
+    """The program, with `--debug` also among the options of every command."""
+    program = typer.main.get_command(app)
+    assert isinstance(program, TyperGroup)
+    (debug,) = (option for option in program.params if "--debug" in option.opts)
+    for command in below(program):
+        command.params.append(debug)
+    return program
+
+
 def main() -> None:
     """Exit codes: 0, 1 error, 2 usage, 3 non-finite loss, 130 Ctrl-C, 143 SIGTERM."""
-    is_debugging = "--debug" in sys.argv
-    sys.argv = [argument for argument in sys.argv if argument != "--debug"]
+    call = Call()
     try:
-        app()
+        build()(prog_name="regard", obj=call)
     except RegardError as error:
-        if is_debugging:
+        if call.is_debugging:
             traceback.print_exc()
         print(f"error: {error}", file=sys.stderr)
-        sys.exit(getattr(error, "exit_code", 1))
+        sys.exit(error.exit_code)
     except KeyboardInterrupt:
         print("stopped by Ctrl-C", file=sys.stderr)
         sys.exit(130)
@@ -97,17 +136,18 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        if is_debugging:
+        if call.is_debugging:
             raise
         print(f"error: {error.strerror or error}: {error.filename or 'a file'}; nothing was removed", file=sys.stderr)
         sys.exit(1)
     except Exception as error:
-        if is_debugging:
+        if call.is_debugging:
             raise
         log = Path("error.log")
         log.write_text(traceback.format_exc(), encoding="utf-8")
         print(
-            f"error: {type(error).__name__}: {error}\nThis is a fault of regard, not of yours; nothing was removed. "
+            f"error: {type(error).__name__}: {error}\n"
+            "This is a bug in regard, not a mistake of yours; nothing was removed. "
             f"The traceback is in {log}; run the command again with --debug to see it.",
             file=sys.stderr,
         )

@@ -4,6 +4,8 @@
 class RegardError(ValueError):
     """Shown to the user as it is, without a traceback."""
 
+    exit_code = 1
+
 
 class ConfigError(RegardError):
     """A recipe or an override that cannot be used."""

@@ -7,57 +7,52 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.commands.text import Device, RunFolder
+from regard.commands.options import AsJson, Device, RunFolder
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from regard.tasks.answering.use import Answered
+    from regard.tasks.answering.verbs import Answered
 
 
 def answer(
     run: RunFolder,
-    question: Annotated[
-        str | None, typer.Argument(metavar="[QUESTION]", help="one question (default: lines of standard input)")
-    ] = None,
-    context: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|TEXT",
-            help='what is asked about; without it each line of input is {"question": ..., "context": ...}',
-        ),
-    ] = None,
-    always: Annotated[bool, typer.Option("--always", help="give the best answer even where none is likelier")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="one JSON object a line: answer, its probability and place, what happened")
+    question: Annotated[str | None, typer.Argument(help="default: lines of standard input")] = None,
+    context: Annotated[str | None, typer.Option(metavar="FILE|TEXT", help="the text that is asked about")] = None,
+    always: Annotated[
+        bool, typer.Option("--always", help="give the best answer even if no answer is likelier")
     ] = False,
+    as_json: AsJson = False,
     device: Device = None,
 ) -> None:
-    """Answer questions with words of a text: N lines in, N lines out, empty where the text does not tell."""
+    """Answer questions with words of a text: N lines in, N lines out, empty where the text does not say.
+
+    Without --context, each line of input is {"question": ..., "context": ...}.
+    """
     from regard.commands.lines import answered, say_notes, write_line
     from regard.runs.run import load
+    from regard.tasks.answering.verbs import Answer
 
     if question is not None and context is None:
-        raise ConfigError("a question is about a text: give it, --context FILE or --context TEXT")
+        raise ConfigError("a question needs a text: --context FILE or --context TEXT")
     about = None if context is None else text_of(context)
     loaded = load(run, device)
+    loaded.check_can(Answer.name)
     numbers = count(1)
 
     def reply(lines: list[str]) -> list[tuple[str, "Answered"]]:
         """The question of each line, and its answer."""
         pairs = [read_pair(line, next(numbers)) if about is None else (line, about) for line in lines]
-        questions = [asked for asked, _ in pairs]
-        return list(zip(questions, loaded.answer(questions, [told for _, told in pairs], always), strict=True))
+        questions, contexts = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        return list(zip(questions, loaded.answer(questions, contexts, always), strict=True))
 
+    form = Answer([], [])
     replies = answered(None, reply) if question is None else [(1, question, reply([question])[0])]
-    for number, _, (asked, best) in replies:
+    for number, _, (text, best) in replies:
         if as_json:
-            start, end = best.place or (None, None)
-            record = {"line": number, "question": asked, "answer": best.text if best.place else None}
-            record |= {"probability": best.probability, "start": start, "end": end, "notes": best.notes}
-            write_line(json.dumps(record, ensure_ascii=False))
+            write_line(json.dumps(form.record(number, text, best), ensure_ascii=False))
             continue
-        write_line(best.text)
-        say_notes(number, best.notes if best.place else [*best.notes, "the text does not tell"])
+        write_line(form.line(best))
+        say_notes(number, best.notes if best.place else [*best.notes, "the text does not say"])
 
 
 def text_of(context: str) -> str:

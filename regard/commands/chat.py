@@ -2,12 +2,11 @@
 
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.commands.text import Device, RunFolder
+from regard.commands.options import AsJson, Decoding, Device, InputFile, RunFolder
 
 if TYPE_CHECKING:
     from regard.decoding.config import DecodingConfig
@@ -16,27 +15,22 @@ if TYPE_CHECKING:
 
 def chat(
     run: RunFolder,
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="what you say, one message a line (default: standard input)")
-    ] = None,
+    file: InputFile = None,
     system: Annotated[str, typer.Option(help="what the assistant is told before the conversation")] = "",
     length: Annotated[
-        int | None, typer.Option(min=1, help="the most tokens of an answer (default: half of what the model holds)")
+        int | None, typer.Option(min=1, help="most tokens of an answer (default: half the window)")
     ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="a decoding setting, such as sample=true, temperature=0.8"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object a turn")] = False,
+    set_: Decoding = None,
+    as_json: AsJson = False,
     device: Device = None,
 ) -> None:
     """Talk: every line is your next message in one conversation, and gets one line for an answer."""
     from regard.commands.lines import is_typed, read_lines, say_notes, write_line
-    from regard.commands.text import decoding_settings
+    from regard.commands.options import decoding_settings
     from regard.runs.run import load
 
     loaded = load(run, device)
-    loaded.expect("chat", "preference", "language")
+    loaded.check_can("chat")
     config = decoding_settings(loaded, set_ or [])
     is_person = is_typed(file) and not as_json
     messages = [{"role": "system", "content": system}] if system else []
@@ -60,15 +54,12 @@ def chat(
 
 def speak(run: "Run", messages: list[dict[str, str]], length: int | None, config: "DecodingConfig") -> str:
     """Write an answer as it comes."""
-    from regard.data.files.conversations import read_messages
-    from regard.tasks.chat.use import reply_stream
-
-    answer = reply_stream(run.generator, run.tokenizer, read_messages(messages), length, config)
+    answer = run.chat_stream(messages, length, config)
     for note in answer.notes:
         print(note, file=sys.stderr)
-    said = []
+    pieces = []
     for piece in answer:
-        said.append(piece)
+        pieces.append(piece)
         print(piece, end="", flush=True)
     print()
-    return "".join(said).strip()
+    return "".join(pieces).strip()

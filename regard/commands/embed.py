@@ -6,18 +6,14 @@ from typing import Annotated
 
 import typer
 
-from regard.commands.text import Device, InputFile, RunFolder
+from regard.commands.options import Device, InputFile, RunFolder
 
 
 def embed(
     run: RunFolder,
     file: InputFile = None,
-    pooling: Annotated[
-        str, typer.Option(help="of a line's rows: mean, first (of BERT, that of <s>), last or max")
-    ] = "mean",
-    layer: Annotated[
-        int | None, typer.Option(help="of ELMo: this layer alone, 0 being the embeddings (default: the mix)")
-    ] = None,
+    pooling: Annotated[str, typer.Option(help="of a line's rows: mean, first, last or max")] = "mean",
+    layer: Annotated[int | None, typer.Option(help="of ELMo: this layer, 0 being the embeddings")] = None,
     out: Annotated[Path | None, typer.Option(help="write all vectors to this .npy file instead")] = None,
     device: Device = None,
 ) -> None:
@@ -31,6 +27,7 @@ def embed(
     if out is not None and out.suffix != ".npy":
         raise ConfigError(f"--out writes a NumPy file: its name must end in .npy, got {out}")
     loaded = load(run, device)
+    loaded.check_can("embed")
     if out is not None:
         vectors = loaded.embed(list(read_lines(file)), pooling, layer)
         np.save(out, vectors)

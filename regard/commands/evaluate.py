@@ -1,207 +1,129 @@
 """regard evaluate: figures with their settings."""
 
 import json
-import time
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.commands.options import Decoding, Device, decoding_settings
 from regard.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from regard.data.files.reading import Examples
-    from regard.decoding.config import DecodingConfig
+    from regard.evaluation.measured import Measured, Versus
     from regard.runs.run import Run
+
+ONLY_CLASSIFIERS = "--picture draws the confusion matrix of one classifier"
 
 
 def evaluate(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(metavar="RUN [RUN] [SOURCE REFERENCE]", help="one run, or two to compare; then test files"),
-    ],
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="a decoding setting, such as beam=4")
-    ] = None,
+    paths: Annotated[list[Path], typer.Argument(metavar="RUN [RUN] [FILE]...", help="one or two runs; test files")],
+    set_: Decoding = None,
     root: Annotated[str | None, typer.Option(help="folder of the data (default: the recipe's data.root)")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="for machines")] = False,
-    outputs: Annotated[
-        Path | None,
-        typer.Option(help="also write the translations, or the labels, here; of two runs, each to OUTPUTS.NAME"),
-    ] = None,
+    outputs: Annotated[Path | None, typer.Option(help="write all outputs here; of two runs to OUTPUTS.NAME")] = None,
     picture: Annotated[Path | None, typer.Option(help="of a classifier: also draw its confusion matrix, PNG")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N")] = None,
+    device: Device = None,
 ) -> None:
     """The figures of a run on its test set, or on given files; two runs side by side."""
-    from dataclasses import asdict
-
-    from rich.console import Console
-
-    from regard.commands.classify import print_classification
-    from regard.commands.text import decoding_settings, say_rows
-    from regard.commands.versus import CHATS, print_versus
-    from regard.evaluation.translation import paired
-    from regard.runs.run import PAIRS, load
+    from regard.runs.run import load
 
     for path in paths:
         if not path.exists():
             raise RunError(f"there is no {path}, neither a run folder nor a file")
-    runs = [path for path in paths if not path.is_file()]
+    runs = [load(path, device) for path in paths if not path.is_file()]
     files = [path for path in paths if path.is_file()]
-    loaded = [load(folder, device) for folder in runs]
-    if len(runs) == 1 and loaded[0].recipe.kind in ("classification", "label-words"):
-        return print_classification(loaded[0], files, root, as_json, outputs, picture)
+    if len(runs) not in (1, 2):
+        raise ConfigError(f"evaluate takes one or two runs, got {len(runs)}")
+    for run in runs:
+        if set_ and "translate" not in run.verbs:
+            raise ConfigError(f"--set changes how translations are decoded; {run.folder} {run.task.purpose()}")
+        if outputs is not None and not run.task.has_outputs:
+            raise ConfigError(f"--outputs writes translations or labels; {run.folder} {run.task.purpose()}")
+    decodings = [decoding_settings(run, set_ or []) for run in runs]
+    if len(runs) == 1:
+        measured = runs[0].measure(files, root, decodings[0])
+        draw(measured, picture)
+        write_outputs(measured, outputs)
+        return show_figures(runs[0], measured, as_json)
     if picture is not None:
-        raise ConfigError("--picture draws the confusion matrix of one run of classification")
-    are_chats = len(runs) == 2 and all(run.recipe.kind in CHATS for run in loaded)
-    if (set_ or outputs is not None) and (are_chats or (len(runs) == 1 and loaded[0].recipe.kind not in PAIRS)):
-        raise ConfigError(f"--set and --outputs are for translations; {runs[0]} writes none when it is evaluated")
-    if len(runs) == 1 and loaded[0].recipe.kind not in PAIRS:
-        return print_measures(loaded[0], files, root, as_json)
-    if are_chats:
-        return print_versus(loaded[0], loaded[1], files, root, as_json)
-    if len(runs) not in (1, 2) or len(files) not in (0, 2):
-        raise ConfigError(f"evaluate takes one or two runs and no or two files, got {len(runs)} and {len(files)}")
-    for run in loaded:
-        run.expect(*PAIRS)
-    if outputs is not None and len(runs) == 2 and runs[0].name == runs[1].name:
+        raise ConfigError(ONLY_CLASSIFIERS)
+    names = [run.folder.name for run in runs]
+    if outputs is not None and names[0] == names[1]:
         raise ConfigError(
-            f"--outputs {outputs} would write the translations of {runs[0]} and {runs[1]}, which have one name, to one "
-            f"file, {outputs.name}.{runs[0].name}; evaluate one run at a time, or rename a folder"
+            f"--outputs {outputs} would write the outputs of {runs[0].folder} and {runs[1].folder}, which have one "
+            f"name, to one file, {outputs.name}.{names[0]}; evaluate one run at a time, or rename a folder"
         )
-    sets = [test_set(run, files, root) for run in loaded]
-    if sets[0].columns != sets[-1].columns:
-        raise ConfigError(
-            f"{runs[0]} and {runs[1]} have different test sets, so nothing was compared; name one for both: "
-            f"regard evaluate {runs[0]} {runs[1]} SOURCE REFERENCE"
-        )
-    sources, references = sets[0].columns
-    say_rows(sets[0].notes)
-    reports, answers = [], []
-    for folder, run in zip(runs, loaded, strict=True):
-        config = decoding_settings(run, set_ or [])
-        report, texts = measure(run, sources, references, config)
-        reports.append(report)
-        answers.append(texts)
-        if outputs is not None:
-            path = outputs if len(runs) == 1 else outputs.with_name(f"{outputs.name}.{folder.name}")
-            path.write_text("".join(text.replace("\n", " ") + "\n" for text in texts), encoding="utf-8")
-    comparisons = [asdict(c) for c in paired(answers[0], answers[1], references)] if len(runs) == 2 else []
+    versus = runs[0].versus(runs[1], files, root, (decodings[0], decodings[1]))
+    for name, side in zip(names, versus.sides, strict=False):
+        write_outputs(side, outputs and outputs.with_name(f"{outputs.name}.{name}"))
+    show_comparison(runs, versus, as_json)
+
+
+def show_figures(run: "Run", measured: "Measured", as_json: bool) -> None:
+    print_remarks(measured)
+    if not as_json:
+        return print_figures(run, measured)
+    record = record_of(run, measured.record)  # where two runs can be compared, one is a list of one
+    print_json({"runs": [record], "paired": []} if measured.is_compared else record)
+
+
+def show_comparison(runs: "list[Run]", versus: "Versus", as_json: bool) -> None:
+    for side in versus.sides[:1]:
+        print_remarks(side)  # both read the same files
     if as_json:
-        print(json.dumps({"runs": reports, "paired": comparisons}, ensure_ascii=False, indent=2))
-        return
-    console = Console()
-    for report in reports:
-        console.print(figures(report))
-        for metric in report["metrics"]:
-            print(f"{metric['name']}: {metric['signature']}")
-    if comparisons:
-        console.print(comparison_table(comparisons, [folder.name for folder in runs]))
+        records = [record_of(run, record) for run, record in zip(runs, versus.records, strict=True)]
+        return print_json({"runs": records, **versus.record})
+    for run, side in zip(runs, versus.sides, strict=False):
+        print_figures(run, side)
+    names = dict(zip(("first", "second"), (run.folder.name for run in runs), strict=True))
+    for title, (headings, *rows) in versus.tables:
+        print_part(title, [names.get(cell, cell) for cell in headings], rows)
+    print_lines(versus.footing)
 
 
-def print_measures(run: "Run", files: list[Path], root: str | None, as_json: bool) -> None:
-    """The figures of every other task."""
-    from dataclasses import asdict
-
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    what, metrics = run.measure(files, root)
-    if as_json:
-        figures = [asdict(metric) for metric in metrics]
-        print(json.dumps({"run": str(run.folder), "weights": run.weights, "of": what, "metrics": figures}, indent=2))
-        return
-    table = Table("what", "value", "95 % interval", title=Text(f"{run.folder} ({run.weights}): {what}"))
-    for metric in metrics:
-        between = "" if metric.interval is None else f"{metric.interval[0]:.4g} to {metric.interval[1]:.4g}"
-        table.add_row(metric.name, f"{metric.value:.4g}", between)
-    Console().print(table)
-    print(metrics[0].signature)
+def record_of(run: "Run", figures: dict[str, object]) -> dict[str, object]:
+    return {"run": str(run.folder), "weights": run.weights, **figures}
 
 
-def test_set(run: "Run", files: list[Path], root: str | None) -> "Examples":
-    """Sources and references: the given files, or the test files of the recipe."""
-    from regard.data.files.reading import read_examples
-
-    data = run.recipe.data
-    if files:
-        examples = read_examples(tuple(map(str, files)), (), ".")
-    elif data.test:
-        examples = read_examples(data.test, data.columns, root or data.root)
-    else:
-        raise ConfigError(f"{run.folder} names no test files; give them: regard evaluate {run.folder} SOURCE REFERENCE")
-    if len(examples.columns) != 2:
-        raise ConfigError(f"a test needs source and reference, got {len(examples.columns)} columns")
-    return examples
+def print_json(record: dict[str, object]) -> None:
+    print(json.dumps(record, ensure_ascii=False, indent=2))
 
 
-def measure(
-    run: "Run", sources: list[str], references: list[str], config: "DecodingConfig"
-) -> tuple[dict[str, Any], list[str]]:
-    """What was measured, as plain values, and the translations."""
-    from dataclasses import asdict
-
-    from regard.evaluation.rouge import rouge
-    from regard.evaluation.translation import bleu, chrf, exact_match
-
-    begin = time.perf_counter()
-    translated = run.translate(sources, config)
-    seconds = time.perf_counter() - begin
-    texts = [answer.text for answer in translated]
-    n_tokens = sum(len(hypothesis.tokens) + 1 for answer in translated for _, hypothesis in answer.parts)
-    notes: dict[str, int] = {}
-    for answer in translated:
-        for note in answer.notes:
-            kind = note.split(":")[0].split(" in")[0]  # "split into 3" and "into 4" are counted together
-            notes[kind] = notes.get(kind, 0) + 1
-    metrics = [
-        bleu(texts, references),
-        bleu(texts, references, lowercase=True),
-        chrf(texts, references),
-        exact_match(texts, references),
-    ]
-    if run.recipe.task.measured == "rouge":
-        metrics = [*rouge(texts, references), *metrics]
-    report = {
-        "run": str(run.folder),
-        "weights": run.weights,
-        "lines": len(texts),
-        "metrics": [asdict(metric) for metric in metrics],
-        "decoding": asdict(config),
-        "target_tokens_per_second": round(n_tokens / seconds, 1),
-        "lines_per_second": round(len(texts) / seconds, 1),
-        "seconds": round(seconds, 2),
-        "notes": notes,
-    }
-    return report, texts
+def print_lines(lines: Sequence[str]) -> None:
+    for line in lines:
+        print(line)
 
 
-def figures(report: dict[str, Any]) -> "Table":
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("what", "value", "95 % interval", title=Text(f"{report['run']} ({report['weights']})"))
-    for metric in report["metrics"]:
-        interval = metric["interval"]
-        between = "" if interval is None else f"{interval[0]:.1f} to {interval[1]:.1f}"
-        table.add_row(metric["name"], f"{metric['value']:.2f}", between)
-    decoding = report["decoding"]
-    way = f"beam {decoding['beam']}, length penalty {decoding['length_penalty']}"
-    table.add_row("decoding", "sampling" if decoding["sample"] else way)
-    table.add_row("speed", f"{report['target_tokens_per_second']:,} tokens/s, {report['lines_per_second']:,} lines/s")
-    table.add_row("lines", f"{report['lines']:,}")
-    for note, n in report["notes"].items():
-        table.add_row(f"lines: {note}", f"{n:,}")
-    return table
+def print_remarks(measured: "Measured") -> None:
+    """What was noted about the test's files."""
+    for remark in measured.remarks:
+        print(remark, file=sys.stderr)
 
 
-def comparison_table(comparisons: list[dict[str, Any]], names: list[str]) -> "Table":
-    from rich.table import Table
+def print_figures(run: "Run", measured: "Measured") -> None:
+    print_lines([f"{run.folder} ({run.weights}): {measured.of}", *measured.heading])
+    for title, (headings, *rows) in measured.tables:
+        print_part(title, headings, rows)
+    print_lines(measured.footing)
 
-    table = Table("metric", *names, "p", title="Paired bootstrap test: p is the chance of such a difference by luck")
-    for row in comparisons:
-        table.add_row(row["name"], f"{row['value_a']:.2f}", f"{row['value_b']:.2f}", f"{row['p']:.3f}")
-    return table
+
+def print_part(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from regard.commands.tables import print_table
+
+    print_table(headings, rows, title, are_numbers=True)
+
+
+def write_outputs(measured: "Measured", path: Path | None) -> None:
+    if path is not None:
+        lines = (text.replace("\n", " ") + "\n" for text in measured.outputs)
+        path.write_text("".join(lines), encoding="utf-8")
+
+
+def draw(measured: "Measured", path: Path | None) -> None:
+    if path is not None:
+        if measured.draw is None:
+            raise ConfigError(ONLY_CLASSIFIERS)
+        measured.draw(path)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.commands.text import RunFolder
+from regard.commands.options import RunFolder
+from regard.errors import ConfigError, RegardError
 
 if TYPE_CHECKING:
     from regard.interop.certifying.certificate import Certificate
@@ -17,19 +18,16 @@ def export(
     run: RunFolder,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="the new folder")],
     to: Annotated[str, typer.Option("--to", help="for which tool: hf (transformers), onnx or ctranslate2")],
-    family: Annotated[
-        str | None, typer.Option(help="of hf: write it as this model_type (default: the first that fits)")
-    ] = None,
+    family: Annotated[str | None, typer.Option(help="hf's model_type (default: the first that fits)")] = None,
 ) -> None:
     """Write a run as a folder of another tool, and certify that both give the same answers."""
     from regard.choose import choose
-    from regard.errors import ConfigError, RegardError
     from regard.interop.needs import MissingLibrary
     from regard.runs.run import load
 
     write = choose(TARGETS, to, "tool (--to)")
     if family is not None and to != "hf":
-        raise ConfigError(f"--family is a word of --to hf, and this is --to {to}")
+        raise ConfigError(f"--family is an option of --to hf, not of --to {to}")
     try:
         certificate = write(load(run, "cpu"), folder, family)
     except MissingLibrary as error:
@@ -37,6 +35,11 @@ def export(
             raise
         print(f"no certificate was written: {error}")
         return
+    hand_over(certificate, folder)
+
+
+def hand_over(certificate: "Certificate", folder: Path) -> None:
+    """Write the certificate beside the model and print it.  An error if it does not hold."""
     certificate.write(folder)
     print(certificate.text(), end="")
     if not certificate.holds:

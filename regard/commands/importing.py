@@ -5,24 +5,23 @@ from typing import Annotated
 
 import typer
 
+from regard.commands.export import hand_over
+
 
 def import_model(
     source: Annotated[
         Path,
         typer.Argument(
-            metavar="HF_FOLDER", help="config.json, safetensors and a tokenizer; a .gguf file; or CTranslate2's"
+            metavar="HF_FOLDER", help="config.json, safetensors and a tokenizer; a .gguf file; or a CTranslate2 folder"
         ),
     ],
     run: Annotated[Path, typer.Option("--run", help="the folder of the new run")],
-    n_strings: Annotated[
-        int, typer.Option("--strings", min=1, help="on so many strings the tokenizers are compared")
-    ] = 10_000,
+    n_strings: Annotated[int, typer.Option("--strings", min=1, help="to compare the tokenizers on")] = 10_000,
 ) -> None:
     """Make a run of a model of another tool, and certify that both give the same answers."""
-    from regard.errors import RegardError
     from regard.interop.certifying.in_other_tools import certify_ctranslate2
     from regard.interop.certifying.in_transformers import certify
-    from regard.interop.families.family import TRANSLATORS, WRITERS
+    from regard.interop.families.settings import exchange_of
     from regard.interop.formats.from_ctranslate2 import model_folder, words_of
     from regard.interop.formats.sources import open_source, read_tokenizer
     from regard.interop.importing import import_source, unheeded
@@ -32,10 +31,12 @@ def import_model(
     opened = open_source(source)
     tokenizer = read_tokenizer(opened)
     recipe, left_out = import_source(opened, tokenizer, run)
-    print(f"{source} is now the run {run}: a {opened.model_type} model, task {recipe.kind}")
-    notes = unheeded(opened, tokenizer) if recipe.kind in (*WRITERS, *TRANSLATORS) else ()
+    exchange = exchange_of(recipe)
+    kind = exchange.head or "without a head"
+    print(f"{source} is now the run {run}: a {opened.model_type} model, {kind}")
+    notes = unheeded(opened, tokenizer) if exchange.writes or exchange.translates else ()
     if left_out:
-        notes += (f"left out, because only other tasks read it: {', '.join(left_out)}",)
+        notes += (f"skipped (not used by this task): {', '.join(left_out)}",)
     for note in notes:
         print(note)
     try:
@@ -46,7 +47,4 @@ def import_model(
     except MissingLibrary as error:
         print(f"no certificate was written: {error}")
         return
-    certificate.write(run)
-    print(certificate.text(), end="")
-    if not certificate.holds:
-        raise RegardError(f"{run} is not the same model: see {run / 'certificate.txt'}; do not rely on it")
+    hand_over(certificate, run)

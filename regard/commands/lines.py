@@ -19,7 +19,7 @@ A = TypeVar("A")
 def read_lines(path: Path | None) -> Iterator[str]:
     """The lines of a file (.gz and .xz are unpacked), or of standard input (None or -); on a terminal, with a prompt.
 
-    A byte order mark and CRLF are no part of the text: how many there were is said once, on standard error.
+    A byte order mark and CRLF are not part of the text; how many were found is printed once, on standard error.
     """
     from regard.data.notes import Notes
 
@@ -43,9 +43,8 @@ def read_lines(path: Path | None) -> Iterator[str]:
             try:
                 yield text.decode("utf-8")
             except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{source}:{number} is not UTF-8 (byte {error.start + 1}); mend it and run again"
-                ) from None
+                where = f"{source}:{number}"
+                raise DataError(f"{where} is not UTF-8 (byte {error.start + 1}); fix it and run again") from None
     for row in notes.rows():
         print(row, file=sys.stderr)
 
@@ -62,7 +61,7 @@ def open_bytes(path: Path | None) -> BinaryIO:
 
 
 def is_typed(path: Path | None) -> bool:
-    """Whether the lines come from somebody at a terminal."""
+    """Whether somebody types the lines at a terminal."""
     return path in (None, STANDARD_INPUT) and sys.stdin.isatty()
 
 
@@ -72,18 +71,18 @@ def answered(file: Path | None, answer: Callable[[list[str]], Sequence[A]]) -> I
     at_a_time = 1 if is_typed(file) else AT_A_TIME
     number = 0
     while group := list(islice(lines, at_a_time)):
-        for line, one in zip(group, answer(group), strict=True):
+        for line, reply in zip(group, answer(group), strict=True):
             number += 1
-            yield number, line, one
+            yield number, line, reply
         sys.stdout.flush()
 
 
 def say_notes(number: int, notes: list[str]) -> None:
-    """What happened to a line, to standard error."""
+    """Print what happened to a line to standard error."""
     if notes:
         print(f"line {number}: {', '.join(notes)}", file=sys.stderr)
 
 
 def write_line(text: str) -> None:
-    """One line of output: line ends inside the text are written as \\n, so that line i answers line i."""
+    """One line of output: line ends inside the text are written as \\n, so that output line i answers input line i."""
     sys.stdout.write(text.replace("\n", "\\n").replace("\r", "\\r") + "\n")

@@ -5,9 +5,11 @@ from typing import Annotated
 
 import typer
 
+from regard.commands.options import Device, RunFolder
+
 
 def look(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")],
+    run: RunFolder,
     text: Annotated[str, typer.Argument(help="a sentence")] = "",
     target: Annotated[str | None, typer.Option(help="its translation (default: the model's own)")] = None,
     kind: Annotated[
@@ -25,9 +27,9 @@ def look(
     png: Annotated[Path | None, typer.Option(help="draw a picture here")] = None,
     positions: Annotated[Path | None, typer.Option(help="draw the run's position encoding here")] = None,
     terminal: Annotated[bool, typer.Option("--terminal", help="show it here, in characters")] = False,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N")] = None,
+    device: Device = None,
 ) -> None:
-    """Look into attention per layer and head, or into votes; opens the page when nothing else is asked for."""
+    """Look into attention per layer and head, or into votes; opens the page if no other output is given."""
     import sys
 
     from rich.console import Console
@@ -43,7 +45,7 @@ def look(
         print(f"{positions}: the position encoding of {run}")
         if not text:
             return
-    layers, heads = (None if one is None else [one] for one in (layer, head))
+    layers, heads = (None if number is None else [number] for number in (layer, head))
     capture = loaded.look(text, target, layers, heads, vectors)
     kind = kind or ("cross" if "cross" in capture.kinds else capture.kinds[0])
     if terminal or (not sys.stdout.isatty() and html is None and png is None):

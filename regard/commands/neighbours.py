@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.commands.options import RunFolder
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
@@ -16,46 +17,42 @@ N_PICTURED = 60
 
 
 def neighbours(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")],
+    run: RunFolder,
     token: Annotated[str, typer.Argument(metavar="TOKEN", help="a word or a piece of one, as the tokenizer has it")],
     n: Annotated[int, typer.Option("-n", min=1, help="how many")] = 10,
     png: Annotated[Path | None, typer.Option(help="also draw the nearest embeddings in the plane (PCA)")] = None,
 ) -> None:
     """List the tokens whose embeddings are nearest to a token's, by cosine."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     import regard
+    from regard.commands.tables import print_table
     from regard.text.unicode import visible
 
     loaded = regard.load(run)
     tokenizer = loaded.tokenizer
-    table = getattr(loaded.model, "embedding", None)
+    table = loaded.model.word_vectors
     if table is None:
-        raise RegardError(f"{run} has no embeddings: its model counts words, it does not place them in a space")
-    vectors = table.weight.detach().float().cpu()[: tokenizer.vocab_size]  # (V, D)
-    found = find(tokenizer, token)
-    for chosen in found:
-        rows = Table("token", "cosine", title=Text(f"{visible(tokenizer.token(chosen))}  (id {chosen})"))
-        for other, cosine in nearest(vectors, chosen, n).items():
-            rows.add_row(Text(visible(tokenizer.token(other))), f"{cosine:.3f}")
-        Console().print(rows)
+        raise RegardError(f"{run} has no embeddings: its model counts words")
+    vectors = table.detach().float().cpu()[: tokenizer.vocab_size]  # (V, D)
+    matches = find(tokenizer, token)
+    for match in matches:
+        cosines = nearest(vectors, match, n)
+        rows = [(visible(tokenizer.token(other)), f"{cosine:.3f}") for other, cosine in cosines.items()]
+        print_table(("token", "cosine"), rows, f"{visible(tokenizer.token(match))}  (id {match})")
     if png:
         from regard.viewer import picture
 
-        drawn = sorted({other for chosen in found for other in (chosen, *nearest(vectors, chosen, max(n, N_PICTURED)))})
+        drawn = sorted({other for match in matches for other in (match, *nearest(vectors, match, max(n, N_PICTURED)))})
         picture.embeddings(vectors[drawn].numpy(), [visible(text) for text in tokenizer.tokens(drawn)], png)
         print(f"{len(drawn)} embeddings drawn in {png}")
 
 
 def find(tokenizer: "Tokenizer", text: str) -> list[int]:
-    """The tokens that read so; for a text that is not one token, an error that names its pieces."""
-    found = tokenizer.lookup(text)
-    if not found:
+    """The tokens with this text; for a text that is not one token, an error that names its pieces."""
+    matches = tokenizer.lookup(text)
+    if not matches:
         pieces = ", ".join(repr(piece) for piece in tokenizer.tokens(tokenizer.encode(text)))
         raise RegardError(f"{text!r} is not one token of this run but [{pieces}]; ask for one of these")
-    return found
+    return matches
 
 
 def nearest(vectors: "Tensor", chosen: int, n: int) -> dict[int, float]:

@@ -3,25 +3,23 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from regard.commands.options import Overrides, RecipeName
 
 if TYPE_CHECKING:
     from rich.table import Table
-    from torch import Tensor, nn
+    from torch import Tensor
 
+    from regard.models.interface import Model
     from regard.runs.recipe import Recipe
 
-LENGTH = 30  # tokens of a sequence, where the task does not say: about a sentence
 MACHINES = (("a 2-core CPU", 0.1), ("an H200", 300.0))  # TFLOP/s
 
 
 def show(
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE|RUN", help="a shipped name, a TOML file or a run folder")],
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="TABLE.NAME=VALUE", help="change one setting; repeatable")
-    ] = None,
+    recipe: RecipeName,
+    set_: Overrides = None,
 ) -> None:
     """Show a model's parts with shapes, parameters, FLOPs per token, memory and the cost of its training."""
     import torch
@@ -57,27 +55,29 @@ def add_parts(table: "Table", tensors: "Iterable[tuple[str, Tensor]]") -> None:
     for name, tensor in tensors:
         shape = " × ".join(map(str, tensor.shape))
         alike.setdefault((re.sub(r"\.\d+\.", ".#.", name), shape), []).append((name, tensor))
-    for (pattern, shape), found in alike.items():
-        table.add_row(joined(pattern, [name for name, _ in found]), shape, f"{sum(t.numel() for _, t in found):,}")
+    for (pattern, shape), named in alike.items():
+        n_numbers = sum(tensor.numel() for _, tensor in named)
+        table.add_row(joined(pattern, [name for name, _ in named]), shape, f"{n_numbers:,}")
 
 
 def joined(pattern: str, names: list[str]) -> str:
     """The names in one: a number that differs is written from its first to its last."""
     numbers = [re.findall(r"(?<=\.)\d+(?=\.)", name) for name in names]
-    for each in zip(*numbers, strict=True):
-        pattern = pattern.replace("#", each[0] if each[0] == each[-1] else f"{each[0]}-{each[-1]}", 1)
+    for column in zip(*numbers, strict=True):
+        first, last = column[0], column[-1]
+        pattern = pattern.replace("#", first if first == last else f"{first}-{last}", 1)
     return pattern
 
 
-def costs(chosen: "Recipe", model: "nn.Module") -> "Table":
+def costs(chosen: "Recipe", model: "Model") -> "Table":
     from rich.table import Table
 
-    from regard.models.cost import COSTS, published, reader_cost, training_cost
+    from regard.models.cost import published, training_cost
     from regard.runs.card import duration
     from regard.training.prepare import training_memory
 
     table = Table("cost", "figure", "how", title="What it takes")
-    cost = COSTS.get(chosen.architecture, reader_cost)(model, getattr(chosen.task, "window", LENGTH))
+    cost = model.cost(chosen.task.window)
     table.add_row("FLOPs per token", f"{cost.forward:.3g} forward, {3 * cost.forward:.3g} training", cost.how)
     memory = training_memory(chosen, model) / 2**20
     table.add_row(

@@ -6,26 +6,26 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Learn a tokenizer from text; see how it cuts text.", no_args_is_help=True)
+app = typer.Typer(help="Train a tokenizer on text; see how it splits text.", no_args_is_help=True)
 
 
 @app.command()
 def train(
     files: Annotated[list[Path], typer.Argument(help="UTF-8 text, one line each; .gz and .xz too")],
-    vocab_size: Annotated[int, typer.Option(help="tokens, the special ones included")] = 8000,
+    vocab_size: Annotated[int, typer.Option(help="number of tokens, special ones included")] = 8000,
     kind: Annotated[str, typer.Option(help="bpe, words, spaces or characters")] = "bpe",
-    min_count: Annotated[int, typer.Option(help="what occurs less often gets no token")] = 1,
+    min_count: Annotated[int, typer.Option(help="words that occur less often get no token")] = 1,
     extra: Annotated[list[str] | None, typer.Option(help='a further special token, such as "<mask>"')] = None,
     out: Annotated[Path, typer.Option(help="the file to write")] = Path("tokenizer.json"),
 ) -> None:
-    """Learn a vocabulary from text files and write it as tokenizer.json."""
+    """Train a tokenizer on text files and write it as tokenizer.json."""
     from regard.data.files.reading import read_lines
     from regard.data.notes import Notes
     from regard.errors import RegardError
     from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
     if out.exists():
-        raise RegardError(f"{out} is there already, and nothing is written over: name another with --out")
+        raise RegardError(f"{out} exists already and is not overwritten; name another with --out")
     config = TokenizerConfig(kind=kind, vocab_size=vocab_size, min_count=min_count, extra=tuple(extra or ()))
     notes = Notes()
     lines = [line for file in files for line in read_lines(file, notes)]
@@ -43,20 +43,17 @@ def train(
     if n_unknown:
         print(f"{n_unknown:,} of them ({n_unknown / n_tokens:.2%}) are unknown: too rare for {vocab_size:,} tokens")
     if tokenizer.vocab_size < vocab_size:
-        print(f"the text has no more to learn: {tokenizer.vocab_size:,} tokens instead of {vocab_size:,}")
+        print(f"the text yields only {tokenizer.vocab_size:,} tokens instead of {vocab_size:,}")
     print(f"{out}: {kind}, {tokenizer.vocab_size:,} tokens.  Next: regard tokenizer show {out} 'some text'")
 
 
 @app.command()
 def show(
     source: Annotated[Path, typer.Argument(metavar="RUN|FILE", help="a run folder or a tokenizer.json")],
-    text: Annotated[str | None, typer.Argument(help="without it, standard input is read")] = None,
+    text: Annotated[str | None, typer.Argument(help="default: standard input")] = None,
 ) -> None:
-    """Cut a text into tokens and show, for BPE, the merges that made each of them."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+    """Split a text into tokens and show, for BPE, the merges that made each of them."""
+    from regard.commands.tables import print_table
     from regard.text.tokenizer import Tokenizer
     from regard.text.unicode import visible
 
@@ -65,15 +62,12 @@ def show(
         text = sys.stdin.read().removesuffix("\n")
     ids = tokenizer.encode(text)
 
-    table = Table("id", "token", *(["merges that made it"] if tokenizer.kind == "bpe" else []))
-    for n in ids:
-        cells = [str(n), visible(tokenizer.token(n))]
-        if tokenizer.kind == "bpe":
+    rows = [[str(n), visible(tokenizer.token(n))] for n in ids]
+    if tokenizer.kind == "bpe":
+        for n, row in zip(ids, rows, strict=True):
             pairs = tokenizer.pairs.derivation(n)
-            cells.append("  ".join("+".join(map(visible, tokenizer.tokens(pair))) for pair in pairs))
-        table.add_row(*map(Text, cells))
-    console = Console()
-    console.print(table)
-    console.print(f"{len(text)} characters, {len(ids)} tokens; a token may begin with its space (␣)", style="dim")
+            row.append("  ".join("+".join(map(visible, tokenizer.tokens(pair))) for pair in pairs))
+    print_table(("id", "token", *(["merges that made it"] if tokenizer.kind == "bpe" else [])), rows)
+    print(f"{len(text)} characters, {len(ids)} tokens; a token may begin with its space (␣)")
     for piece in tokenizer.losses(text):
-        console.print(f"lost: {visible(piece)}", markup=False)
+        print(f"lost: {visible(piece)}")

@@ -12,9 +12,9 @@ class Notes:
         self.counts[decision] = self.counts.get(decision, 0) + n
         self.first.setdefault(decision, where)
 
-    def update(self, other: "Notes") -> None:
+    def update(self, other: "Notes", prefix: str = "") -> None:
         for decision, n in other.counts.items():
-            self.add(decision, other.first[decision], n)
+            self.add(prefix + decision, other.first[decision], n)
 
     def rows(self) -> list[str]:
         """One readable line per kind of decision."""

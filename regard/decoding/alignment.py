@@ -32,8 +32,3 @@ def membership(words: Sequence[int]) -> Tensor:
     """(words, tokens): 1 where the token belongs to the word."""
     n_words = max(words, default=NO_WORD) + 1
     return (torch.arange(n_words)[:, None] == torch.tensor(words, dtype=torch.long)).double()
-
-
-def pharaoh(pairs: Sequence[tuple[int, int]]) -> str:
-    """ "0-0 1-2": source word 0 with target word 0, 1 with 2."""
-    return " ".join(f"{source}-{target}" for source, target in sorted(pairs))

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.distribution import Distribution
-from regard.decoding.interface import Hypothesis
-from regard.decoding.penalty import NEAR, length_penalty
+from regard.decoding.interface import NEAR, length_penalty
+from regard.decoding.outputs import Hypothesis
 from regard.decoding.record import Record
 
 
@@ -81,25 +81,21 @@ class Beam:
         fits = np.where(finished, ended[t, prompt, rank], tokens[t, prompt, rank] != self.end_id)
         real = fits & (log_prob > -np.inf)  # fewer than n may have ended, and fewer than K may live
 
-        said = trace(tokens, parents, ranks, t, rank)
+        traced = trace(tokens, parents, ranks, t, rank)
         with np.errstate(invalid="ignore"):  # two dead candidates: -inf minus -inf
             near = ((best[:, :, :-1] - best[:, :, 1:] < NEAR).any(2) & counts).sum(0)
-        found: list[list[Hypothesis]] = []
-        for b in range(n_prompts):
-            choices = np.flatnonzero(real[b])[: self.config.n_best].tolist()
-            found.append(
-                [
-                    Hypothesis(
-                        tokens=said[b, i, : t[b, i] + 1 - finished[i]].tolist(),
-                        log_prob=float(log_prob[b, i]),
-                        score=float(log_prob[b, i] / penalties[t[b, i]]),
-                        finished=bool(finished[i]),
-                        near_ties=int(near[b]),
-                    )
-                    for i in choices
-                ]
+
+        def hypothesis(b: int, i: int) -> Hypothesis:
+            return Hypothesis(
+                tokens=traced[b, i, : t[b, i] + 1 - finished[i]].tolist(),
+                log_prob=float(log_prob[b, i]),
+                score=float(log_prob[b, i] / penalties[t[b, i]]),
+                finished=bool(finished[i]),
+                near_ties=int(near[b]),
             )
-        return found
+
+        best_of = [np.flatnonzero(row)[: self.config.n_best].tolist() for row in real]
+        return [[hypothesis(b, i) for i in choices] for b, choices in enumerate(best_of)]
 
 
 def trace(tokens: np.ndarray, parents: np.ndarray, ranks: np.ndarray, t: np.ndarray, rank: np.ndarray) -> np.ndarray:
@@ -108,10 +104,10 @@ def trace(tokens: np.ndarray, parents: np.ndarray, ranks: np.ndarray, t: np.ndar
     A candidate continues a slot (`parents`), and a slot holds a candidate of the step before (`ranks`).
     """
     prompt = np.arange(len(t))[:, None]
-    said = np.zeros((*t.shape, len(tokens)), dtype=tokens.dtype)
+    traced = np.zeros((*t.shape, len(tokens)), dtype=tokens.dtype)
     for step in range(int(t.max()), -1, -1):
-        said[:, :, step] = tokens[step, prompt, rank]  # beyond t: not read
+        traced[:, :, step] = tokens[step, prompt, rank]  # beyond t: not read
         if step > 0:
             before = ranks[step - 1, prompt, parents[step, prompt, rank]]
             rank = np.where(step <= t, before, rank)
-    return said
+    return traced

@@ -2,7 +2,7 @@
 
 A block makes a token impossible and leaves the probabilities of the others as the model gave them, so that
 hypotheses keep the model's own log-probability.  The repetition penalty changes the model instead: it acts on
-the logits, before they are normalised.
+the logits, before they are normalized.
 """
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.distribution import Distribution
+from regard.decoding.interface import Ids
 from regard.errors import ConfigError
 
 
@@ -47,7 +48,7 @@ def force(log_probs: Tensor, free: Tensor, tokens: Tensor) -> Tensor:
 class Constraints:
     """All constraints of a search.  A forced prefix wins over everything else."""
 
-    def __init__(self, config: DecodingConfig, prefixes: list[list[int]], end_id: int) -> None:
+    def __init__(self, config: DecodingConfig, prefixes: Ids, end_id: int) -> None:
         self.config, self.end_id = config, end_id
         self.n_forced = max(map(len, prefixes), default=0)
         self.prefixes = torch.tensor([prefix + [-1] * (self.n_forced - len(prefix)) for prefix in prefixes])
@@ -75,4 +76,4 @@ class Constraints:
         if forcing:
             tokens = self.prefixes[:, t].to(logits.device)[prompts]
             free = force(log_probs, free, tokens.repeat_interleave(len(logits) // len(prompts)))
-        return Distribution(free, normalised=True)
+        return Distribution(free, normalized=True)

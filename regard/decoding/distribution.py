@@ -7,23 +7,23 @@ import torch.nn.functional as F
 from torch import Tensor
 
 CHUNK = 64  # values compared at once by `top`
-ROWS = 64  # rows normalised at once on a CPU: larger temporaries cost more in page faults than in arithmetic
+ROWS = 64  # rows normalized at once on a CPU: larger temporaries cost more in page faults than in arithmetic
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """One row per hypothesis: scores (rows, V) are logits, or log-probabilities when `normalised`."""
+    """One row per hypothesis: scores (rows, V) are logits, or log-probabilities when `normalized`."""
 
     scores: Tensor
-    normalised: bool = False
+    normalized: bool = False
 
     def log_probs(self) -> Tensor:
-        return self.scores if self.normalised else self.scores.log_softmax(-1)
+        return self.scores if self.normalized else self.scores.log_softmax(-1)
 
     def top(self, k: int) -> tuple[Tensor, Tensor]:
         """The k best tokens of each row: their log-probabilities, descending, and ids; each (rows, k)."""
         values, ids = top(self.scores, k)
-        if self.normalised:
+        if self.normalized:
             return values, ids
         return values - values[:, :1] - surprise(self.scores, ids[:, 0])[:, None], ids
 
@@ -44,10 +44,11 @@ def top(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
         return x.topk(k)
     chunks = x[:, : n_chunks * CHUNK].unflatten(1, (n_chunks, CHUNK))
     best = chunks.amax(-1).topk(k).indices  # (rows, k)
-    found = chunks.gather(1, best[:, :, None].expand(-1, -1, CHUNK)).flatten(1)
+    candidates = chunks.gather(1, best[:, :, None].expand(-1, -1, CHUNK)).flatten(1)
     where = (best[:, :, None] * CHUNK + torch.arange(CHUNK, device=x.device)).flatten(1)
-    if n % CHUNK:  # the rest is no whole chunk: all of it is compared
+    if n % CHUNK:  # the rest is not a whole chunk: all of it is compared
         rest = torch.arange(n_chunks * CHUNK, n, device=x.device)
-        found, where = torch.cat([found, x[:, n_chunks * CHUNK :]], 1), torch.cat([where, rest.expand(n_rows, -1)], 1)
-    values, places = found.topk(k)
+        candidates = torch.cat([candidates, x[:, n_chunks * CHUNK :]], 1)
+        where = torch.cat([where, rest.expand(n_rows, -1)], 1)
+    values, places = candidates.topk(k)
     return values, where.gather(1, places)

@@ -2,58 +2,35 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.decoding.interface import Generator
+from regard.decoding.interface import Generator, Ids
 from regard.errors import RunError
-
-
-@dataclass
-class EnsembleState:
-    parts: list[Any]  # one state per model
-
-    @property
-    def n_rows(self) -> int:
-        return self.parts[0].n_rows
-
-    @property
-    def lengths(self) -> Tensor:
-        return self.parts[0].lengths
-
-    def select(self, rows: Tensor) -> None:
-        for part in self.parts:
-            part.select(rows)
-
-    def reorder(self, rows: Tensor) -> None:
-        for part in self.parts:
-            part.reorder(rows)
-
-    def truncate(self, lengths: Tensor) -> None:
-        for part in self.parts:
-            part.truncate(lengths)
-
-    def join(self, other: Self) -> None:
-        for part, others in zip(self.parts, other.parts, strict=True):
-            part.join(others)
+from regard.nn.state import JointState
 
 
 class Ensemble:
     """All models must share one vocabulary."""
+
+    is_capturable = False
 
     def __init__(self, models: Sequence[Generator[Any]]) -> None:
         if not models:
             raise RunError("an ensemble needs at least one run")
         self.models = models
 
-    def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> EnsembleState:
-        return EnsembleState([model.start(prompts, copies, room) for model in self.models])
+    @property
+    def max_length(self) -> int:
+        return min(model.max_length for model in self.models)
 
-    def step(self, tokens: Tensor, state: EnsembleState) -> Tensor:
-        """log of the mean probability: logits that are already normalised."""
+    def start(self, prompts: Ids, copies: int = 1, room: int = 256) -> JointState:
+        return JointState(*(model.start(prompts, copies, room) for model in self.models))
+
+    def step(self, tokens: Tensor, state: JointState) -> Tensor:
+        """log of the mean probability: logits that are already normalized."""
         total: Tensor | None = None
         for model, part in zip(self.models, state.parts, strict=True):
             log_probs = model.step(tokens, part).float().log_softmax(-1)

@@ -6,31 +6,42 @@ part of the graph.
 """
 
 from collections import OrderedDict
-from typing import Any, Protocol, Self
+from typing import Any, Generic, Protocol, Self, TypeGuard, TypeVar
 
 import torch
 from torch import Tensor
 
-from regard.nn.watch import is_watched
+from regard.decoding.interface import Generator, Ids
+from regard.nn.state import State
+from regard.nn.watch import Watchable, is_watched
 
 ROUND = 32  # rooms and source lengths are rounded up to multiples of this
 KEPT = 8  # graphs kept for later batches
 
 
-class Capturable(Protocol):
-    """What a model must offer beyond `Generator`: states whose tensors stay in place."""
+class CapturableState(State, Protocol):
+    """A state whose tensors stay in place."""
 
-    is_capturable: bool
+    def copy_(self, other: Self) -> None:
+        """Take over another state of the same shape, in place."""
+        ...
 
-    def start(self, prompts: list[list[int]], copies: int, room: int, fixed_room: int | None = None) -> Any: ...
-
-    def step(self, tokens: Tensor, state: Any) -> Tensor: ...
+    def clone(self) -> Self: ...
 
 
-class Captured:
+CS = TypeVar("CS", bound=CapturableState)
+
+
+class Capturable(Generator[CS], Watchable, Protocol[CS]):
+    """A generator that says is_capturable: with `fixed_room` for the prompts every step has one shape."""
+
+    def start(self, prompts: Ids, copies: int = 1, room: int = 256, fixed_room: int | None = None) -> CS: ...
+
+
+class Captured(Generic[CS]):
     """One captured step: rows are reordered by `rows`, then `tokens` stepped, and `logits` hold the answer."""
 
-    def __init__(self, model: Capturable, state: Any) -> None:
+    def __init__(self, model: Capturable[CS], state: CS) -> None:
         self.state = state
         device = state.lengths.device
         self.rows = torch.arange(state.n_rows, device=device)
@@ -56,10 +67,10 @@ class Captured:
         return self.logits
 
 
-class GraphedState:
+class GraphedState(Generic[CS]):
     """A state that lives in a captured graph.  When its number of rows changes it moves out and steps eagerly."""
 
-    def __init__(self, captured: Captured | None, inner: Any, room: int) -> None:
+    def __init__(self, captured: Captured[CS] | None, inner: CS, room: int) -> None:
         self.captured = captured
         self.inner = inner
         self.room, self.stepped = room, 0
@@ -104,14 +115,20 @@ class GraphedState:
         self.captured = None
 
 
-class Graphed:
+class Graphed(Generic[CS]):
     """A generator that replays captured steps.  One batch at a time: a new `start` may reuse the memory of the last."""
 
-    def __init__(self, model: Capturable) -> None:
-        self.model = model
-        self.kept: OrderedDict[tuple[int, ...], Captured] = OrderedDict()
+    is_capturable = False
 
-    def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> GraphedState:
+    def __init__(self, model: Capturable[CS]) -> None:
+        self.model = model
+        self.kept: OrderedDict[tuple[int, ...], Captured[CS]] = OrderedDict()
+
+    @property
+    def max_length(self) -> int:
+        return self.model.max_length
+
+    def start(self, prompts: Ids, copies: int = 1, room: int = 256) -> GraphedState[CS]:
         if is_watched(self.model):  # a replayed graph shows nothing of itself
             return GraphedState(None, self.model.start(prompts, copies, room), room)
         room = rounded(room)
@@ -127,7 +144,7 @@ class Graphed:
                 self.kept.popitem(last=False)
         return GraphedState(self.kept[key], self.kept[key].state, room)
 
-    def step(self, tokens: Tensor, state: GraphedState) -> Tensor:
+    def step(self, tokens: Tensor, state: GraphedState[CS]) -> Tensor:
         state.stepped += tokens.shape[1]
         assert state.stepped <= state.room, f"{state.stepped} tokens do not fit in {state.room}"
         if state.captured is None or tokens.shape[1] > 1:
@@ -139,9 +156,13 @@ class Graphed:
         return state.captured.step(tokens)
 
 
-def fastest(model: Any, device: torch.device) -> Any:
-    """The model as the quickest generator on this device."""
-    return Graphed(model) if device.type == "cuda" and model.is_capturable else model
+def fastest(model: Generator[Any], device: torch.device) -> Generator[Any]:
+    """The model as the fastest generator on this device."""
+    return Graphed(model) if device.type == "cuda" and can_capture(model) else model
+
+
+def can_capture(model: Generator[Any]) -> TypeGuard[Capturable[Any]]:
+    return model.is_capturable
 
 
 def rounded(n: int) -> int:

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.distribution import Distribution
-from regard.decoding.interface import Hypothesis
-from regard.decoding.penalty import NEAR, length_penalty
+from regard.decoding.interface import NEAR, Ids, length_penalty
+from regard.decoding.outputs import Hypothesis
 from regard.decoding.record import Record
 from regard.decoding.samplers import draw, reshape
 from regard.decoding.stopping import Stops
@@ -18,13 +18,11 @@ from regard.decoding.stopping import Stops
 class Greedy:
     """y_t = argmax P(y | y_<t).  The rows of a prompt never change places."""
 
-    def __init__(
-        self, prompts: list[list[int]], config: DecodingConfig, end_id: int, stops: Stops | None = None
-    ) -> None:
+    def __init__(self, prompts: Ids, config: DecodingConfig, end_id: int, stops: Stops | None = None) -> None:
         self.config, self.copies, self.end_id = config, config.n_best, end_id
         self.stops = stops
-        # Of the active rows, for the stops: the last token of the prompt, and what was said.
-        self.said: list[tuple[list[int], list[int]]] = [(p[-1:], []) for p in prompts for _ in range(self.copies)]
+        # Of the active rows, for the stops: the last token of the prompt, and what was written.
+        self.written: list[tuple[list[int], list[int]]] = [(p[-1:], []) for p in prompts for _ in range(self.copies)]
         self.record = Record(len(prompts))
         self.ended: Tensor | None = None  # (active prompts, copies)
 
@@ -45,39 +43,41 @@ class Greedy:
 
     def stopped(self, tokens: Tensor, stops: Stops) -> Tensor:
         """Which rows a stop string ends here.  This waits for the device at every step."""
-        for (_, said), token in zip(self.said, tokens.flatten().tolist(), strict=True):
-            said.append(token)
-        reached = [stops.reached(said, before) for before, said in self.said]
+        for (_, written), token in zip(self.written, tokens.flatten().tolist(), strict=True):
+            written.append(token)
+        reached = [stops.reached(written, before) for before, written in self.written]
         return torch.tensor(reached, device=tokens.device).view(tokens.shape)
 
     def keep(self, active: np.ndarray, groups: Tensor) -> None:
         self.record.move(active)
         if self.ended is not None:
             self.ended = self.ended[groups]
-        self.said = [self.said[group * self.copies + copy] for group in groups.tolist() for copy in range(self.copies)]
+        self.written = [
+            self.written[group * self.copies + copy] for group in groups.tolist() for copy in range(self.copies)
+        ]
 
     def hypotheses(self, active: np.ndarray, steps: np.ndarray) -> list[list[Hypothesis]]:
         self.record.move(active)
         tokens, log_probs, gaps, ended = self.record.columns()  # (steps, prompts, copies)
-        found = []
+        by_prompt = []
         for prompt, n_steps in enumerate(steps.tolist()):
             best = []
             for copy in range(self.copies):
                 ends = np.flatnonzero(ended[:n_steps, prompt, copy])
                 length = int(ends[0]) + 1 if len(ends) else n_steps  # the end counts
-                said = tokens[:length, prompt, copy].tolist()
+                written = tokens[:length, prompt, copy].tolist()
                 log_prob = float(log_probs[:length, prompt, copy].sum(dtype=np.float64))
                 best.append(
                     Hypothesis(
-                        tokens=said[:-1] if said[-1] == self.end_id else said,
+                        tokens=written[:-1] if written[-1] == self.end_id else written,
                         log_prob=log_prob,
                         score=log_prob / length_penalty(length, self.config.length_penalty),
                         finished=len(ends) > 0,
                         near_ties=int((gaps[:length, prompt, copy] < NEAR).sum()),
                     )
                 )
-            found.append(sorted(best, key=lambda hypothesis: -hypothesis.score))
-        return found
+            by_prompt.append(sorted(best, key=lambda hypothesis: -hypothesis.score))
+        return by_prompt
 
 
 class Sampling(Greedy):
@@ -88,12 +88,7 @@ class Sampling(Greedy):
     """
 
     def __init__(
-        self,
-        prompts: list[list[int]],
-        limits: list[int],
-        config: DecodingConfig,
-        end_id: int,
-        stops: Stops | None = None,
+        self, prompts: Ids, limits: list[int], config: DecodingConfig, end_id: int, stops: Stops | None = None
     ) -> None:
         super().__init__(prompts, config, end_id, stops)
         uniforms = torch.zeros(len(prompts), self.copies, max(limits), dtype=torch.float64)

@@ -1,54 +1,36 @@
-"""All that a search knows of a model, and all that a caller gets back.
+"""All that a search knows of a model, and what all searches share.
 
 A row is one hypothesis.  With `copies` > 1 the rows of a prompt lie side by side: row g·copies + c is copy c
 of prompt g.
 """
 
-from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar
+from collections.abc import Callable
+from typing import Protocol
 
 from torch import Tensor
 
+from regard.nn.state import S
 
-class State(Protocol):
-    """What a model remembers of its rows between two steps."""
+Ids = list[list[int]]  # of the tokens of several texts
+Progress = Callable[[int, int], None]  # of how many are done, and of how many there are
 
-    @property
-    def n_rows(self) -> int: ...
-
-    @property
-    def lengths(self) -> Tensor:
-        """Tokens stepped so far, for each row: (rows,), on the model's device."""
-        ...
-
-    def select(self, rows: Tensor) -> None:
-        """Row i becomes what row rows[i] was; rows may repeat or vanish.  In place.
-
-        Each group of `copies` rows of the result comes from one prompt, so a memory kept once per prompt
-        can stay so.
-        """
-        ...
-
-    def reorder(self, rows: Tensor) -> None:
-        """`select` for as many rows, each from its own prompt, as in a beam's step: prompts stay where they are."""
-        ...
-
-    def truncate(self, lengths: Tensor) -> None:
-        """Forget all but the first lengths[i] tokens of row i.  In place."""
-        ...
-
-    def join(self, other: Self) -> None:
-        """Append the rows of another state of the same model.  In place."""
-        ...
-
-
-S = TypeVar("S", bound=State)
+NEAR = 1e-5  # choices closer than this may be decided by rounding, hence by the batch they are computed in
 
 
 class Generator(Protocol[S]):
     """A model that continues token sequences."""
 
-    def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> S:
+    @property
+    def max_length(self) -> int:
+        """Tokens of the longest sequence that it takes."""
+        ...
+
+    @property
+    def is_capturable(self) -> bool:
+        """Whether CUDA graphs can hold its steps (`regard.decoding.graphs`)."""
+        ...
+
+    def start(self, prompts: Ids, copies: int = 1, room: int = 256) -> S:
         """A state with `copies` rows per prompt, which will be stepped by at most `room` tokens."""
         ...
 
@@ -60,10 +42,20 @@ class Generator(Protocol[S]):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hypothesis:
-    tokens: list[int]  # without start and end
-    log_prob: float  # of the tokens and, when finished, of the end
-    score: float  # log_prob / length penalty: what hypotheses are ranked by
-    finished: bool  # False: the length limit came before the end
-    near_ties: int = 0  # steps at which two choices differed by less than 1e-5, so rounding may have decided
+def length_penalty(length: int, alpha: float) -> float:
+    """lp(Y) = ((5 + |Y|) / 6)^α, with the end counted in |Y|; score = log P(Y) / lp(Y).  Wu et al. 2016, eq. 14."""
+    return ((5 + length) / 6) ** alpha
+
+
+def grouped(costs: list[int], budget: int, lengths: list[int] | None = None) -> list[list[int]]:
+    """Which prompts are decoded together: indices in groups with n · largest cost ≤ budget, similar costs together, the
+    largest first; of equal costs, similar lengths.  What costs more than the budget alone is a group of its own.
+    """
+    lengths = costs if lengths is None else lengths
+    groups: list[list[int]] = []
+    for index in sorted(range(len(costs)), key=lambda i: (-costs[i], -lengths[i])):
+        if groups and (len(groups[-1]) + 1) * costs[groups[-1][0]] <= budget:
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+    return groups

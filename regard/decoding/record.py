@@ -1,4 +1,4 @@
-"""What each step of a search said, kept for the end: appended on the device, moved to the host in one go."""
+"""What each step of a search chose, kept for the end: appended on the device, moved to the host in one go."""
 
 import numpy as np
 import torch

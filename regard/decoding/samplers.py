@@ -13,7 +13,7 @@ from regard.decoding.config import DecodingConfig
 
 
 def temperature(logits: Tensor, t: float) -> Tensor:
-    """P(token)^(1/t), renormalised: sharper below 1, flatter above."""
+    """P(token)^(1/t), renormalized: sharper below 1, flatter above."""
     return logits / t
 
 

@@ -2,25 +2,25 @@
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from regard.decoding.batches import grouped
 from regard.decoding.beam import Beam
 from regard.decoding.config import DecodingConfig
 from regard.decoding.constraints import Constraints
 from regard.decoding.distribution import Distribution
 from regard.decoding.greedy import Greedy, Sampling
-from regard.decoding.interface import Generator, Hypothesis, S
+from regard.decoding.interface import Generator, Ids, Progress, S, grouped
+from regard.decoding.outputs import Hypothesis
 from regard.decoding.stopping import Stops
 from regard.errors import RegardError
 from regard.nn.packed import PackedReading
 
-AHEAD = {"cpu": 1, "cuda": 8}  # steps that a device may run before it is asked who is done: asking makes a GPU wait
+AHEAD = {"cpu": 1, "cuda": 8}  # steps before done prompts are looked for: looking makes a GPU wait
 
 
 class Strategy(Protocol):
@@ -44,15 +44,15 @@ class Strategy(Protocol):
 @torch.no_grad()
 def generate(
     model: Generator[S],
-    prompts: list[list[int]],
+    prompts: Ids,
     config: DecodingConfig,
     start_id: int,
     end_id: int,
-    prefixes: list[list[int]] | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    prefixes: Ids | None = None,
+    on_progress: Progress | None = None,
     stops: Stops | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best hypotheses of each prompt, best first; `on_progress(n_done, n_prompts)` is told after every batch.
+    """The best hypotheses of each prompt, best first; `on_progress(n_done, n_prompts)` is called after every batch.
 
     Hypotheses begin with the prompt's prefix, if any.  Finished ones come before those that hit the length limit.
     One is also finished by the token that completes a stop string; greedy search and sampling know of these.
@@ -68,7 +68,7 @@ def generate(
     if config.max_length and longest >= config.max_length:
         raise RegardError(f"a prefix of {longest} tokens leaves no room in {config.max_length}; shorten it")
     limits = [max(config.limit(p), len(prefix) + 1) for p, prefix in zip(prompts, prefixes, strict=True)]
-    found: list[list[Hypothesis]] = [[] for _ in prompts]
+    by_prompt: list[list[Hypothesis]] = [[] for _ in prompts]
     n_done = 0
     for group in grouped(limits, config.batch_tokens, list(map(len, prompts))):
         batch, ends = [prompts[i] for i in group], [limits[i] for i in group]
@@ -76,19 +76,15 @@ def generate(
         strategy = Beam(ends, config, end_id) if config.beam > 1 else one_by_one(batch, ends, config, end_id, stops)
         for index, hypotheses in zip(group, search(model, batch, ends, strategy, constraints, start_id), strict=True):
             if not hypotheses or any(math.isnan(hypothesis.score) for hypothesis in hypotheses):
-                raise RegardError(
-                    "the model's scores are not numbers: its weights are spoilt; take an earlier checkpoint"
-                )
-            found[index] = hypotheses
+                raise RegardError("the model's scores are NaN: its weights contain NaN; take an earlier checkpoint")
+            by_prompt[index] = hypotheses
         n_done += len(group)
         if on_progress is not None:
             on_progress(n_done, len(prompts))
-    return found
+    return by_prompt
 
 
-def one_by_one(
-    prompts: list[list[int]], limits: list[int], config: DecodingConfig, end_id: int, stops: Stops | None
-) -> Greedy:
+def one_by_one(prompts: Ids, limits: list[int], config: DecodingConfig, end_id: int, stops: Stops | None) -> Greedy:
     if config.sample:
         return Sampling(prompts, limits, config, end_id, stops)
     return Greedy(prompts, config, end_id, stops)
@@ -113,12 +109,7 @@ def stream(
 
 
 def search(
-    model: Generator[S],
-    prompts: list[list[int]],
-    limits: list[int],
-    strategy: Strategy,
-    constraints: Constraints,
-    start_id: int,
+    model: Generator[S], prompts: Ids, limits: list[int], strategy: Strategy, constraints: Constraints, start_id: int
 ) -> list[list[Hypothesis]]:
     """Decode one batch."""
     _, active, steps = deque(walk(model, prompts, limits, strategy, constraints, start_id), maxlen=1).pop()
@@ -126,16 +117,11 @@ def search(
 
 
 def walk(
-    model: Generator[S],
-    prompts: list[list[int]],
-    limits: list[int],
-    strategy: Strategy,
-    constraints: Constraints,
-    start_id: int,
+    model: Generator[S], prompts: Ids, limits: list[int], strategy: Strategy, constraints: Constraints, start_id: int
 ) -> Iterator[tuple[Tensor, np.ndarray, np.ndarray]]:
     """Step by step: the tokens (active prompts, copies), the active prompts, and how many steps of each prompt count.
 
-    A GPU runs some steps ahead before it is asked which prompts are done.
+    A GPU runs some steps ahead before the host asks which prompts are done.
     """
     copies, reading = strategy.copies, PackedReading()
     with reading:
@@ -148,16 +134,16 @@ def walk(
     places = torch.arange(len(prompts) * copies, device=device).view(-1, copies)  # the rows of each active prompt
     history = torch.empty(len(prompts) * copies, 0, dtype=torch.long, device=device)
     tokens = torch.full((len(prompts), copies), start_id, device=device)
-    waiting: list[Tensor] = []  # what the last steps say of who is done, still on the device
+    waiting: list[Tensor] = []  # which prompts were done after the last steps, still on the device
     for t in range(max(limits)):
         with reading:
             logits = model.step(tokens.view(-1, 1), state)[:, -1].float()
-        tokens, parents, says_done = strategy.advance(constraints.apply(logits, history, t, owners), t)
+        tokens, parents, is_done = strategy.advance(constraints.apply(logits, history, t, owners), t)
 
-        waiting.append(says_done)
+        waiting.append(is_done)
         if len(waiting) == AHEAD[device.type] or t + 1 == max(limits):
-            for step, said in enumerate(torch.stack(waiting).cpu().numpy(), start=t + 2 - len(waiting)):
-                newly = (said | (steps[active] == step)) & ~done[active]
+            for step, was_done in enumerate(torch.stack(waiting).cpu().numpy(), start=t + 2 - len(waiting)):
+                newly = (was_done | (steps[active] == step)) & ~done[active]
                 steps[active[newly]] = step
                 done[active[newly]] = True
             waiting.clear()
@@ -172,7 +158,6 @@ def walk(
             strategy.keep(active, kept)
             active, owners, tokens, rows = active[~done[active]], owners[kept], tokens[kept], rows[kept]
             places = places[: len(active)]
-        if shrinks:
             state.select(rows.flatten())
         elif parents is not None:
             state.reorder(rows.flatten())

@@ -20,7 +20,7 @@ class Stops:
 
     def reached(self, tokens: list[int], before: Sequence[int] = ()) -> bool:
         """Whether the last of these tokens completes a stop string.  `before` stands before them and is not looked at:
-        a text that begins with a space begins so only behind something."""
+        only after other text does a token show the space that it begins with."""
         text = self.decode([*before, *tokens[-self.n_tokens :]])
         return self.place(text[len(self.decode(before)) :]) >= 0
 
@@ -52,15 +52,15 @@ class TextPieces(Iterator[str]):
 
 def pieces(tokens: Iterable[int], stops: Stops) -> Iterator[str]:
     """The text of tokens that come one by one, each piece as soon as nothing can change it."""
-    said: list[int] = []
+    written: list[int] = []
     shown = 0
     for token in tokens:
-        said.append(token)
-        text = stops.decode(said)
+        written.append(token)
+        text = stops.decode(written)
         end = stops.settled(text)
         if end > shown:
             yield text[shown:end]
             shown = end
-    rest = stops.cut(stops.decode(said))[shown:]
+    rest = stops.cut(stops.decode(written))[shown:]
     if rest:
         yield rest

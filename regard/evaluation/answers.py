@@ -9,14 +9,13 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from regard.errors import DataError
-from regard.evaluation.classification import Z, percent, wilson
-from regard.evaluation.metric import Metric
+from regard.evaluation.metric import Metric, Z, proportion
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def normalised(text: str) -> str:
+def normalized(text: str) -> str:
     """Lower case, without ASCII punctuation, English articles and more than one space: "The  U.S.!" is "us".
 
     It is the same for every language, as in the published figures of XQuAD: German articles count as words.
@@ -24,13 +23,9 @@ def normalised(text: str) -> str:
     return " ".join(ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split())
 
 
-def is_exact(answer: str, reference: str) -> bool:
-    return normalised(answer) == normalised(reference)
-
-
 def f1(answer: str, reference: str) -> float:
     """2 · shared / (words of the one + words of the other); of nothing with nothing 1, of nothing with something 0."""
-    found, wanted = normalised(answer).split(), normalised(reference).split()
+    found, wanted = normalized(answer).split(), normalized(reference).split()
     if not found or not wanted:
         return float(found == wanted)
     return 2 * (Counter(found) & Counter(wanted)).total() / (len(found) + len(wanted))
@@ -39,23 +34,18 @@ def f1(answer: str, reference: str) -> float:
 def figures(answers: Sequence[str], references: Sequence[Sequence[str]], settings: str) -> list[Metric]:
     """Shares in percent.  An answer counts by the reference that is nearest to it; "" is "cannot answer".
 
-    Beside them stands what a model reaches that answers no question.
+    Beside them: what a model scores that answers no question.
     """
     if len(answers) != len(references) or not answers:
         raise DataError(f"{len(answers)} answers cannot be compared with those of {len(references)} questions")
     exact, shared = scores(answers, references)
-    signature = f"n:{len(answers)}|normalised:squad|of several references:the nearest|{settings}"
+    signature = f"n:{len(answers)}|normalized:squad|of several references:the nearest|{settings}"
     answerable = [i for i, texts in enumerate(references) if all(texts)]
     others = [i for i, texts in enumerate(references) if not any(texts)]
     parts = {"F1 where there is an answer": answerable, "right where there is none": others}
     return [
         mean("F1", shared, signature),
-        Metric(
-            name="exact match",
-            value=percent(sum(exact), len(exact)),
-            signature=f"{signature}|interval:wilson 95%",
-            interval=wilson(sum(exact), len(exact)),
-        ),
+        proportion("exact match", sum(exact), len(exact), signature),
         *(mean(name, [shared[i] for i in part], signature) for name, part in parts.items() if part),
         mean("F1 of answering nothing", scores([""] * len(answers), references)[1], signature),
     ]
@@ -86,7 +76,7 @@ def best_threshold(answers: Sequence[str], odds: Sequence[float], references: Se
 def scores(answers: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[list[bool], list[float]]:
     """Exact match and F1 of each answer."""
     both = list(zip(answers, references, strict=True))
-    exact = [any(is_exact(answer, text) for text in texts) for answer, texts in both]
+    exact = [any(normalized(answer) == normalized(text) for text in texts) for answer, texts in both]
     return exact, [max(f1(answer, text) for text in texts) for answer, texts in both]
 
 

@@ -1,9 +1,5 @@
-"""Accuracy with its interval, precision, recall and F1 of every label, and who was taken for whom.
+"""Accuracy with its interval, precision, recall and F1 of every label, and the confusion matrix."""
 
-The interval is Wilson's (1927): it needs no resampling, never leaves 0 … 100 and is right for few errors too.
-"""
-
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.errors import DataError
-from regard.evaluation.metric import Metric
-
-Z = 1.959963984540054  # 95 % of a normal distribution lie within ± Z
+from regard.evaluation.metric import Metric, percent, proportion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +25,7 @@ class LabelScore:
 @dataclass(frozen=True, kw_only=True)
 class ClassificationFigures:
     accuracy: Metric
-    majority: float  # accuracy of who always says the commonest label
+    majority: float  # accuracy of always predicting the majority class
     macro_f1: Metric  # the mean of the labels' F1, rare ones counting as much as frequent ones
     labels: tuple[LabelScore, ...]
     confusion: tuple[tuple[int, ...], ...]  # rows: the true label; columns: the predicted one
@@ -56,12 +50,7 @@ def classification(predicted: Sequence[str], true: Sequence[str], label_set: Seq
     mean = sum(score.f1 for score in scores) / len(scores)
     settings = f"n:{n}|labels:{len(scores)}"
     return ClassificationFigures(
-        accuracy=Metric(
-            name="accuracy",
-            value=percent(n_right, n),
-            signature=f"{settings}|interval:wilson 95%",
-            interval=wilson(n_right, n),
-        ),
+        accuracy=proportion("accuracy", n_right, n, settings),
         majority=percent(n_true.max(), n),
         macro_f1=Metric(name="macro F1", value=mean, signature=f"{settings}|zero division:0"),
         labels=scores,
@@ -84,30 +73,14 @@ def confusion(predicted: Sequence[str], true: Sequence[str], label_set: Sequence
     return table
 
 
-def percent(part: int | np.integer, whole: int | np.integer) -> float:
-    return 100 * int(part) / int(whole) if whole else 0.0
-
-
-def wilson(n_right: int, n: int) -> tuple[float, float]:
-    """(p + z²/2n ± z √(p (1 - p) / n + z²/4n²)) / (1 + z²/n), in percent."""
-    p = n_right / n
-    middle = p + Z**2 / (2 * n)
-    half = Z * math.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
-    low, high = (100 * (middle + sign * half) / (1 + Z**2 / n) for sign in (-1, 1))
-    return max(low, 0.0), min(high, 100.0)
-
-
 def table_rows(result: ClassificationFigures) -> list[tuple[str, ...]]:
     """For people: a row of headings, a row for every label, a row for all."""
-    rows: list[tuple[str, ...]] = [("label", "precision", "recall", "F1", "examples")]
-    for score in result.labels:
-        shares = (f"{share:.1f}" for share in (score.precision, score.recall, score.f1))
-        rows.append((score.label, *shares, f"{score.n_true:,}"))
-    precision = np.mean([score.precision for score in result.labels])
-    recall = np.mean([score.recall for score in result.labels])
+    rows = [(score.label, score.precision, score.recall, score.f1, score.n_true) for score in result.labels]
+    precision, recall = (np.mean([row[column] for row in rows]) for column in (1, 2))
     n = sum(score.n_true for score in result.labels)
-    rows.append(("mean", f"{precision:.1f}", f"{recall:.1f}", f"{result.macro_f1.value:.1f}", f"{n:,}"))
-    return rows
+    rows.append(("mean", float(precision), float(recall), result.macro_f1.value, n))
+    shown = [(name, f"{p:.1f}", f"{r:.1f}", f"{f1:.1f}", f"{n:,}") for name, p, r, f1, n in rows]
+    return [("label", "precision", "recall", "F1", "examples"), *shown]
 
 
 def confusion_rows(result: ClassificationFigures) -> list[tuple[str, ...]]:
@@ -136,7 +109,7 @@ def confusion_picture(result: ClassificationFigures, path: str | Path) -> None:
     axes.set_xlabel("predicted")
     axes.set_ylabel("true")
     for i, j in np.ndindex(counts.shape):
-        colour = "white" if shares[i, j] > 0.5 else "black"
-        axes.text(j, i, f"{counts[i, j]:,}", ha="center", va="center", color=colour, fontsize=8)
+        color = "white" if shares[i, j] > 0.5 else "black"
+        axes.text(j, i, f"{counts[i, j]:,}", ha="center", va="center", color=color, fontsize=8)
     axes.set_title(f"accuracy {result.accuracy.value:.2f} %", fontsize=10)
     figure.savefig(path, format="png")

@@ -10,13 +10,12 @@ from functools import partial
 
 import numpy as np
 
-from regard.evaluation.metric import Metric
+from regard.evaluation.metric import Metric, Z
 from regard.evaluation.stemming import stem
 from regard.evaluation.translation import check
 
 WORD = re.compile(r"[a-z0-9]+")
 SHORTEST = 4  # letters of a word that is stemmed
-Z = 1.959963984540054  # 95 % of a normal distribution lie within ± Z
 
 
 def words(text: str, stemmed: bool) -> list[str]:

@@ -6,7 +6,7 @@ A word is [C](VC)^m[V], where C are consonants and V vowels; the measure m says 
 
 import re
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 
 IRREGULAR = {
     "skies": "sky", "dying": "die", "lying": "lie", "tying": "tie", "innings": "inning", "outings": "outing",
@@ -17,7 +17,7 @@ CACHED = 1 << 16  # words whose stems are kept
 
 
 def shape(word: str) -> str:
-    """Of every letter whether it is a vowel: a y is one behind a consonant."""
+    """Of every letter whether it is a vowel: a y is one after a consonant."""
     kinds = ""
     for i, letter in enumerate(word):
         is_vowel = letter in "aeiou" or (letter == "y" and i > 0 and kinds[-1] == "c")
@@ -29,22 +29,10 @@ def measure(word: str) -> int:
     return len(re.findall("v+c+", shape(word)))
 
 
-def has_vowel(word: str) -> bool:
-    return "v" in shape(word)
-
-
-def ends_double(word: str) -> bool:
-    return len(word) > 1 and word[-1] == word[-2] and shape(word)[-1] == "c"
-
-
 def ends_short(word: str) -> bool:
     """Consonant, vowel, consonant other than w, x, y: hop, fil; or only the last two of them: at."""
     kinds = shape(word)
     return kinds == "vc" or (kinds.endswith("cvc") and word[-1] not in "wxy")
-
-
-def longer_than(m: int, word: str) -> bool:
-    return measure(word) > m
 
 
 Rule = tuple[str, str, Callable[[str], bool]]  # a suffix, what it becomes, and what must hold of what stands before it
@@ -62,7 +50,7 @@ def apply(word: str, rules: list[Rule]) -> str:
 def rules(m: int, table: str) -> list[Rule]:
     """From "ational>ate tional>tion", each for what has a measure above m."""
     pairs = (rule.split(">") for rule in table.split())
-    return [(suffix, other, partial(longer_than, m)) for suffix, other in pairs]
+    return [(suffix, other, lambda before: measure(before) > m) for suffix, other in pairs]
 
 
 PLURALS = rules(-1, "sses>ss ies>i ss>ss s>")
@@ -91,11 +79,11 @@ def present(word: str) -> str:
     if word.endswith("eed"):
         return apply(word, rules(0, "eed>ee"))
     before = next((word.removesuffix(end) for end in ("ed", "ing") if word.endswith(end)), word)
-    if before == word or not has_vowel(before):
+    if before == word or "v" not in shape(before):
         return word
     if before.endswith(("at", "bl", "iz")):
         return before + "e"
-    if ends_double(before):
+    if before[-2:-1] == before[-1:] and shape(before)[-1] == "c":  # a double consonant
         return before if before[-1] in "lsz" else before[:-1]
     return before + "e" if measure(before) == 1 and ends_short(before) else before
 

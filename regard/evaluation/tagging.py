@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from regard.evaluation.classification import ClassificationFigures, LabelScore, classification, percent
-from regard.evaluation.metric import Metric
+from regard.evaluation.classification import classification
+from regard.evaluation.metric import Metric, percent
 
 
 class Unigrams:
@@ -39,20 +39,16 @@ def figures(
     counted = [score for score in scores if score.label != neutral]
     settings = f"n:{len(true)}|tags:{len(scores)}|without:{neutral or 'none'}"
     mean = sum(score.f1 for score in counted) / len(counted) if counted else 0.0
-    values = {"micro F1": micro_f1(result, neutral), "macro F1": mean}
+    # 2 · right / (true + predicted), all over the words whose tag is not the neutral one
+    right = sum(row[i] for i, row in enumerate(result.confusion) if result.labels[i].label != neutral)
+    n_both = sum(score.n_true + score.n_predicted for score in result.labels if score.label != neutral)
+    values = {"micro F1": percent(2 * right, n_both), "macro F1": mean}
     values |= {f"F1 of {score.label}": score.f1 for score in scores}
     accuracy = result.accuracy
     return [
         Metric(name=who + "accuracy", value=accuracy.value, signature=settings, interval=accuracy.interval),
         *(Metric(name=who + name, value=value, signature=settings) for name, value in values.items()),
     ]
-
-
-def micro_f1(result: ClassificationFigures, neutral: str) -> float:
-    """2 · right / (true + predicted), all over the words whose tag is not the neutral one."""
-    scores: list[LabelScore] = [score for score in result.labels if score.label != neutral]
-    right = sum(row[i] for i, row in enumerate(result.confusion) if result.labels[i].label != neutral)
-    return percent(2 * right, sum(score.n_true + score.n_predicted for score in scores))
 
 
 def beside(model: Sequence[Metric], baseline: Sequence[Metric]) -> list[Metric]:

@@ -37,7 +37,7 @@ class PlainCHRF(CHRF):
 
 
 METRICS: dict[str, Callable[[], Any]] = {
-    "BLEU": BLEU,  # Papineni et al. 2002, tokenised by 13a
+    "BLEU": BLEU,  # Papineni et al. 2002, tokenized by 13a
     "BLEU lower-cased": partial(BLEU, lowercase=True),
     "chrF": PlainCHRF,  # F-score of character n-grams, Popović 2015
 }
@@ -87,8 +87,7 @@ def corpus_score(name: str, outputs: list[str], references: list[str], resamples
 
 def check(outputs: list[str], references: list[str]) -> None:
     if len(outputs) != len(references):
-        raise DataError(
-            f"{len(outputs)} outputs cannot be compared with {len(references)} references: each output needs its own"
-        )
+        counts = f"{len(outputs)} outputs cannot be compared with {len(references)} references"
+        raise DataError(f"{counts}: each output needs its own")
     if not outputs:
         raise DataError("there is nothing to evaluate: no outputs and no references")

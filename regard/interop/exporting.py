@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.choose import choose
 from regard.errors import ConfigError, RunError
 from regard.interop.certifying.certificate import FILE as CERTIFICATE
-from regard.interop.families.family import TRANSLATORS, NoPlaceError
+from regard.interop.families.settings import NoPlaceError, exchange_of
 from regard.interop.families.table import FAMILIES
 from regard.interop.formats.carry import give
 from regard.interop.formats.safe import read_json
@@ -25,12 +25,10 @@ from regard.runs.weights import pack_tensors, weights_of
 from regard.text.imported import IMPORTED
 from regard.text.tokenizer import Tokenizer
 
-READERS = ("reading", "classification")  # kinds of tasks that tell no words
-
 
 def export_folder(run: Run, folder: Path, model_type: str | None = None) -> str:
-    """Write the folder.  Returns the family as which it was written: the asked one, the one that the run was imported
-    from, or the first that fits."""
+    """Write the folder.  Returns its family: the requested one, the one that the run was imported from, or the
+    first that fits."""
     refuse_full(folder)
     model_type = model_type or origin(run.folder)
     recipe, tensors = unfolded(run.recipe, weights_of(run.model))
@@ -42,20 +40,20 @@ def export_folder(run: Run, folder: Path, model_type: str | None = None) -> str:
     if pad != tokenizer.pad_id:
         raise ConfigError(f"{model_type} needs a tokenizer whose padding has the id {pad}, not {tokenizer.pad_id}")
     settings |= {"bos_token_id": tokenizer.start_id, "eos_token_id": tokenizer.end_id, "dtype": "float32"}
-    if recipe.kind in TRANSLATORS:
+    if exchange_of(recipe).translates:
         settings["decoder_start_token_id"] = recipe.task.frame(tokenizer).start
-    found = give(tensors, FAMILIES[model_type], recipe)
+    weights = give(tensors, FAMILIES[model_type], recipe)
     folder.mkdir(parents=True, exist_ok=True)
     write_tokenizer(tokenizer, recipe, folder)
     write_file(folder / "config.json", json.dumps(settings, indent=2).encode())
-    write_file(folder / "model.safetensors", pack_tensors(found, {"format": "pt"}))
+    write_file(folder / "model.safetensors", pack_tensors(weights, {"format": "pt"}))
     return model_type
 
 
 def refuse_full(folder: Path) -> None:
     """Nothing is written over."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RunError(f"{folder} is there already, and not empty; name another")
+        raise RunError(f"{folder} exists already and is not empty; name another folder")
 
 
 def origin(run: Path) -> str | None:
@@ -66,8 +64,12 @@ def origin(run: Path) -> str | None:
 
 def find_family(recipe: Recipe, model_type: str | None) -> tuple[str, dict[str, Any]]:
     """A family that can do all that the model does, and its settings."""
+    exchange_of(recipe)
     if model_type is not None:
-        return model_type, choose(FAMILIES, model_type, "family of models").write_config(recipe)
+        family = choose(FAMILIES, model_type, "family of models")
+        if family.architecture != recipe.architecture:
+            raise ConfigError(f"{model_type} has no place for a model of architecture {recipe.architecture!r}")
+        return model_type, family.write_config(recipe)
     reasons = []
     for name, family in FAMILIES.items():
         if family.architecture != recipe.architecture:
@@ -85,20 +87,20 @@ def find_family(recipe: Recipe, model_type: str | None) -> tuple[str, dict[str, 
 
 
 def unfolded(recipe: Recipe, tensors: Mapping[str, Tensor]) -> tuple[Recipe, dict[str, Tensor]]:
-    """The same model where embeddings are not scaled while they are read, and sines are a table as if learnt: stacks of
-    other tools have no other way."""
-    found, model = dict(tensors), recipe.model
+    """The same model where embeddings are not scaled while they are read, and sines are a table as if learned: stacks
+    of other tools have no other way."""
+    tensors, model = dict(tensors), recipe.model
     if recipe.architecture == "stack" and model.scale_embedding:
-        table = found["reader.embedding.weight"]
-        has_output = recipe.kind not in READERS
-        if model.tied and has_output:
-            found["own_table"] = table
-        found["reader.embedding.weight"] = table * math.sqrt(model.d_model)
-        model = dataclasses.replace(model, scale_embedding=False, tied=model.tied and not has_output)
+        table = tensors["reader.embedding.weight"]
+        predicts_words = exchange_of(recipe).predicts_words
+        if model.tied and predicts_words:
+            tensors["own_table"] = table
+        tensors["reader.embedding.weight"] = table * math.sqrt(model.d_model)
+        model = dataclasses.replace(model, scale_embedding=False, tied=model.tied and not predicts_words)
     if recipe.architecture == "stack" and model.position == "sinusoidal":
-        found["reader.position.table"] = sinusoids(model.max_length, model.embedding_width)
+        tensors["reader.position.table"] = sinusoids(model.max_length, model.embedding_width)
         model = dataclasses.replace(model, position="learned")
-    return dataclasses.replace(recipe, model=model), found
+    return dataclasses.replace(recipe, model=model), tensors
 
 
 def with_all_biases(recipe: Recipe, tensors: dict[str, Tensor]) -> tuple[Recipe, dict[str, Tensor]]:
@@ -123,10 +125,11 @@ def write_tokenizer(tokenizer: Tokenizer, recipe: Recipe, folder: Path) -> None:
         return
     start, end = tokenizer.token(tokenizer.start_id), tokenizer.token(tokenizer.end_id)
     names = {"bos_token": start, "eos_token": end, "unk_token": tokenizer.token(tokenizer.unknown_id)}
-    if recipe.kind == "masked" or recipe.kind in READERS:
+    exchange = exchange_of(recipe)
+    if exchange.is_framed:
         names |= {"cls_token": start, "sep_token": end}
         frame(folder / "tokenizer.json", tokenizer, (tokenizer.start_id,))
-    if recipe.kind in TRANSLATORS:
+    if exchange.translates:
         frame(folder / "tokenizer.json", tokenizer, recipe.task.frame(tokenizer).before)
     if "<mask>" in tokenizer.special:
         names["mask_token"] = "<mask>"
@@ -135,7 +138,7 @@ def write_tokenizer(tokenizer: Tokenizer, recipe: Recipe, folder: Path) -> None:
         "pad_token": tokenizer.token(tokenizer.pad_id),
         "model_max_length": recipe.model.max_length,
     }
-    if getattr(recipe.model, "n_segments", 0):
+    if not exchange.translates and recipe.model.n_segments:
         settings["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     write_file(folder / "tokenizer_config.json", json.dumps(names | settings, indent=2, ensure_ascii=False).encode())
 

@@ -1,6 +1,7 @@
-"""A model of another tool becomes a run: a folder like any other, that can be used, looked into and trained on."""
+"""A model of another tool becomes a run: a folder like any other, that can be used, looked into and trained further."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,31 +10,19 @@ from torch import Tensor, nn
 
 from regard import config
 from regard.data.config import DataConfig
-from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
+from regard.interop.families.settings import exchange_of
 from regard.interop.formats.carry import take
 from regard.interop.formats.safe import read_json
 from regard.interop.formats.sources import Source
-from regard.learning.config import TrainingConfig
-from regard.models import ARCHITECTURES
 from regard.runs.card import table
 from regard.runs.checkpoints import refuse_existing
 from regard.runs.durable import write_file
 from regard.runs.recipe import Recipe
 from regard.runs.weights import save_weights, weights_of
-from regard.tasks.table import TASKS
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
-SPARE_BYTES = 64 << 20  # that tables which are computed, and lie in no file, may always take
-
-USES = {
-    "language": ('regard generate {run} "Once upon"', "regard score {run} FILE"),
-    "masked": ('regard fill {run} "The cat [MASK] on the mat."', "regard embed {run} FILE"),
-    "reading": ("regard embed {run} FILE",),
-    "permutation": ("regard embed {run} FILE",),
-    "classification": ("regard classify {run} FILE", "regard embed {run} FILE"),
-    "translation": ("regard translate {run} < FILE", 'regard look {run} "a sentence"'),
-}
+SPARE_BYTES = 64 << 20  # that computed tables, which are in no file, may always take
 
 
 def recipe_of(source: Source, tokenizer: TokenizerConfig, separator: int) -> Recipe:
@@ -41,34 +30,30 @@ def recipe_of(source: Source, tokenizer: TokenizerConfig, separator: int) -> Rec
     architecture, model, kind, task = source.family.read_config(source.theirs)
     if model.get("n_segments", 0) > 1:
         model = {**model, "separator": separator}
-    return Recipe(
-        name=source.path.name,
-        kind=kind,
-        architecture=architecture,
-        task=config.build(TASKS[kind][0], task, "task"),
-        data=DataConfig(max_length=longest_text(kind, model["max_length"])),
-        tokenizer=tokenizer,
-        model=config.build(ARCHITECTURES[architecture].config, model, "model"),
-        training=TrainingConfig(),
-        decoding=DecodingConfig(never=unwritten(source)),
-    )
+    tables = {"task": {"kind": kind, **task}, "model": {"architecture": architecture, **model}}
+    tables |= {"tokenizer": config.as_settings(tokenizer), "decoding": {"never": unwritten(source)}}
+    recipe = Recipe.of(source.path.name, tables)
+    return replace(recipe, name=source.path.name, data=DataConfig(max_length=longest_text(recipe)))
 
 
-def longest_text(kind: str, max_length: int) -> int:
+def longest_text(recipe: Recipe) -> int:
     """What is longer is cut, or left out: of texts to classify no more than must be."""
-    return max_length if kind == "classification" else max(1, min(DataConfig.max_length, max_length - 1))
+    max_length: int = recipe.model.max_length
+    if exchange_of(recipe).is_of_sequences:
+        return max_length
+    return max(1, min(DataConfig.max_length, max_length - 1))
 
 
 def wishes(source: Source, name: str) -> list[Any]:
-    """What config.json and generation_config.json say of a setting for writing, as one list."""
-    found = [source.settings.get(name)]
+    """What config.json and generation_config.json say about a setting of generation, as one list."""
+    values = [source.settings.get(name)]
     if (source.path / "generation_config.json").is_file():
-        found.append(read_json(source.path / "generation_config.json").get(name))
-    return [part for each in found if each is not None for part in (each if isinstance(each, list) else [each])]
+        values.append(read_json(source.path / "generation_config.json").get(name))
+    return [part for value in values if value is not None for part in (value if isinstance(value, list) else [value])]
 
 
 def unwritten(source: Source) -> tuple[int, ...]:
-    """The tokens that their settings forbid to write, such as Marian's padding."""
+    """The tokens that their settings say must not be generated, such as Marian's padding."""
     words = [word[0] for word in wishes(source, "bad_words_ids") if isinstance(word, list) and len(word) == 1]
     words += wishes(source, "suppress_tokens")
     n_words = source.theirs.width("vocab_size")
@@ -76,7 +61,7 @@ def unwritten(source: Source) -> tuple[int, ...]:
 
 
 def unheeded(source: Source, tokenizer: Tokenizer) -> tuple[str, ...]:
-    """What their settings ask of a text that is written, and regard does not do."""
+    """What their settings ask for in generation, and regard does not do."""
     ends = sorted({end for end in wishes(source, "eos_token_id") if type(end) is int} - {tokenizer.end_id})
     note = f"its settings end a text also at the tokens {ends}; here it ends at {tokenizer.end_id} alone"
     return (note,) if ends else ()
@@ -88,11 +73,11 @@ def outline(recipe: Recipe, n_bytes: int) -> dict[str, Tensor]:
         with torch.device("meta"):
             model: nn.Module = recipe.build_model()
     except (RuntimeError, OverflowError) as error:
-        raise ConfigError(f"no model can be made of these settings: {error}") from None
+        raise ConfigError(f"these settings do not make a model: {error}") from None
     computed = sum(buffer.numel() * buffer.element_size() for buffer in model.buffers())
     if computed > n_bytes + SPARE_BYTES:
         raise ConfigError(
-            f"the settings ask for tables of {computed / 2**20:,.0f} MiB beside weights of {n_bytes / 2**20:,.0f} MiB; "
+            f"the settings ask for tables of {computed / 2**20:,.0f} MiB with weights of {n_bytes / 2**20:,.0f} MiB; "
             "max_length is too large to be true"
         )
     return weights_of(model)
@@ -110,7 +95,7 @@ def import_weights(source: Source, recipe: Recipe) -> tuple[dict[str, Tensor], l
 def import_source(source: Source, tokenizer: Tokenizer, run: Path) -> tuple[Recipe, list[str]]:
     """Write the run.  Returns its recipe, and what of theirs was left out."""
     refuse_existing(run)
-    rows = source.theirs.width("vocab_size")  # there may be more than tokens
+    rows = source.theirs.width("vocab_size")  # may be more than there are tokens
     recipe = recipe_of(source, TokenizerConfig(kind=tokenizer.kind, vocab_size=rows), tokenizer.end_id)
     if tokenizer.vocab_size > recipe.model.vocab_size:
         raise RunError(
@@ -121,23 +106,25 @@ def import_source(source: Source, tokenizer: Tokenizer, run: Path) -> tuple[Reci
     run.mkdir(parents=True, exist_ok=True)
     recipe.write(run / "recipe.toml")
     tokenizer.save(run / "tokenizer.json")
-    write_card(run, source, recipe, tensors, left_out)
+    write_card(run, source, recipe, tokenizer, tensors, left_out)
     save_weights(tensors, run / "model.safetensors")
     return recipe, left_out
 
 
-def write_card(run: Path, source: Source, recipe: Recipe, tensors: Mapping[str, Tensor], left_out: list[str]) -> None:
+def write_card(
+    run: Path, source: Source, recipe: Recipe, tokenizer: Tokenizer, tensors: Mapping[str, Tensor], left_out: list[str]
+) -> None:
     rows = [
         ("family", source.model_type),
         ("parameters", f"{sum(tensor.numel() for tensor in tensors.values()):,}"),
-        ("task", recipe.kind),
+        ("head", exchange_of(recipe).head or "none"),
         ("left out", ", ".join(left_out) or "nothing"),
     ]
-    uses = [use.format(run=run) for use in USES[recipe.kind]]
+    uses = recipe.task_class(recipe.task, recipe.setup(tokenizer)).usage(run)
     parts = [
         f"# {run.name}",
-        f"A {source.model_type} model, imported with `regard import` from `{source.path.name}`. Its licence and its "
-        "makers are those of the original; certificate.txt says how close this is to it.",
+        f"A {source.model_type} model, imported with `regard import` from `{source.path.name}`. Its license and its "
+        "authors are those of the original; certificate.txt says how close this is to it.",
         "## Use\n\n```\n" + "\n".join([*uses, f"regard train RECIPE --from {run}"]) + "\n```",
         "## Model\n\n" + table(("what", "how much"), rows),
     ]

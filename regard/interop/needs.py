@@ -1,4 +1,4 @@
-"""Libraries that only the exchange needs: asked for when they are needed, with the way to get them."""
+"""Libraries that only import and export need, loaded when they are used; an error says how to install them."""
 
 import importlib
 from typing import Any
@@ -7,11 +7,11 @@ from regard.errors import RegardError
 
 
 class MissingLibrary(RegardError):
-    """What was to be done is left out, or cannot be done."""
+    """A step is skipped, or cannot be done."""
 
 
 def need(name: str) -> Any:
-    """The module; an error where it is not installed."""
+    """The module.  MissingLibrary if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:

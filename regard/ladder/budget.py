@@ -2,11 +2,13 @@
 
 import copy
 import time
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 
+from regard.learning.config import TrainingConfig
+from regard.runs.recipe import Recipe
 from regard.training.environment import reproducible
 from regard.training.learner import Learner
 from regard.training.prepare import Prepared
@@ -30,13 +32,28 @@ class Budget:
         return f"{self.steps:,} steps each"
 
 
-def course(steps: int, n_validations: int = N_VALIDATIONS) -> dict[str, Any]:
+class Course(NamedTuple):
     """All settings of a training that follow from its steps."""
+
+    steps: int
+    warmup: int
+    validate_every: int
+    save_every: int
+
+    @classmethod
+    def of(cls, training: TrainingConfig) -> "Course":
+        return cls(training.steps, training.warmup, training.validate_every, training.save_every)
+
+    def put_into(self, recipe: Recipe) -> Recipe:
+        return replace(recipe, training=replace(recipe.training, **self._asdict()))
+
+
+def course(steps: int, n_validations: int = N_VALIDATIONS) -> Course:
     every = -(-steps // n_validations)
-    return {"steps": steps, "warmup": int(WARMUP * steps), "validate_every": every, "save_every": every}
+    return Course(steps, int(WARMUP * steps), validate_every=every, save_every=every)
 
 
-def course_in(seconds: float, prepared: Prepared, device: torch.device) -> dict[str, Any]:
+def course_in(seconds: float, prepared: Prepared, device: torch.device) -> Course:
     """As many steps as fit into the time, with the validations between: measured on a copy, which is thrown away."""
     task, recipe = prepared.task, prepared.recipe
     learner = Learner(copy.deepcopy(prepared.model).to(device).train(), task, recipe.training, device, recipe.d_model)

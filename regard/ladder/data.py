@@ -37,14 +37,14 @@ def pairs_table(files: list[Path], folder: Path) -> Settings:
         lines["test" if place < KEPT_BACK else "valid" if place < 2 * KEPT_BACK else "train"].append(i)
     for part, chosen in lines.items():
         if not chosen:
-            raise ConfigError(f"{len(columns[0]):,} pairs are too few to divide: none is left for {part}")
+            raise ConfigError(f"{len(columns[0]):,} pairs are too few to divide: nothing is left for {part}")
         for side, column in zip(("source", "target"), columns, strict=True):
             put("".join(column[i] + "\n" for i in chosen), folder / f"{part}.{side}")
     return {"root": str(folder.resolve()), **{part: [f"{part}.source", f"{part}.target"] for part in PARTS}}
 
 
 def put(text: str, path: Path) -> None:
-    """Write a part; what another ladder of this folder learnt from is not overwritten."""
+    """Write a part; what another ladder of this folder was trained on is not overwritten."""
     if path.is_file() and path.read_bytes() != text.encode():
         raise RunError(f"{path} holds lines of another ladder, which are left as they are; choose a folder with --out")
     path.write_text(text, encoding="utf-8", newline="\n")
@@ -56,6 +56,3 @@ def grammar_table(folder: Path, languages: tuple[str, ...]) -> Settings:
     names = {"train": "train", "valid": "valid", "test": "held-out"}
     files = {part: [f"{name}.{language}" for language in languages] for part, name in names.items()}
     return {"root": str(folder.resolve()), **files}
-
-
-TABLES = {"language": text_table, "translation": pairs_table}

@@ -1,8 +1,11 @@
 """The rungs, oldest first: each is a [model] table and a learning rate; all else they share, in one recipe."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from regard.config import Settings
+from regard.ladder.data import pairs_table, text_table
 
 
 @dataclass(frozen=True)
@@ -14,57 +17,32 @@ class Rung:
 
 @dataclass(frozen=True)
 class Ladder:
+    data_table: Callable[[list[Path], Path], Settings]  # [data] of the user's files, made in a folder
     recipe: str  # the shipped recipe of all rungs; by itself, that of the last one
     rungs: dict[str, Rung]
     figures: dict[str, str]  # what is measured, by its name in a run's figures, as the table heads it
 
 
-# Those that learn by gradients have about 0.8 million weights each besides the embeddings, which are the output table.
+SMALL = {"d_model": 128, "dropout": 0.1}
+WIDE_START = SMALL | {"embedding_range": 1.0}  # embeddings as recurrent nets need them to begin
+
+
+def recurrent(cell: str, d_hidden: int, learning_rate: float) -> Rung:
+    model = {"architecture": "recurrent", "cell": cell, "d_hidden": d_hidden, "d_last": 128, **WIDE_START}
+    return Rung(cell.upper(), model, learning_rate)
+
+
+# Rungs trained by gradients have about 0.8 million weights each besides the embeddings, which are the output table.
 LANGUAGE = Ladder(
+    data_table=text_table,
     recipe="ladder",
     rungs={
         "n-gram": Rung("n-gram", {"architecture": "markov", "kind": "chain", "order": 4}),
         "skips": Rung("skips", {"architecture": "markov", "kind": "skips", "reach": 8}),
         "masked": Rung("masked skips", {"architecture": "markov", "kind": "masked", "reach": 8}),
-        "rnn": Rung(
-            "RNN",
-            {
-                "architecture": "recurrent",
-                "cell": "rnn",
-                "d_model": 128,
-                "d_hidden": 768,
-                "d_last": 128,
-                "dropout": 0.1,
-                "embedding_range": 1.0,
-            },
-            learning_rate=0.001,
-        ),
-        "lstm": Rung(
-            "LSTM",
-            {
-                "architecture": "recurrent",
-                "cell": "lstm",
-                "d_model": 128,
-                "d_hidden": 320,
-                "d_last": 128,
-                "dropout": 0.1,
-                "embedding_range": 1.0,
-            },
-            learning_rate=0.004,
-        ),
-        "gru": Rung(
-            "GRU",
-            {
-                "architecture": "recurrent",
-                "cell": "gru",
-                "d_model": 128,
-                "d_hidden": 384,
-                "d_last": 128,
-                "dropout": 0.1,
-                "embedding_range": 1.0,
-            },
-            learning_rate=0.003,
-        ),
+        "rnn": recurrent("rnn", d_hidden=768, learning_rate=0.001),
+        "lstm": recurrent("lstm", d_hidden=320, learning_rate=0.004),
+        "gru": recurrent("gru", d_hidden=384, learning_rate=0.003),
         "convolution": Rung(
             "convolution",
             {"architecture": "convolutional", "d_model": 128, "n_layers": 8, "max_length": 512},
@@ -72,15 +50,7 @@ LANGUAGE = Ladder(
         ),
         "attention": Rung(
             "RNN + attention",
-            {
-                "architecture": "attentive",
-                "cell": "lstm",
-                "d_model": 128,
-                "d_hidden": 272,
-                "dropout": 0.1,
-                "embedding_range": 1.0,
-                "max_length": 512,
-            },
+            {"architecture": "attentive", "cell": "lstm", "d_hidden": 272, "max_length": 512, **WIDE_START},
             learning_rate=0.004,
         ),
         "transformer": Rung("Transformer"),
@@ -90,16 +60,17 @@ LANGUAGE = Ladder(
 
 # About 0.9 million weights each besides the embeddings.
 TRANSLATION = Ladder(
+    data_table=pairs_table,
     recipe="ladder-translation",
     rungs={
         "rnn": Rung(
             "encoder-decoder RNN",
-            {"architecture": "seq2seq", "score": "none", "d_model": 128, "d_hidden": 192, "dropout": 0.1},
+            {"architecture": "seq2seq", "score": "none", "d_hidden": 192, **SMALL},
             learning_rate=0.003,
         ),
         "attention": Rung(
             "RNN + attention",
-            {"architecture": "seq2seq", "score": "additive", "d_model": 128, "d_hidden": 176, "dropout": 0.1},
+            {"architecture": "seq2seq", "score": "additive", "d_hidden": 176, **SMALL},
             learning_rate=0.003,
         ),
         "transformer": Rung("Transformer"),

@@ -50,6 +50,6 @@ class TrainingConfig:
         if self.average > self.keep:
             raise ConfigError(f"average = {self.average} needs keep to be at least that, got keep = {self.keep}")
         if self.average and self.ema:
-            raise ConfigError("average and ema do the same work; set one of them to 0")
+            raise ConfigError("average and ema both average weights; set one of them to 0")
         if self.patience and not self.validate_every:
             raise ConfigError("patience counts validations, so validate_every must not be 0")

@@ -21,9 +21,9 @@ def make_optimizer(
     name: str, model: nn.Module, betas: tuple[float, float], epsilon: float, weight_decay: float
 ) -> Optimizer:
     """Matrices decay; biases and the gains of norms, which have one dimension, do not."""
-    learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    matrices = [parameter for parameter in learnt if parameter.ndim >= 2]
-    vectors = [parameter for parameter in learnt if parameter.ndim < 2]
+    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    matrices = [parameter for parameter in learned if parameter.ndim >= 2]
+    vectors = [parameter for parameter in learned if parameter.ndim < 2]
     groups = [
         {"params": matrices, "weight_decay": weight_decay},
         {"params": vectors, "weight_decay": 0.0},

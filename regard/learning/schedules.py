@@ -36,7 +36,7 @@ def cosine(step: int, course: Course) -> float:
 
 
 def fallen(step: int, course: Course) -> float:
-    """How much of the way from the end of the warm-up to the end lies behind: 0 … 1."""
+    """How much of the way from the end of the warm-up to the end is done: 0 … 1."""
     return min(1.0, max(0, step - course.warmup) / max(1, course.steps + 1 - course.warmup))
 
 

@@ -8,21 +8,24 @@ from torch import Tensor, nn
 
 from regard.checks import at_least, share
 from regard.choose import choose
+from regard.inputs.interface import InputTable
+from regard.models.config import ModelConfig
+from regard.models.interface import Reader
 from regard.models.recurrent import Recurrent, RecurrentConfig, RecurrentState
-from regard.nn.attention import Heads, MultiHeadAttention
+from regard.nn.attention import Attention, Heads, MultiHeadAttention
 from regard.nn.blocks import look_at_self
 from regard.nn.cache import Cache
 from regard.nn.layout import Layout
-from regard.nn.linear import Linear
+from regard.nn.linear import Linear, n_weights
 from regard.nn.positions import Position, Space
 from regard.nn.recurrent import CELLS
 from regard.nn.scores import SCORES
 from regard.nn.sight import causal
+from regard.nn.state import JointState
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttentiveConfig:
-    vocab_size: int
+class AttentiveConfig(ModelConfig):
     d_model: int = 256  # of the embeddings, and of the rows that come out
     d_hidden: int = 512  # of each recurrent layer, and of queries, keys and values
     n_layers: int = 1  # recurrent ones
@@ -39,17 +42,19 @@ class AttentiveConfig:
         choose(SCORES, self.score, "attention score")
 
 
-class Attentive(nn.Module):
+class Attentive(Reader["AttentiveState"]):
     """y_t = tanh(W [c_t ; h_t]),  c_t = Attention(h_t, h_1 .. h_t)  (Luong et al. 2015, eq. 5, on one text)
 
     h are the states of a recurrent net, as in Daniluk et al. 2017 ("Frustratingly Short Attention Spans"), section 2;
     unlike Cheng et al. 2016, where what was looked at also goes into the next state.
     """
 
-    def __init__(self, config: AttentiveConfig):
+    config: AttentiveConfig
+    is_sequential = True
+
+    def __init__(self, config: AttentiveConfig, inputs: InputTable | None = None):
         super().__init__()
         self.config = c = config
-        self.d_out, self.max_length = c.d_model, c.max_length
         self.recurrent = Recurrent(
             RecurrentConfig(
                 vocab_size=c.vocab_size,
@@ -59,7 +64,8 @@ class Attentive(nn.Module):
                 cell=c.cell,
                 dropout=c.dropout,
                 embedding_range=c.embedding_range,
-            )
+            ),
+            inputs,
         )
         # A state knows its place, so positions need no encoding.
         self.attention = MultiHeadAttention(Heads(c.d_hidden, 1), c.score, Position(Space(c.d_hidden, 1, c.max_length)))
@@ -67,21 +73,22 @@ class Attentive(nn.Module):
         self.dropout = nn.Dropout(c.dropout)
 
     @property
-    def embedding(self) -> nn.Embedding:
+    def embedding(self) -> InputTable:  # type: ignore[override]
         return self.recurrent.embedding
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
-        """Token ids (N) -> one row each (N, d_model)."""
         h = self.recurrent(tokens, layout)
         return self.mix(h, look_at_self(self.attention, h, layout, causal, None))
 
     def mix(self, h: Tensor, c: Tensor) -> Tensor:
         return self.dropout(torch.tanh(self.combine(torch.cat([c, h], -1))))
 
-    def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
+    def attentions(self) -> Iterator[tuple[str, int, Attention]]:
         yield "self", 0, self.attention
 
-    # Decoding: the interface of `regard.decoding.interface`, with hidden rows in place of logits.
+    def multiplications(self, length: int) -> float:
+        looking = self.attention.multiplications(length / 2)  # on average half the past
+        return self.recurrent.multiplications(length) + looking + n_weights(self.combine)
 
     def start(self, n_rows: int, room: int) -> "AttentiveState":
         """Nothing read yet, and room to look back at `room` tokens a row."""
@@ -89,7 +96,6 @@ class Attentive(nn.Module):
         return AttentiveState(self.recurrent.start(n_rows, room), looked_at)
 
     def step(self, tokens: Tensor, state: "AttentiveState") -> Tensor:
-        """The next tokens of each row (rows, n) -> the row of each (rows, n, d_model).  The state advances."""
         n = tokens.shape[1]
         layout = state.looked_at.queries(n)
         h = self.recurrent.step(tokens, state.read)
@@ -98,31 +104,9 @@ class Attentive(nn.Module):
         return self.mix(h, c)
 
 
-class AttentiveState:
+class AttentiveState(JointState):
     """The last state of the recurrent net, and the keys and values of all states before it."""
 
     def __init__(self, read: RecurrentState, looked_at: Cache):
+        super().__init__(read, looked_at)  # the first refuses to take tokens back
         self.read, self.looked_at = read, looked_at
-
-    @property
-    def n_rows(self) -> int:
-        return self.read.n_rows
-
-    @property
-    def lengths(self) -> Tensor:
-        return self.read.lengths
-
-    def select(self, rows: Tensor) -> None:
-        self.read.select(rows)
-        self.looked_at.select(rows)
-
-    def reorder(self, rows: Tensor) -> None:
-        self.select(rows)
-
-    def truncate(self, lengths: Tensor) -> None:
-        self.read.truncate(lengths)  # which refuses to take tokens back
-        self.looked_at.truncate(lengths)
-
-    def join(self, other: "AttentiveState") -> None:
-        self.read.join(other.read)
-        self.looked_at.join(other.looked_at)

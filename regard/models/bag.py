@@ -11,6 +11,9 @@ from torch import Tensor, nn
 from regard.checks import at_least
 from regard.choose import choose
 from regard.errors import ConfigError, DataError
+from regard.models.config import ModelConfig
+from regard.models.cost import Cost
+from regard.models.interface import FittedModel
 from regard.nn.layout import Layout
 
 ABSENT = 2**63 - 1  # the key of a feature that no n-gram has taken; larger than any n-gram's own
@@ -60,13 +63,12 @@ FEATURES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class BagConfig:
+class BagConfig(ModelConfig):
     """`n_features` is the most n-grams that are kept: those that the most training documents have."""
 
-    vocab_size: int
     n_labels: int = 2
     features: str = "binary"
-    ngrams: int = 2  # the longest n-gram: 1 words, 2 words and pairs of neighbours
+    ngrams: int = 2  # the longest n-gram: 1 words, 2 words and pairs of neighbors
     n_features: int = 200_000
 
     def __post_init__(self) -> None:
@@ -78,19 +80,17 @@ class BagConfig:
             )
         choose(FEATURES, self.features, "kind of features")
 
-    @property
-    def max_length(self) -> int:
-        """Tokens of a document: no limit."""
-        return ABSENT
 
-
-class BagOfWords(nn.Module):
+class BagOfWords(FittedModel):
     """logits = Σ_f x_f ⊙ w_f + b over the n-grams f of the document; multinomial logistic regression.
 
     x_f is 1 (binary), the count, tf · idf over the document's length, or the log-count ratio of naive Bayes (NB-SVM of
     Wang and Manning 2012, here with a logistic loss).  `fit` chooses the n-grams and their scales before training.
     """
 
+    role = "classifier"
+    takes_labels = True
+    config: BagConfig
     word: Tensor
     keys: Tensor
     scale: Tensor
@@ -98,19 +98,16 @@ class BagOfWords(nn.Module):
     def __init__(self, config: BagConfig):
         super().__init__()
         self.config = c = config
-        self.features = FEATURES[c.features]
+        self.kind = FEATURES[c.features]
         self.weight = nn.Parameter(torch.zeros(c.n_features, c.n_labels))
         self.bias = nn.Parameter(torch.zeros(c.n_labels))
         self.register_buffer("word", torch.arange(c.vocab_size))  # of each token
         self.register_buffer("keys", torch.full((c.n_features,), ABSENT))  # of the features, ascending
-        self.register_buffer("scale", torch.ones(c.n_features, c.n_labels if self.features.by_label else 1))
+        self.register_buffer("scale", torch.ones(c.n_features, c.n_labels if self.kind.by_label else 1))
 
     @torch.no_grad()
     def fit(self, tokens: Sequence[str], batches: Iterable[tuple[Tensor, Layout, Tensor]]) -> None:
-        """Learn which tokens are the same word, then the n-grams and their scales from all training documents.
-
-        `tokens` is the vocabulary; a batch is token ids (N,), their layout and the documents' labels (B,).
-        """
+        """Learn which tokens are the same word, then the n-grams and their scales from all training documents."""
         n_labels = self.config.n_labels
         self.word.copy_(same_words(tokens))
         keys, labels = [], []
@@ -121,29 +118,34 @@ class BagOfWords(nn.Module):
             labels.append(label[bag.document].cpu())
             n_documents += torch.bincount(label.cpu(), minlength=n_labels)
         if not any(len(part) for part in keys):
-            raise DataError("a bag of words is learnt from documents with words, and there are none")
-        found, which = torch.cat(keys).unique(return_inverse=True)
-        by_label = torch.bincount(which * n_labels + torch.cat(labels), minlength=len(found) * n_labels)
+            raise DataError("a bag of words is learned from documents with words, and there are none")
+        ngrams, which = torch.cat(keys).unique(return_inverse=True)
+        by_label = torch.bincount(which * n_labels + torch.cat(labels), minlength=len(ngrams) * n_labels)
         documents = by_label.view(-1, n_labels)
         # A stable sort of ascending keys: of n-grams equally frequent, the one with the lower key comes first.
         kept = documents.sum(1).sort(descending=True, stable=True).indices[: self.config.n_features].sort().values
         self.keys.fill_(ABSENT)
         self.scale.fill_(1.0)
-        self.keys[: len(kept)] = found[kept].to(self.keys)
-        self.scale[: len(kept)] = self.features.scale(documents[kept].double(), n_documents.double()).to(self.scale)
+        self.keys[: len(kept)] = ngrams[kept].to(self.keys)
+        self.scale[: len(kept)] = self.kind.scale(documents[kept].double(), n_documents.double()).to(self.scale)
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Token ids (N) -> logits (B, L)."""
         assert self.keys[0] != ABSENT, "fit comes before forward"
         document, feature, times = self.known(self.count(tokens, layout))
         x = F.embedding(feature, self.scale)
-        if self.features.counted:
+        if self.kind.counted:
             x = x * times[:, None]
-        if self.features.unit_length:
+        if self.kind.unit_length:
             squares = x.new_zeros(layout.n_sequences, x.shape[1]).index_add(0, document, x * x)
             x = x * squares.rsqrt()[document]
         votes = x * F.embedding(feature, self.weight)
         return self.bias + votes.new_zeros(layout.n_sequences, self.config.n_labels).index_add(0, document, votes)
+
+    def cost(self, length: int) -> Cost:
+        """Every n-gram that ends at a token votes once for each label."""
+        n = self.config.ngrams
+        return Cost(2 * n * self.config.n_labels, f"2 per n-gram and label; {n} n-grams end at a token")
 
     def count(self, tokens: Tensor, layout: Layout) -> Bag:
         """Every n-gram of every document, by its key."""
@@ -174,12 +176,12 @@ def ngram_keys(tokens: Tensor, lengths: Tensor, vocab_size: int, longest: int) -
     A word's key is its id; key(t₁ … tₙ) = (key(t₁ … tₙ₋₁) + 1) · V + tₙ.
     """
     places = torch.arange(tokens.shape[1], device=tokens.device)
-    documents, found = [], []
+    documents, found_keys = [], []
     keys = tokens
     for n in range(1, longest + 1):
         if n > 1:
             keys = (keys[:, :-1] + 1) * vocab_size + tokens[:, n - 1 :]
         inside = places[n - 1 :] < lengths[:, None]  # its last word is the document's
         documents.append(inside.nonzero()[:, 0])
-        found.append(keys[inside])
-    return torch.cat(documents), torch.cat(found)
+        found_keys.append(keys[inside])
+    return torch.cat(documents), torch.cat(found_keys)

@@ -10,11 +10,17 @@ from torch import Tensor, nn
 from regard.checks import at_least, share
 from regard.choose import choose
 from regard.errors import RegardError
+from regard.inputs.interface import InputTable
+from regard.inputs.words import words_or
+from regard.models.config import ModelConfig
+from regard.models.interface import Reader
 from regard.nn.convolution import CONVOLUTIONS, ConvolutionalBlock, check_kernel
-from regard.nn.layout import Layout, Rectangle
+from regard.nn.layout import Layout
+from regard.nn.linear import n_weights
 from regard.nn.positions import POSITIONS, Position, Space
+from regard.nn.state import RowState
 
-# Convolutions have no queries, keys or scores: only what is added to the embeddings can tell them places.
+# Convolutions have no queries, keys or scores: only what is added to the embeddings can show them places.
 EMBEDDED = {
     name: position
     for name, position in POSITIONS.items()
@@ -23,10 +29,9 @@ EMBEDDED = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvolutionalConfig:
+class ConvolutionalConfig(ModelConfig):
     """ByteNet has no positions: kind "bytenet", position "none"."""
 
-    vocab_size: int
     d_model: int = 512
     n_layers: int = 8
     kernel: int = 3
@@ -50,18 +55,19 @@ class ConvolutionalConfig:
         return 1 + (self.kernel - 1) * sum(dilations[i % len(dilations)] for i in range(self.n_layers))
 
 
-class Convolutional(nn.Module):
+class Convolutional(Reader["ConvolutionalState"]):
     """h_0 = embedding + position; h_l = block_l(h_(l-1)).  Reads tokens; when causal, also one step at a time."""
 
+    config: ConvolutionalConfig
     blocks: Sequence[ConvolutionalBlock]
 
-    def __init__(self, config: ConvolutionalConfig):
+    def __init__(self, config: ConvolutionalConfig, inputs: InputTable | None = None):
         super().__init__()
         self.config = c = config
-        self.d_out = c.d_model
-        self.max_length = c.max_length
-        self.embedding = nn.Embedding(c.vocab_size, c.d_model)
-        nn.init.normal_(self.embedding.weight, std=c.d_model**-0.5)
+        self.sees_future = not c.causal
+        self.embedding = words_or(inputs, c.vocab_size, c.d_model, math.sqrt(c.d_model))
+        if self.embedding.vectors is not None:
+            nn.init.normal_(self.embedding.vectors, std=c.d_model**-0.5)
         self.position = EMBEDDED[c.position](Space(c.d_model, 1, c.max_length))
         self.dropout = nn.Dropout(c.dropout)
         kind = CONVOLUTIONS[c.kind]
@@ -72,17 +78,16 @@ class Convolutional(nn.Module):
         self.norm = nn.LayerNorm(c.d_model) if kind.ends_with_norm else nn.Identity()
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
-        """Token ids (N) -> one hidden row for each (N, D)."""
         x = self.embed(tokens, layout)
         for block in self.blocks:
             x = block(x, layout)
         return self.norm(x)
 
     def embed(self, tokens: Tensor, layout: Layout) -> Tensor:
-        x = self.embedding(tokens) * math.sqrt(self.config.d_model)
-        return self.dropout(self.position.embed(x, layout.positions))
+        return self.dropout(self.position.embed(self.embedding(tokens, layout), layout.positions))
 
-    # Decoding: the interface of `regard.decoding.interface`, with hidden rows instead of logits.
+    def multiplications(self, length: int) -> float:
+        return n_weights(*self.blocks)
 
     def start(self, n_rows: int, room: int) -> "ConvolutionalState":
         """Nothing read yet.  `room` is the most tokens a row will have; what is kept does not grow with it."""
@@ -90,15 +95,13 @@ class Convolutional(nn.Module):
             raise RegardError(
                 "this convolutional model reads to the left and right, so it cannot write; train with causal = true"
             )
-        weight = self.embedding.weight
+        weight = next(self.parameters())
         pasts = [weight.new_zeros(n_rows, block.convolution.reach, block.d_window) for block in self.blocks]
         return ConvolutionalState(pasts, torch.zeros(n_rows, dtype=torch.long, device=weight.device))
 
     def step(self, tokens: Tensor, state: "ConvolutionalState") -> Tensor:
-        """The next tokens of each row (rows, n) -> the hidden row of each (rows, n, D).  The state advances."""
         n = tokens.shape[1]
-        layout = Rectangle(torch.full_like(state.lengths, n), n, is_full=True, starts=state.lengths)
-        x = self.embed(tokens, layout)
+        x = self.embed(tokens, state.queries(n))
         seen = []
         for block, past in zip(self.blocks, state.pasts(), strict=True):
             x, rows = block.step(x, past)
@@ -107,7 +110,7 @@ class Convolutional(nn.Module):
         return self.norm(x)
 
 
-class ConvolutionalState:
+class ConvolutionalState(RowState):
     """What the windows of the next tokens will read: the last inputs of each layer's convolution.
 
     The inputs of the last step are kept whole, so that all of that step can be taken back.
@@ -117,10 +120,6 @@ class ConvolutionalState:
         self.seen = seen  # for each layer (rows, reach + n_last, d_window), zeros before the first token
         self.lengths = lengths  # rows
         self.n_last = 0  # tokens of the last step
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.lengths)
 
     def pasts(self) -> list[Tensor]:
         """The last `reach` inputs of each layer."""
@@ -134,9 +133,6 @@ class ConvolutionalState:
         self.seen = [seen[rows] for seen in self.seen]
         self.lengths = self.lengths[rows]
 
-    def reorder(self, rows: Tensor) -> None:
-        self.select(rows)
-
     def truncate(self, lengths: Tensor) -> None:
         """Back to these lengths: at most the last step is taken back, or all that a row has."""
         lengths = torch.minimum(self.lengths, lengths)
@@ -144,7 +140,7 @@ class ConvolutionalState:
         if bool(((dropped > self.n_last) & (lengths > 0)).any()):
             raise RegardError(
                 f"a convolutional model can take back the {self.n_last} tokens of its last step, "
-                f"or all of a row, but was asked for {int(dropped.max())}"
+                f"or all of a row, not {int(dropped.max())}"
             )
         self.seen = [self.without(seen, dropped, lengths) for seen in self.seen]
         self.lengths, self.n_last = lengths, 0

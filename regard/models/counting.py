@@ -24,7 +24,7 @@ class CountReport:
     n_tokens: int
     n_counts: int  # distinct things counted: what the model holds
     seconds: float
-    peak_bytes: int | None  # the most that the process has held so far; None where the system does not tell
+    peak_bytes: int | None  # the most that the process has held so far; None where the system does not report it
 
     def __str__(self) -> str:
         memory = "" if self.peak_bytes is None else f", at most {self.peak_bytes / 2**30:.2f} GiB"
@@ -186,7 +186,7 @@ def count(texts: Iterable[Text], vocab_size: int, counters: list[Counter], neede
 
 
 def peak_memory() -> int | None:
-    """The most bytes that this process has held, where Linux tells it."""
+    """The most bytes that this process has held, where Linux reports it."""
     status = Path("/proc/self/status")
     if not status.exists():
         return None
@@ -194,8 +194,8 @@ def peak_memory() -> int | None:
     return int(line.split()[1]) * 1024
 
 
-def merge(one: Counted, other: Counted) -> Counted:
-    (keys, counts), (new, new_counts) = sorted((one, other), key=lambda run: len(run[0]), reverse=True)
+def merge(a: Counted, b: Counted) -> Counted:
+    (keys, counts), (new, new_counts) = sorted((a, b), key=lambda run: len(run[0]), reverse=True)
     place, known = find(keys, new)
     counts[place[known]] += new_counts[known]
     return insert(keys, new[~known], place[~known]), insert(counts, new_counts[~known], place[~known])

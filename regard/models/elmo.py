@@ -7,16 +7,18 @@ import torch
 from torch import Tensor, nn
 
 from regard.checks import at_least, not_negative, share
+from regard.inputs.words import Words
+from regard.models.config import ModelConfig
 from regard.models.heads import ROWS
+from regard.models.interface import Reader, TextModel
 from regard.nn.layout import Layout
-from regard.nn.linear import logits
+from regard.nn.linear import logits, n_weights
 from regard.nn.loss import cross_entropy
 from regard.nn.recurrent import CELLS, LSTM, RecurrentStack, reverse
 
 
 @dataclass(frozen=True, kw_only=True)
-class BiLMConfig:
-    vocab_size: int
+class BiLMConfig(ModelConfig):
     d_model: int = 512  # of the embeddings and of each layer, in each direction
     n_layers: int = 2  # in each direction
     dropout: float = 0.1  # on the embedded tokens and on what each layer hands on
@@ -27,21 +29,25 @@ class BiLMConfig:
         share(self, "dropout")
 
 
-class BiLM(nn.Module):
+class BiLM(Reader, TextModel):
     """P(x_{t+1} | x_1 .. x_t) = softmax(E h→_t)  and  P(x_{t-1} | x_t .. x_T) = softmax(E h←_t)
 
     Two stacks of LSTM that share the embeddings E, on both sides; from the second layer on h^l_t = LSTM^l(h^{l-1})_t +
     h^{l-1}_t  (Peters et al. 2018, section 3.1 and 3.4, whose wider cells are projected to the width of E).
     """
 
+    role = "bidirectional"
+    config: BiLMConfig
+    embedding: Words
     forwards: Sequence[LSTM]
     backwards: Sequence[LSTM]
-    bidirectional = True  # the second half of a row was read from right to left
+    bidirectional = sees_future = True
+    is_sequential = True
 
     def __init__(self, config: BiLMConfig):
         super().__init__()
         self.config = c = config
-        self.embedding = nn.Embedding(c.vocab_size, c.d_model)
+        self.embedding = Words(c.vocab_size, c.d_model)
         self.forwards = nn.ModuleList(LSTM(c.d_model, c.d_model) for _ in range(c.n_layers))  # type: ignore[assignment]
         self.backwards = nn.ModuleList(LSTM(c.d_model, c.d_model) for _ in range(c.n_layers))  # type: ignore[assignment]
         self.dropout = nn.Dropout(c.dropout)
@@ -51,21 +57,13 @@ class BiLM(nn.Module):
     def d_out(self) -> int:
         return 2 * self.config.d_model
 
-    @property
-    def max_length(self) -> int:
-        return self.config.max_length
-
-    @property
-    def device(self) -> torch.device:
-        return self.embedding.weight.device
-
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Token ids (N) -> the last layer's states of both directions (N, 2D)."""
         return self.layers(tokens, layout)[-1]
 
     def layers(self, tokens: Tensor, layout: Layout) -> Tensor:
         """h_{t,0}, the embedding twice, and h_{t,j} = [h→_{t,j}; h←_{t,j}] of every layer: (layers + 1, N, 2D)."""
-        x = self.embedding(tokens)
+        x = self.embedding(tokens, layout)
         there, back = self.ahead(x, layout), self.back(x, layout)
         return torch.stack([torch.cat(states, -1) for states in zip([x, *there], [x, *back], strict=True)])
 
@@ -84,7 +82,7 @@ class BiLM(nn.Module):
 
     def read(self, x: Tensor, cells: Sequence[LSTM]) -> list[Tensor]:
         """(B, T, D) -> the states of each cell, (B, T, D)."""
-        if not x.numel():  # the kernels want a step to make
+        if not x.numel():  # the kernels need at least one step
             return [x] * len(cells)
         states: list[Tensor] = []
         for cell in cells:
@@ -96,23 +94,34 @@ class BiLM(nn.Module):
     def nats(self, tokens: Tensor, labels: Tensor, layout: Layout, smoothing: float = 0.0) -> Tensor:
         """-log P of a text, the mean of both directions.  `labels` are the tokens one place further: what the forward
         net reads the backward net writes, and the other way round."""
-        there = self.dropout(self.ahead(self.embedding(tokens), layout)[-1])
-        back = self.dropout(self.back(self.embedding(labels), layout)[-1])
+        there = self.dropout(self.ahead(self.embedding(tokens, layout), layout)[-1])
+        back = self.dropout(self.back(self.embedding(labels, layout), layout)[-1])
         table = self.embedding.weight
         return (cross_entropy(there, table, labels, smoothing) + cross_entropy(back, table, tokens, smoothing)) / 2
 
     def guesses(self, tokens: Tensor, layout: Layout) -> Tensor:
         """The likeliest next token after each (N), by the forward net."""
-        parts = self.ahead(self.embedding(tokens), layout)[-1].split(ROWS)
+        parts = self.ahead(self.embedding(tokens, layout), layout)[-1].split(ROWS)
         return torch.cat([logits(rows, self.embedding.weight).argmax(-1) for rows in parts])
+
+    def multiplications(self, length: int) -> float:
+        """Both directions compare their rows with the embeddings."""
+        return self.lstm_multiplications() + 2 * self.embedding.weight.numel()
+
+    def lstm_multiplications(self) -> float:
+        return n_weights(*self.forwards, *self.backwards)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ElmoConfig(BiLMConfig):
-    frozen: bool = True  # the two language models stay as they were learnt; only the mix and what is above it learn
+    frozen: bool = True  # the two language models stay as they were learned; only the mix and what is above it learn
     d_task: int = 256  # of the bidirectional LSTM that reads the mix, in each direction; 0: none
     n_task_layers: int = 1
     feature_dropout: float = 0.5  # on the mix, and on what each layer above it hands on
+
+    @property
+    def needs_weights(self) -> bool:
+        return self.frozen
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -124,10 +133,11 @@ class ElmoConfig(BiLMConfig):
 class Elmo(BiLM):
     """ELMo_t = γ Σ_j s_j h_{t,j}   with s = softmax(w)  (Peters et al. 2018, equation 1)
 
-    w and γ are learnt with the task, and so is the bidirectional LSTM that reads the mix.  The language models below
+    w and γ are learned with the task, and so is the bidirectional LSTM that reads the mix.  The language models below
     come from another run: `regard train RECIPE --from RUN`.
     """
 
+    role = "reader"
     config: ElmoConfig
 
     def __init__(self, config: ElmoConfig):
@@ -138,17 +148,13 @@ class Elmo(BiLM):
             self.dropout = nn.Dropout(0.0)  # what does not learn need not be made hard
         self.w = nn.Parameter(torch.zeros(c.n_layers + 1))
         self.gamma = nn.Parameter(torch.ones(()))
-        widths = [self.d_mix, *[c.d_task] * c.n_task_layers]
+        widths = [super().d_out, *[c.d_task] * c.n_task_layers]
         self.task = RecurrentStack(CELLS["lstm"], widths, True, c.feature_dropout, 0.0, False) if c.d_task else None
         self.feature_dropout = nn.Dropout(c.feature_dropout)
 
     @property
-    def d_mix(self) -> int:
-        return 2 * self.config.d_model
-
-    @property
     def d_out(self) -> int:
-        return 2 * self.config.d_task or self.d_mix
+        return 2 * self.config.d_task or super().d_out
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Token ids (N) -> one row each, of the LSTM above the mix or of the mix itself (N, d_out)."""
@@ -158,6 +164,9 @@ class Elmo(BiLM):
     def features(self, tokens: Tensor, layout: Layout) -> Tensor:
         """ELMo_t: (N, 2D)."""
         return self.gamma * torch.tensordot(self.weights(), self.layers(tokens, layout), 1)
+
+    def multiplications(self, length: int) -> float:
+        return self.lstm_multiplications() + (0 if self.task is None else n_weights(self.task))
 
     def weights(self) -> Tensor:
         """s_j of the embeddings and of each layer; they sum to one."""

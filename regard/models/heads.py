@@ -1,105 +1,127 @@
-"""What is read off a reader's hidden rows: the next word, a label for each sequence, a tag for each token.
-
-A reader is any model of this folder that turns tokens (N,) and their layout into one row each, (N, d_out).
-"""
+"""What is read off a reader's hidden rows: the next word, a label for each sequence, a tag for each token."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Generic, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import ConfigError, RegardError
-from regard.nn.attention import MultiHeadAttention
+from regard.inputs.interface import InputTable
+from regard.models.cost import Cost
+from regard.models.interface import Model, Reader, TextWriter
+from regard.nn.attention import Attention
 from regard.nn.layout import Layout
-from regard.nn.linear import logits
+from regard.nn.linear import logits, n_weights
 from regard.nn.loss import cross_entropy
 from regard.nn.pooling import summary
+from regard.nn.state import JointState, S
 
 ROWS = 1 << 10  # rows whose logits are there at once
 SHORTEST = 0.75  # of the longest prompt, that is read together with it: of four tokens one at most is padding
 
 
-class Head(nn.Module):
-    """What is read off a reader's rows; whoever holds it may also ask for what the reader has."""
+class Head(Model):
+    """What is read off a reader's rows.  What else is asked of it, the reader answers."""
 
-    def __init__(self, reader: Any):
+    reader: Reader
+
+    def __init__(self, reader: Reader):
         super().__init__()
-        self.reader, self.config = reader, reader.config
+        self.reader, self.config, self.is_recordable = reader, reader.config, reader.is_recordable
+        self.bidirectional, self.sees_future = reader.bidirectional, reader.sees_future
+
+    def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """Token ids (N) -> one hidden row each (N, D)."""
+        return self.reader(tokens, layout)
 
     @property
-    def embedding(self) -> nn.Embedding:
-        table: nn.Embedding = self.reader.embedding
-        return table
+    def embedding(self) -> InputTable:
+        return self.reader.embedding
 
     @property
-    def device(self) -> torch.device:
-        return self.embedding.weight.device
+    def word_vectors(self) -> nn.Parameter | None:
+        return self.reader.word_vectors
+
+    def attentions(self) -> Iterator[tuple[str, int, Attention]]:
+        return self.reader.attentions()
+
+    def features(self, tokens: Tensor, layout: Layout) -> Tensor:
+        return self.reader.features(tokens, layout)
+
+    def layers(self, tokens: Tensor, layout: Layout) -> Tensor:
+        return self.reader.layers(tokens, layout)
+
+    def cost(self, length: int) -> Cost:
+        return self.reader.cost(length).plus(self.own_multiplications())
+
+    def own_multiplications(self) -> float:
+        """For each row; a head that reads one summary off each sequence is counted as if it read every row."""
+        return n_weights(*(part for part in self.children() if part is not self.reader))
+
+
+class Bare(Head):
+    """The reader alone: its rows are what is asked of it."""
+
+
+class WordHead(Head):
+    """A head that compares rows with a vector for each word: the embeddings, or an output table of its own."""
+
+    own_table: nn.Parameter | None
 
     @property
-    def is_recordable(self) -> bool:
-        return getattr(self.reader, "is_recordable", False)
+    def output_table(self) -> Tensor:
+        return self.reader.word_table if self.own_table is None else self.own_table
 
-    def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
-        return attentions_of(self.reader)
+    def own_multiplications(self) -> float:
+        return super().own_multiplications() + self.output_table.numel()
 
 
-class LanguageModel(Head):
+class LanguageModel(WordHead, TextWriter["Text[S]", S], Generic[S]):
     """P(x_t | x_<t) = softmax(E h_{t-1}); E are the embeddings where they are as wide as h (Press and Wolf 2017) and
     the reader's settings do not say tied = false."""
 
-    def __init__(self, reader: Any):
-        if sees_future(reader):
+    reader: Reader[S]
+
+    def __init__(self, reader: Reader[S]):
+        if reader.sees_future:
             raise ConfigError("a language model must not see the future: it needs causal = true, bidirectional = false")
         super().__init__(reader)
-        vocab_size, d_model = reader.embedding.weight.shape
-        is_tied = d_model == reader.d_out and getattr(reader.config, "tied", True)
+        vocab_size, d_model = reader.word_table.shape
+        is_tied = d_model == reader.d_out and reader.config.tied
         self.own_table = None if is_tied else nn.Parameter(torch.empty(vocab_size, reader.d_out))
         if self.own_table is not None:
             nn.init.normal_(self.own_table, std=reader.d_out**-0.5)
 
-    def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
-        """Token ids (N) -> the hidden row behind each next token (N, D)."""
-        rows: Tensor = self.reader(tokens, layout)
-        return rows
-
     def nats(self, tokens: Tensor, labels: Tensor, layout: Layout, smoothing: float = 0.0) -> Tensor:
-        """-log P of all labels, each after its token and those before it."""
         return cross_entropy(self(tokens, layout), self.output_table, labels, smoothing)
 
     def guesses(self, tokens: Tensor, layout: Layout) -> Tensor:
-        """The likeliest next token after each (N)."""
         parts = self(tokens, layout).split(ROWS)
         return torch.cat([logits(rows, self.output_table).argmax(-1) for rows in parts])
 
     def carried_nats(
-        self, tokens: Tensor, labels: Tensor, layout: Layout, state: Any, smoothing: float = 0.0
-    ) -> tuple[Tensor, Any]:
-        """The same for texts that go on where the state (None: nowhere) was left; with the state after them."""
+        self, tokens: Tensor, labels: Tensor, layout: Layout, state: S | None, smoothing: float = 0.0
+    ) -> tuple[Tensor, S]:
         rows, after = self.reader.carry(tokens, layout, state)
         return cross_entropy(rows, self.output_table, labels, smoothing), after
 
-    @property
-    def output_table(self) -> Tensor:
-        table: Tensor = self.reader.embedding.weight
-        return table if self.own_table is None else self.own_table
-
     # Decoding: the interface of `regard.decoding.interface`.
 
-    def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> "Text":
+    def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> "Text[S]":
         """Read all of each prompt but its last token, which the first step will read."""
         if not all(prompts):
             raise RegardError("a text must begin with something: a prompt is empty")
         longest = max(map(len, prompts))
-        if longest - 1 + room > self.reader.max_length:
+        if longest - 1 + room > self.max_length:
             raise RegardError(
-                f"a prompt of {longest} tokens and {room} more do not fit the model's {self.reader.max_length}; "
+                f"a prompt of {longest} tokens and {room} more do not fit the model's {self.max_length}; "
                 "shorten the prompt or ask for fewer"
             )
-        state: Any = None
+        state: S | None = None
         order: list[int] = []
-        share = SHORTEST if getattr(self.reader, "can_forget", False) else 1.0
+        share = SHORTEST if self.reader.can_forget else 1.0
         for rows in alike([len(prompt) - 1 for prompt in prompts], share):
             lengths = torch.tensor([len(prompts[i]) - 1 for i in rows])
             n = int(lengths.max())
@@ -108,18 +130,19 @@ class LanguageModel(Head):
                 padded = [prompts[i][:-1] + [0] * (n - len(prompts[i]) + 1) for i in rows]
                 self.reader.step(torch.tensor(padded, device=self.device), part)
             if int(lengths.min()) < n:
-                part.truncate(lengths.to(self.device))  # what a row read too far, nobody has seen
+                part.truncate(lengths.to(self.device))  # what a row read too far was not used yet
             if state is None:
                 state = part
             else:
                 state.join(part)
             order += rows
+        assert state is not None
         places = torch.tensor(order).argsort().repeat_interleave(copies)
         state.select(places.to(self.device))
         last = torch.tensor([prompt[-1] for prompt in prompts]).repeat_interleave(copies)
         return Text(state, last.to(self.device))
 
-    def step(self, tokens: Tensor, state: "Text") -> Tensor:
+    def step(self, tokens: Tensor, state: "Text[S]") -> Tensor:
         """The next tokens of each row (rows, n) -> the logits after each of them (rows, n, V).
 
         A search begins every row with a start token; a text has begun already, and goes on with its prompt's last.
@@ -141,37 +164,25 @@ def alike(lengths: list[int], share: float) -> list[list[int]]:
     return groups[::-1]
 
 
-class Text:
+class Text(JointState, Generic[S]):
     """What a language model has read: the reader's state, and the last token of the prompts until it is stepped."""
 
-    def __init__(self, read: Any, last: Tensor | None):
+    def __init__(self, read: S, last: Tensor | None):
+        super().__init__(read)
         self.read, self.last = read, last
 
-    @property
-    def n_rows(self) -> int:
-        n: int = self.read.n_rows
-        return n
-
-    @property
-    def lengths(self) -> Tensor:
-        lengths: Tensor = self.read.lengths
-        return lengths
-
     def select(self, rows: Tensor) -> None:
-        self.read.select(rows)
+        super().select(rows)
         self.last = None if self.last is None else self.last[rows]
 
     def reorder(self, rows: Tensor) -> None:
-        self.read.reorder(rows)
+        super().reorder(rows)
         self.last = None if self.last is None else self.last[rows]
 
-    def truncate(self, lengths: Tensor) -> None:
-        self.read.truncate(lengths)
-
-    def join(self, other: "Text") -> None:
+    def join(self, other: Self) -> None:
         if (self.last is None) != (other.last is None):
             raise RegardError("texts that were stepped and texts that were not cannot be joined")
-        self.read.join(other.read)
+        super().join(other)
         self.last = None if self.last is None or other.last is None else torch.cat([self.last, other.last])
 
 
@@ -188,7 +199,7 @@ class Classifier(Head):
     """P(label | x_1 .. x_T) = softmax(W s + b), with one summary s of all rows; with a pooler, s is f(U s' + u) of the
     summary s'  (Devlin et al. 2019: of the first row, and f = tanh)"""
 
-    def __init__(self, reader: Any, n_labels: int, pooling: str, dropout: float, pooler: str = "none"):
+    def __init__(self, reader: Reader, n_labels: int, pooling: str, dropout: float, pooler: str = "none"):
         super().__init__(reader)
         self.pooling = pooling
         self.activation = POOLERS[pooler]
@@ -202,17 +213,16 @@ class Classifier(Head):
 
     def label_logits(self, rows: Tensor, layout: Layout) -> Tensor:
         """Hidden rows (N, D) -> logits (B, labels)."""
-        found = summary(rows, layout, self.pooling, is_bidirectional(self.reader))
+        summaries = summary(rows, layout, self.pooling, self.bidirectional)
         if self.pooler is not None and self.activation is not None:
-            found = self.activation(self.pooler(found))
-        answers: Tensor = self.to_labels(self.dropout(found))
-        return answers
+            summaries = self.activation(self.pooler(summaries))
+        return self.to_labels(self.dropout(summaries))
 
 
 class Tagger(Head):
     """P(tag_t | x_1 .. x_T) = softmax(W h_t + b)"""
 
-    def __init__(self, reader: Any, n_tags: int, dropout: float):
+    def __init__(self, reader: Reader, n_tags: int, dropout: float):
         super().__init__(reader)
         self.dropout = nn.Dropout(dropout)
         self.to_tags = nn.Linear(reader.d_out, n_tags)
@@ -220,26 +230,3 @@ class Tagger(Head):
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Token ids (N) -> logits (N, tags)."""
         return self.to_tags(self.dropout(self.reader(tokens, layout)))
-
-
-class Bare(Head):
-    """The reader alone: its rows are what is asked of it."""
-
-    def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
-        """Token ids (N) -> one hidden row each (N, D)."""
-        rows: Tensor = self.reader(tokens, layout)
-        return rows
-
-
-def attentions_of(reader: Any) -> Iterator[tuple[str, int, MultiHeadAttention]]:
-    """Those of a reader that attends; of the others, none."""
-    return reader.attentions() if hasattr(reader, "attentions") else iter(())
-
-
-def sees_future(reader: Any) -> bool:
-    return is_bidirectional(reader) or not getattr(reader.config, "causal", True)
-
-
-def is_bidirectional(reader: Any) -> bool:
-    """Whether the second half of its rows was read from right to left."""
-    return getattr(reader, "bidirectional", False)

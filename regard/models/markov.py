@@ -1,21 +1,23 @@
-"""Markov models: what comes next, by counting.  Chains of any order; second order with skips; with a learnt mask."""
+"""Markov models: what comes next, by counting.  Chains of any order; second order with skips; with a learned mask."""
 
-import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn import functional as F
 
 from regard.checks import at_least, not_negative
 from regard.choose import choose
 from regard.errors import ConfigError, RegardError
-from regard.models.chain import Chain
+from regard.models.chain import SMOOTHINGS, Chain
+from regard.models.config import ModelConfig
 from regard.models.counting import CountReport, Text, count, peak_memory
+from regard.models.interface import CountedModel, TextWriter
 from regard.models.skips import Skips
-from regard.models.transitions import SMOOTHINGS
-from regard.nn.layout import Ragged
+from regard.nn.layout import Layout, Ragged
+from regard.nn.state import RowState
 
 ROWS = 1 << 15  # windows scored at once
 CELLS = 1 << 24  # probabilities of whole rows that are there at once
@@ -23,12 +25,11 @@ MOST_WORDS = 1 << 21  # three words of a skip pair share 63 bits
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarkovConfig:
-    vocab_size: int
+class MarkovConfig(ModelConfig):
     kind: str = "chain"
     order: int = 2  # how many words the next one depends on
     reach: int = 8  # skips, masked: how far before the last word a word may vote; 0: the whole sequence
-    informative: float = 0.2  # masked: bits that a pair must tell to have a vote
+    informative: float = 0.2  # masked: bits of information that a pair must give to have a vote
     smoothing: str = "kneser_ney"
 
     def __post_init__(self) -> None:
@@ -41,32 +42,22 @@ class MarkovConfig:
         if self.kind != "chain" and self.vocab_size > MOST_WORDS:
             raise ConfigError(f"skip pairs take at most {MOST_WORDS:,} words, got vocab_size {self.vocab_size:,}")
 
-    @property
-    def max_length(self) -> int:
-        """There is no limit."""
-        return sys.maxsize
+
+KINDS: dict[str, Callable[[MarkovConfig], Chain | Skips]] = {
+    "chain": lambda c: Chain(c.vocab_size, c.order, SMOOTHINGS[c.smoothing]),
+    "skips": lambda c: Skips(c.vocab_size, c.reach, None, SMOOTHINGS[c.smoothing]),
+    "masked": lambda c: Skips(c.vocab_size, c.reach, c.informative, SMOOTHINGS[c.smoothing]),
+}
 
 
-def chain(config: MarkovConfig) -> Chain:
-    return Chain(config.vocab_size, config.order, SMOOTHINGS[config.smoothing])
-
-
-def skips(config: MarkovConfig) -> Skips:
-    return Skips(config.vocab_size, config.reach, None, SMOOTHINGS[config.smoothing])
-
-
-def masked(config: MarkovConfig) -> Skips:
-    return Skips(config.vocab_size, config.reach, config.informative, SMOOTHINGS[config.smoothing])
-
-
-KINDS: dict[str, Callable[[MarkovConfig], Chain | Skips]] = {"chain": chain, "skips": skips, "masked": masked}
-
-
-class Markov(nn.Module):
+class Markov(CountedModel, TextWriter["MarkovState", "LastWords"]):
     """A language model without a parameter: its counts are buffers, and `count` is all its training.
 
     A window is the last words of a text, (R, W), oldest first; word V, the boundary, stands before a text begins.
     """
+
+    role = "language"
+    config: MarkovConfig
 
     def __init__(self, config: MarkovConfig):
         super().__init__()
@@ -89,26 +80,25 @@ class Markov(nn.Module):
         return CountReport(n_tokens=n_tokens, n_counts=self.n_counts, seconds=seconds, peak_bytes=peak_memory())
 
     @property
-    def device(self) -> torch.device:
-        return next(self.buffers()).device
-
-    @property
     def n_counts(self) -> int:
         return sum(len(buffer) for name, buffer in self.named_buffers() if name.endswith(".counts"))
 
-    def log_probs(self, tokens: Tensor, labels: Tensor, layout: Ragged) -> Tensor:
+    def log_probs(self, tokens: Tensor, labels: Tensor, layout: Layout) -> Tensor:
         """log P(labels[i] | its sequence up to and with tokens[i]), in nats: (N,)."""
-        windows = zip(self.windows(tokens, layout).split(ROWS), labels.split(ROWS), strict=True)
-        return torch.cat([self.predictor.probabilities(window, words).log() for window, words in windows])
+        return self.log_probs_after(self.windows(tokens, layout), labels)
 
-    def nats(self, tokens: Tensor, labels: Tensor, layout: Ragged) -> Tensor:
-        """-log P of all labels, each after its token and those before it."""
+    def log_probs_after(self, windows: Tensor, labels: Tensor) -> Tensor:
+        """log P(label | window), of N windows (N, W)."""
+        parts = zip(windows.split(ROWS), labels.split(ROWS), strict=True)
+        return torch.cat([self.predictor.probabilities(window, words).log() for window, words in parts])
+
+    def nats(self, tokens: Tensor, labels: Tensor, layout: Layout) -> Tensor:
         return -self.log_probs(tokens, labels, layout).sum()
 
     def carried_nats(
-        self, tokens: Tensor, labels: Tensor, layout: Ragged, state: "LastWords | None"
+        self, tokens: Tensor, labels: Tensor, layout: Layout, state: "LastWords | None"
     ) -> tuple[Tensor, "LastWords"]:
-        """The same for texts, all of one length, that go on where the state (None: nowhere) was left."""
+        """For texts that all have one length."""
         self.check(tokens)
         width = self.predictor.window
         if not width:
@@ -116,20 +106,17 @@ class Markov(nn.Module):
         boundary = tokens.new_full((layout.n_sequences, width), self.config.vocab_size)
         texts = torch.cat([boundary if state is None else state.words, layout.pad(tokens)], 1)
         windows = texts.unfold(1, width, 1)[:, 1:].flatten(0, 1)  # N W
-        parts = zip(windows.split(ROWS), labels.split(ROWS), strict=True)
-        log_probs = [self.predictor.probabilities(window, words).log() for window, words in parts]
-        return -torch.cat(log_probs).sum(), LastWords(texts[:, -width:])
+        return -self.log_probs_after(windows, labels).sum(), LastWords(texts[:, -width:])
 
-    def guesses(self, tokens: Tensor, layout: Ragged) -> Tensor:
-        """The likeliest next word after each token (N)."""
+    def guesses(self, tokens: Tensor, layout: Layout) -> Tensor:
         parts = self.windows(tokens, layout).split(max(1, CELLS // self.config.vocab_size))
         return torch.cat([self.predictor.rows(window).argmax(1) for window in parts])
 
-    def forward(self, tokens: Tensor, layout: Ragged) -> Tensor:
+    def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """log P of every next word after each token: (N, V)."""
         return self.predictor.rows(self.windows(tokens, layout)).log()
 
-    def windows(self, tokens: Tensor, layout: Ragged) -> Tensor:
+    def windows(self, tokens: Tensor, layout: Layout) -> Tensor:
         self.check(tokens)
         width = self.predictor.window or max(layout.longest, 1)
         back = torch.arange(width - 1, -1, -1, device=tokens.device)
@@ -192,7 +179,7 @@ class LastWords:
         self.words = self.words[rows]
 
 
-class MarkovState:
+class MarkovState(RowState):
     """The texts so far: the prompts, then all tokens but the first that is stepped, with which a search begins a row
     that has begun already."""
 
@@ -200,10 +187,6 @@ class MarkovState:
         self.texts = texts  # rows, room
         self.given = given  # rows, the prompts' lengths
         self.lengths = torch.zeros_like(given)
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.lengths)
 
     def write(self, column: Tensor) -> None:
         # The first token goes where the second will write over it.
@@ -222,14 +205,12 @@ class MarkovState:
     def select(self, rows: Tensor) -> None:
         self.texts, self.given, self.lengths = self.texts[rows], self.given[rows], self.lengths[rows]
 
-    reorder = select
-
     def truncate(self, lengths: Tensor) -> None:
         self.lengths = torch.minimum(self.lengths, lengths)
 
     def join(self, other: "MarkovState") -> None:
         room = max(self.texts.shape[1], other.texts.shape[1])
-        texts = [nn.functional.pad(state.texts, (0, room - state.texts.shape[1])) for state in (self, other)]
+        texts = [F.pad(state.texts, (0, room - state.texts.shape[1])) for state in (self, other)]
         self.texts = torch.cat(texts)
         self.given = torch.cat([self.given, other.given])
         self.lengths = torch.cat([self.lengths, other.lengths])

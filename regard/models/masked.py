@@ -1,13 +1,12 @@
-"""What BERT is pre-trained with: the words that were hidden, and whether the second text follows the first."""
-
-from typing import Any
+"""What BERT is pretrained with: the words that were masked, and whether the second text follows the first."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import ConfigError
-from regard.models.heads import ROWS, Head
+from regard.models.heads import ROWS, WordHead
+from regard.models.interface import Reader
 from regard.models.stack import Stack
 from regard.nn.layout import Gather, Layout
 from regard.nn.linear import logits
@@ -17,14 +16,14 @@ from regard.nn.pooling import summary
 STD = 0.02  # with which BERT's weights begin
 
 
-class MaskedWords(Head):
-    """P(x_t | all but the hidden) = softmax(E norm(gelu(W h_t + b)) + c), E being the embeddings
-    P(b follows a) = softmax(V tanh(U h_1 + u) + v), if it is asked  (Devlin et al. 2019, section 3.1 and appendix A)"""
+class MaskedWords(WordHead):
+    """P(x_t | all but the masked) = softmax(E norm(gelu(W h_t + b)) + c), E being the embeddings
+    P(b follows a) = softmax(V tanh(U h_1 + u) + v), with nsp  (Devlin et al. 2019, section 3.1 and appendix A)"""
 
-    def __init__(self, reader: Any, nsp: bool):
+    def __init__(self, reader: Stack, nsp: bool):
         check_sees_both_sides(reader)
         super().__init__(reader)
-        vocab_size, d_embedding = reader.embedding.weight.shape
+        vocab_size, d_embedding = reader.word_table.shape
         self.transform = nn.Linear(reader.d_out, d_embedding)
         self.norm = nn.LayerNorm(d_embedding, eps=reader.config.norm_eps)
         self.own_table = None if reader.config.tied else nn.Parameter(torch.empty(vocab_size, d_embedding))
@@ -38,15 +37,9 @@ class MaskedWords(Head):
         if self.own_table is not None:
             nn.init.normal_(self.own_table, std=STD)
 
-    def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
-        """Token ids (N) -> one hidden row each (N, D)."""
-        rows: Tensor = self.reader(tokens, layout)
-        return rows
-
     def words(self, rows: Tensor) -> Tensor:
         """Hidden rows (M, D) -> what is compared with the embeddings (M, d_embedding)."""
-        hidden: Tensor = self.norm(F.gelu(self.transform(rows)))
-        return hidden
+        return self.norm(F.gelu(self.transform(rows)))
 
     def word_logits(self, rows: Tensor) -> Tensor:
         """Hidden rows (M, D) -> (M, V)."""
@@ -62,21 +55,16 @@ class MaskedWords(Head):
 
     def next_logits(self, rows: Tensor, layout: Layout) -> Tensor:
         """All hidden rows (N, D) -> (B, 2): the second text follows the first, or it does not."""
-        assert self.pooler is not None and self.to_next is not None, "a head without nsp was asked what follows"
-        first = summary(rows, layout, "first")
-        found: Tensor = self.to_next(torch.tanh(self.pooler(first)))
-        return found
-
-    @property
-    def output_table(self) -> Tensor:
-        table: Tensor = self.reader.embedding.weight
-        return table if self.own_table is None else self.own_table
+        assert self.pooler is not None and self.to_next is not None, (
+            "a head without nsp does not know which text follows"
+        )
+        return self.to_next(torch.tanh(self.pooler(summary(rows, layout, "first"))))
 
 
-def check_sees_both_sides(reader: Any) -> None:
-    if not isinstance(reader, Stack) or reader.config.causal:
+def check_sees_both_sides(reader: Reader) -> None:
+    if not reader.can_fill:
         raise ConfigError(
-            "hidden words are told from both sides, by a stack of Transformer blocks: "
+            "masked words are predicted from both sides, by a stack of Transformer blocks: "
             "set model.architecture = 'stack' and model.causal = false"
         )
 

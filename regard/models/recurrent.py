@@ -4,23 +4,25 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.checks import at_least, not_negative, positive, share
 from regard.choose import choose
 from regard.errors import RegardError
-from regard.nn.layout import Layout, Rectangle
+from regard.inputs.interface import InputTable
+from regard.inputs.words import words_or
+from regard.models.config import ModelConfig
+from regard.models.interface import Reader
+from regard.nn.layout import Layout
+from regard.nn.linear import n_weights
 from regard.nn.recurrent import CELLS, RecurrentStack
+from regard.nn.state import RowState
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentConfig:
-    vocab_size: int
+class RecurrentConfig(ModelConfig):
     d_model: int = 256  # of the embeddings
     d_hidden: int = 512  # of each layer, in each direction
-    d_last: int = (
-        0  # of the last layer, where it differs (0: d_hidden); as d_model, it fits the embeddings as output table
-    )
+    d_last: int = 0  # of the last layer; d_model: its rows fit the embeddings as output table; 0: d_hidden
     n_layers: int = 2
     cell: str = "lstm"
     bidirectional: bool = False
@@ -39,41 +41,35 @@ class RecurrentConfig:
         choose(CELLS, self.cell, "cell")
 
 
-class Recurrent(nn.Module):
-    """Embeddings, then layers of cells: Merity et al. 2018 ("Regularizing and Optimizing LSTM Language Models")."""
+class Recurrent(Reader["RecurrentState"]):
+    """Embeddings, then layers of cells: Merity et al. 2018 ("Regularizing and Optimizing LSTM Language Models").
 
-    def __init__(self, config: RecurrentConfig):
+    It reads words, or what another input table makes rows of.
+    """
+
+    config: RecurrentConfig
+    can_carry = True
+    is_sequential = True
+
+    def __init__(self, config: RecurrentConfig, inputs: InputTable | None = None):
         super().__init__()
         self.config = c = config
+        self.bidirectional = self.sees_future = c.bidirectional
         widths = [c.d_model, *[c.d_hidden] * (c.n_layers - 1), c.d_last or c.d_hidden]
-        self.embedding = nn.Embedding(c.vocab_size, c.d_model)
+        self.embedding = words_or(inputs, c.vocab_size, c.d_model, dropout=c.embedding_dropout)
         self.stack = RecurrentStack(CELLS[c.cell], widths, c.bidirectional, c.dropout, c.recurrent_dropout, c.locked)
-        nn.init.uniform_(self.embedding.weight, -c.embedding_range, c.embedding_range)  # section 5: 0.1
+        if self.embedding.vectors is not None:
+            nn.init.uniform_(self.embedding.vectors, -c.embedding_range, c.embedding_range)  # section 5: 0.1
 
     @property
     def d_out(self) -> int:
         return self.stack.d_out
 
-    @property
-    def bidirectional(self) -> bool:
-        return self.config.bidirectional
-
-    @property
-    def max_length(self) -> int:
-        return self.config.max_length
-
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
-        """Token ids (N) -> one hidden row each (N, d_out)."""
-        return self.stack(self.embed(tokens), layout)
+        return self.stack(self.embedding(tokens, layout), layout)
 
-    def embed(self, tokens: Tensor) -> Tensor:
-        """In training, some words of the vocabulary are absent, wherever they stand  (section 4.3)."""
-        x = self.embedding(tokens)
-        if not (self.training and self.config.embedding_dropout):
-            return x
-        words = torch.ones(self.embedding.num_embeddings, 1, device=x.device)
-        present = F.dropout(words, self.config.embedding_dropout)
-        return x * F.embedding(tokens, present)
+    def multiplications(self, length: int) -> float:
+        return n_weights(self.stack)
 
     def carry(self, tokens: Tensor, layout: Layout, state: "RecurrentState | None") -> tuple[Tensor, "RecurrentState"]:
         """Truncated back-propagation through time: read on from a state, whose past gets no gradient.
@@ -81,46 +77,35 @@ class Recurrent(nn.Module):
         All sequences of a call have one length, as the pieces of a text cut into columns have.
         """
         before = self.start(layout.n_sequences) if state is None else state
-        if layout.longest * layout.n_sequences != tokens.numel():
+        if layout.longest * layout.n_sequences != layout.positions.numel():
             raise RegardError("a state is carried over from sequences of one length; these differ")
-        hidden, layers = self.stack.carry(self.embed(tokens), layout, before.layers)
+        hidden, layers = self.stack.carry(self.embedding(tokens, layout), layout, before.layers)
         return hidden, RecurrentState([layer.detach() for layer in layers], before.lengths + layout.longest)
 
     def state_of(self, tensors: dict[str, Tensor]) -> "RecurrentState":
-        """A state from what its `tensors` gave."""
         layers = [tensors[f"layer.{i}"] for i in range(self.config.n_layers)]
         return RecurrentState(layers, tensors["lengths"])
-
-    # Decoding: the interface of `regard.decoding.interface`, with hidden rows in place of logits.
 
     def start(self, n_rows: int, room: int = 0) -> "RecurrentState":
         """Empty states.  They take no room, however long the rows grow."""
         if self.bidirectional:
             raise RegardError("a bidirectional net reads whole sequences: it cannot go on from a state or write text")
-        table = self.embedding.weight
-        return RecurrentState(
-            self.stack.start(n_rows, table), torch.zeros(n_rows, dtype=torch.long, device=table.device)
-        )
+        weight = next(self.stack.parameters())
+        lengths = torch.zeros(n_rows, dtype=torch.long, device=weight.device)
+        return RecurrentState(self.stack.start(n_rows, weight), lengths)
 
     def step(self, tokens: Tensor, state: "RecurrentState") -> Tensor:
-        """The next tokens of each row (rows, n) -> the hidden state after each of them (rows, n, d_out)."""
-        n = tokens.shape[1]
-        layout = Rectangle(torch.full_like(state.lengths, n), n, is_full=True)
-        hidden, after = self.carry(tokens, layout, state)
+        hidden, after = self.carry(tokens, state.queries(tokens.shape[1]), state)
         state.layers, state.lengths = after.layers, after.lengths
         return hidden
 
 
-class RecurrentState:
+class RecurrentState(RowState):
     """All that a recurrent net remembers: one state per layer, (S, rows, M), whatever the length."""
 
     def __init__(self, layers: list[Tensor], lengths: Tensor):
         self.layers = layers
         self.lengths = lengths
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.lengths)
 
     def tensors(self) -> dict[str, Tensor]:
         """All of it by name, for a checkpoint."""
@@ -129,9 +114,6 @@ class RecurrentState:
     def select(self, rows: Tensor) -> None:
         self.layers = [layer.index_select(1, rows) for layer in self.layers]
         self.lengths = self.lengths[rows]
-
-    def reorder(self, rows: Tensor) -> None:
-        self.select(rows)
 
     def truncate(self, lengths: Tensor) -> None:
         if (lengths < self.lengths).any():

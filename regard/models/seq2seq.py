@@ -13,13 +13,17 @@ from torch import Tensor, nn
 
 from regard.checks import at_least, share
 from regard.choose import choose
+from regard.inputs.words import Words
+from regard.models.config import ModelConfig
+from regard.models.cost import Cost, translator_cost
+from regard.models.interface import Translator
 from regard.models.recurrent import RecurrentState
-from regard.models.transformer import initialise
-from regard.models.translator import TranslatorState
-from regard.nn.attention import GlobalAttention, Memory
+from regard.models.transformer import initialize
+from regard.models.translator_state import TranslatorState, joined
+from regard.nn.attention import Attention, GlobalAttention, Memory
 from regard.nn.cache import Cache
-from regard.nn.layout import Layout, Ragged, Rectangle
-from regard.nn.linear import Linear, logits
+from regard.nn.layout import Layout
+from regard.nn.linear import Linear, logits, n_weights
 from regard.nn.pooling import summary
 from regard.nn.recurrent import CELLS, RecurrentStack
 from regard.nn.scores import SCORES
@@ -27,8 +31,7 @@ from regard.nn.sight import Sight, everywhere
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seq2SeqConfig:
-    vocab_size: int
+class Seq2SeqConfig(ModelConfig):
     d_model: int = 256  # of the embeddings, and of what the output table is compared with
     d_hidden: int = 512  # of each layer; in the encoder, in each direction
     n_layers: int = 1  # of the encoder, and of the decoder
@@ -57,8 +60,11 @@ class NoAttention(nn.Module):
     def forward(self, x: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
         return x[..., :0]
 
+    def multiplications(self, n_keys: float) -> float:
+        return 0.0
 
-class Seq2Seq(nn.Module):
+
+class Seq2Seq(Translator[TranslatorState[RecurrentState]]):
     """m_s = W_m [h→_s; h←_s]              the encoder's states: the memory
     h_0 = tanh(W_b [h→_S; h←_1] + b)    the bridge, for every layer of the decoder, and so for an LSTM's C_0
     h_t = f(y_t, h_{t-1})               the decoder
@@ -69,11 +75,13 @@ class Seq2Seq(nn.Module):
     they are, while here the bridge is Bahdanau's, from the top layer's last states)
     """
 
-    is_capturable = False  # the kernels of a recurrent net put their states where they like
+    config: Seq2SeqConfig
+    embedding: Words
 
     def __init__(self, config: Seq2SeqConfig):
         super().__init__()
         self.config = c = config
+        self.bidirectional = self.sees_future = c.bidirectional  # of the encoder, whose rows are its features
         attends, cell = c.score != "none", CELLS[c.cell]
         layers = [c.d_hidden] * c.n_layers
 
@@ -81,7 +89,8 @@ class Seq2Seq(nn.Module):
             widths = [c.d_model, *layers]
             return RecurrentStack(cell, widths, bidirectional, c.dropout, c.recurrent_dropout, locked=False)
 
-        self.embedding = nn.Embedding(c.vocab_size, c.d_model)
+        # Scaled as the Transformer's: gates need numbers of size one, the output table small ones.
+        self.embedding = Words(c.vocab_size, c.d_model, math.sqrt(c.d_model))
         self.encoder, self.decoder = stack(c.bidirectional), stack(bidirectional=False)
         d_encoder = self.encoder.d_out
         self.to_memory = Linear(d_encoder, c.d_hidden, bias=False) if attends and c.bidirectional else nn.Identity()
@@ -90,23 +99,18 @@ class Seq2Seq(nn.Module):
         self.combine = Linear((1 + attends) * c.d_hidden, c.d_model, bias=False)  # W_c
         self.dropout = nn.Dropout(c.dropout)
         self.own_table = None if c.tied else nn.Parameter(torch.empty(c.vocab_size, c.d_model))
-        self.apply(initialise)
+        self.apply(initialize)
         nn.init.normal_(self.output_table, std=c.d_model**-0.5)
         self.output_bias = None
 
     def forward(self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout) -> Tensor:
-        """Token ids (N) of both sides -> the hidden state behind each next target token (N, D)."""
         memory, states = self.hand_over(self.encode(source, source_layout), source_layout)
-        hidden, _ = self.decoder.carry(self.embed(target), target_layout, states)
+        hidden, _ = self.decoder.carry(self.embedding(target, target_layout), target_layout, states)
         return self.look(hidden, target_layout, memory)
 
     def encode(self, source: Tensor, layout: Layout) -> Tensor:
         """[h→_s; h←_s], one row a token (N, 2M); (N, M) in one direction."""
-        return self.encoder(self.embed(source), layout)
-
-    def embed(self, tokens: Tensor) -> Tensor:
-        """Scaled as the Transformer's: numbers of size one are what the gates want, small ones the output table."""
-        return self.embedding(tokens) * math.sqrt(self.config.d_model)
+        return self.encoder(self.embedding(source, layout), layout)
 
     def hand_over(self, rows: Tensor, layout: Layout) -> tuple[Memory, list[Tensor]]:
         """The encoder's rows -> what can be looked at, and the states (S, B, M) of the decoder before it begins."""
@@ -120,14 +124,17 @@ class Seq2Seq(nn.Module):
         both = torch.cat([context.reshape(*hidden.shape[:-1], context.shape[-1]), hidden], dim=-1)
         return self.dropout(torch.tanh(self.combine(both)))
 
-    @property
-    def output_table(self) -> Tensor:
-        """(V, D)"""
-        return self.embedding.weight if self.own_table is None else self.own_table
-
-    def attentions(self) -> Iterator[tuple[str, int, GlobalAttention]]:
+    def attentions(self) -> Iterator[tuple[str, int, Attention]]:
         if isinstance(self.attention, GlobalAttention):
             yield "cross", 0, self.attention
+
+    def cost(self, length: int) -> Cost:
+        """The bridge is crossed once a sentence."""
+        products = n_weights(self.encoder, self.to_memory, self.decoder, self.combine) + self.output_table.numel()
+        looking = self.attention.multiplications(length)
+        n_products = max((layer.attend.score.n_products for _, _, layer in self.attentions()), default=0)
+        bridge = n_weights(self.bridge) / length
+        return translator_cost(products + looking + bridge, n_products, length, is_sequential=True)
 
     # Decoding: the interface of `regard.decoding.interface`.
 
@@ -135,20 +142,17 @@ class Seq2Seq(nn.Module):
         self, prompts: Sequence[Sequence[int]], copies: int = 1, room: int | None = None
     ) -> TranslatorState[RecurrentState]:
         """Read the sources.  A state takes no room, however long the target grows."""
-        device = self.embedding.weight.device
-        layout = Ragged([len(prompt) for prompt in prompts], device)
-        tokens = torch.tensor([token for prompt in prompts for token in prompt], dtype=torch.long, device=device)
+        tokens, layout = joined(prompts, self.device)
         memory, states = self.hand_over(self.encode(tokens, layout), layout)
         own = RecurrentState(
             [state.repeat_interleave(copies, dim=1) for state in states],
-            torch.zeros(len(prompts) * copies, dtype=torch.long, device=device),
+            torch.zeros(len(prompts) * copies, dtype=torch.long, device=self.device),
         )
         return TranslatorState(own, Cache.holding([memory]), copies)
 
     def step(self, tokens: Tensor, state: TranslatorState[RecurrentState]) -> Tensor:
-        """The next tokens of each row (rows, n) -> the logits after each of them (rows, n, V)."""
         own, n = state.own, tokens.shape[1]
-        layout = Rectangle(torch.full_like(own.lengths, n), n, is_full=True)
-        hidden, own.layers = self.decoder.carry(self.embed(tokens), layout, own.layers)
+        layout = own.queries(n)
+        hidden, own.layers = self.decoder.carry(self.embedding(tokens, layout), layout, own.layers)
         own.lengths = own.lengths + n
         return logits(self.look(hidden, state.across(n), state.source.memory(0)), self.output_table)

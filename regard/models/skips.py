@@ -5,9 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from regard.models.chain import Chain
+from regard.models.chain import Chain, Growing, Smoothing, Transitions, find
 from regard.models.counting import Counted, Counter, SkipPairs
-from regard.models.transitions import Growing, Smoothing, Transitions, find
 
 ENTRIES = 1 << 22  # counts looked through at once
 
@@ -15,9 +14,9 @@ ENTRIES = 1 << 22  # counts looked through at once
 class Skips(Growing):
     """P(w_t) = Σ_j m_j P(w_t | w_j, w_{t-1}) / Σ_j m_j over the words w_j before the last, w_{t-1}.
 
-    Without a mask m_j is 1 for each pair that was ever seen.  The mask weighs a pair by the bits that it tells of the
-    next word beyond what the last word tells alone, and crosses out those of `informative` bits or less.  If no pair is
-    left, the last word votes alone.  Brandon Rohrer, "Transformers from Scratch" (2021), where the mask is given.
+    Without a mask m_j is 1 for each pair that was ever seen.  The mask weighs a pair by the bits that it gives about
+    the next word beyond those of the last word alone, and crosses out those of `informative` bits or less.  If no pair
+    is left, the last word votes alone.  Brandon Rohrer, "Transformers from Scratch" (2021), where the mask is given.
     """
 
     gains: Tensor  # C, the bits of each pair
@@ -25,14 +24,10 @@ class Skips(Growing):
     def __init__(self, vocab_size: int, reach: int, informative: float | None, smoothing: Smoothing):
         super().__init__()
         self.vocab_size, self.reach, self.informative = vocab_size, reach, informative
+        self.window = reach and reach + 1  # how many words are read; 0: all
         self.alone = Chain(vocab_size, 1, smoothing)
         self.pairs = Transitions(vocab_size, smoothing)
         self.register_buffer("gains", torch.zeros(0))
-
-    @property
-    def window(self) -> int:
-        """How many words are read; 0: all."""
-        return self.reach and self.reach + 1
 
     def counters(self) -> list[Counter]:
         return [*self.alone.counters(), SkipPairs(self.vocab_size, self.reach)]

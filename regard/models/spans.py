@@ -1,12 +1,13 @@
 """Where in a text an answer stands: a head that finds the first and the last of its tokens."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.models.heads import Head
+from regard.models.interface import Reader
 from regard.nn.layout import Layout
 
 
@@ -15,7 +16,7 @@ class Spans(NamedTuple):
 
     first: Tensor  # its first row, counted within the sequence
     last: Tensor
-    odds: Tensor  # log P(this answer) - log P(no answer); -inf where there is nothing to answer with
+    odds: Tensor  # log P(this answer) - log P(no answer); -inf where no answer is possible
     probability: Tensor
     none: Tensor  # the probability that the sequence holds no answer
 
@@ -26,7 +27,7 @@ class SpanFinder(Head):
     The first row of a sequence, <s>, stands for "no answer here" (section 4.3).
     """
 
-    def __init__(self, reader: Any, dropout: float):
+    def __init__(self, reader: Reader, dropout: float):
         super().__init__(reader)
         self.dropout = nn.Dropout(dropout)
         self.to_ends = nn.Linear(reader.d_out, 2)
@@ -50,8 +51,8 @@ class SpanFinder(Head):
         n_more = rows - rows[:, None]  # from where a span begins to where it ends
         allowed = inside[:, :, None] & inside[:, None, :] & (n_more >= 0) & (n_more < longest)
         scores = torch.where(allowed, begin[:, :, None] + end[:, None, :], -torch.inf).flatten(1)
-        nothing = begin[:, 0] + end[:, 0]
-        every = torch.logaddexp(scores.logsumexp(1), nothing)
+        no_answer = begin[:, 0] + end[:, 0]
+        total = torch.logaddexp(scores.logsumexp(1), no_answer)
         best, place = scores.max(1)
         first, last = place // layout.longest, place % layout.longest
-        return Spans(first, last, best - nothing, (best - every).exp(), (nothing - every).exp())
+        return Spans(first, last, best - no_answer, (best - total).exp(), (no_answer - total).exp())

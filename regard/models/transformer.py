@@ -10,11 +10,16 @@ from torch import Tensor, nn
 from regard.checks import above, at_least, not_negative, positive, share
 from regard.choose import choose
 from regard.errors import ConfigError
-from regard.models.translator import TranslatorState
-from regard.nn.attention import Heads, MultiHeadAttention
+from regard.inputs.interface import InputTable
+from regard.inputs.words import Words
+from regard.models.config import ModelConfig
+from regard.models.cost import Cost, translator_cost
+from regard.models.interface import Translator
+from regard.models.translator_state import TranslatorState, joined
+from regard.nn.attention import Attention, Heads, MultiHeadAttention
 from regard.nn.blocks import FEED_FORWARDS, NORMS, DecoderBlock, EncoderBlock, Residual
 from regard.nn.cache import Cache
-from regard.nn.layout import Layout, Ragged
+from regard.nn.layout import Layout
 from regard.nn.linear import as_computed, logits
 from regard.nn.positions import POSITIONS, Position, Space
 from regard.nn.scores import SCORES
@@ -22,10 +27,9 @@ from regard.nn.sight import causal, everywhere
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig:
+class TransformerConfig(ModelConfig):
     """The defaults are the paper's base model (table 3)."""
 
-    vocab_size: int
     d_model: int = 512
     n_heads: int = 8
     n_layers: int = 6  # of the encoder, and of the decoder
@@ -96,24 +100,29 @@ class TransformerConfig:
         return Residual(self.make_norm(), self.dropout, self.pre_norm)
 
 
-class Transformer(nn.Module):
+class Transformer(Translator["TransformerState"]):
     """One vocabulary for source and target, tied with the output layer (section 3.4).
 
-    With other settings it is BART (Lewis et al. 2020), T5 (Raffel et al. 2020) or Marian.
+    With other settings it is BART (Lewis et al. 2020), T5 (Raffel et al. 2020) or Marian.  The source is words, or what
+    another input table makes rows of.
     """
 
-    is_capturable = True  # by CUDA graphs: the tensors of a state stay in place
-    is_recordable = True  # in training: batches of one shape take the same kernels, whatever is in them
+    config: TransformerConfig
+    embedding: Words
     encoder: Sequence[EncoderBlock]
     decoder: Sequence[DecoderBlock]
+    is_capturable = True
+    is_recordable = True
+    sees_future = True  # the encoder, whose rows are its features
 
-    def __init__(self, config: TransformerConfig):
+    def __init__(self, config: TransformerConfig, inputs: InputTable | None = None):
         super().__init__()
         self.config = c = config
         self.source_position = POSITIONS[c.position](c.space(one_sided=False))
         self.target_position = POSITIONS[c.position](c.space(one_sided=True))
         nowhere = Position(c.space(one_sided=False))  # across two sequences places do not compare
-        self.embedding = nn.Embedding(c.vocab_size, c.d_model)
+        self.embedding = Words(c.vocab_size, c.d_model, math.sqrt(c.d_model) if c.scale_embedding else 1.0)
+        self.source_inputs = inputs  # None: words
         self.source_norm = c.make_norm() if c.embedding_norm else nn.Identity()
         self.target_norm = c.make_norm() if c.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(c.dropout)
@@ -135,85 +144,63 @@ class Transformer(nn.Module):
         self.decoder_norm = c.make_norm() if c.pre_norm else nn.Identity()
         self.own_table = None if c.tied else nn.Parameter(torch.randn(c.vocab_size, c.d_model) * c.d_model**-0.5)
         self.output_bias = nn.Parameter(torch.zeros(c.vocab_size)) if c.output_bias else None
-        self.apply(initialise if c.scale_embedding else initialise_small)
+        self.apply(initialize if c.scale_embedding else initialize_small)
 
     def forward(self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout) -> Tensor:
-        """Token ids (N) of both sides -> the hidden state behind each next target token (N, D)."""
         memory = self.encode(source, source_layout)
         x = self.embed_target(target, target_layout)
         for block in self.decoder:
-            x = block(
-                x,
-                target_layout,
-                causal,
-                memory=block.cross_attention.remember(memory, source_layout),
-                across=target_layout,
-            )
+            source_memory = block.cross_attention.remember(memory, source_layout)
+            x = block(x, target_layout, causal, source_memory, across=target_layout)
         return self.decoder_norm(x)
 
     def encode(self, source: Tensor, layout: Layout) -> Tensor:
-        x = self.source_position.embed(self.look_up(source), layout.positions)
+        inputs = self.embedding if self.source_inputs is None else self.source_inputs
+        x = self.source_position.embed(inputs(source, layout), layout.positions)
         x = as_computed(self.dropout(self.source_norm(x)))
         for block in self.encoder:
             x = block(x, layout, everywhere)
         return self.encoder_norm(x)
 
     def embed_target(self, target: Tensor, layout: Layout) -> Tensor:
-        x = self.target_position.embed(self.look_up(target), layout.positions)
+        x = self.target_position.embed(self.embedding(target, layout), layout.positions)
         return as_computed(self.dropout(self.target_norm(x)))
-
-    def look_up(self, tokens: Tensor) -> Tensor:
-        return self.embedding(tokens) * (math.sqrt(self.config.d_model) if self.config.scale_embedding else 1.0)
 
     def logits(self, hidden: Tensor) -> Tensor:
         return logits(hidden, self.output_table, self.output_bias)
 
-    @property
-    def output_table(self) -> Tensor:
-        """(V, D): the embeddings again, where they are tied."""
-        return self.embedding.weight if self.own_table is None else self.own_table
-
-    def attentions(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
+    def attentions(self) -> Iterator[tuple[str, int, Attention]]:
         for i, encoder_block in enumerate(self.encoder):
             yield "encoder", i, encoder_block.attention
         for i, decoder_block in enumerate(self.decoder):
             yield "decoder", i, decoder_block.attention
             yield "cross", i, decoder_block.cross_attention
 
+    def cost(self, length: int) -> Cost:
+        """For sentences of `length` tokens on both sides, whose every target token then has its source token."""
+        encoding = sum(block.multiplications(length) for block in self.encoder)
+        decoding = sum(block.multiplications(length / 2, length) for block in self.decoder)  # on average half the past
+        n_products = self.decoder[0].cross_attention.attend.score.n_products
+        return translator_cost(encoding + decoding + self.output_table.numel(), n_products, length)
+
     # Decoding: the interface of `regard.decoding.interface`.
 
     def start(
-        self,
-        prompts: Sequence[Sequence[int]],
-        copies: int = 1,
-        room: int | None = None,
-        fixed_room: int | None = None,
+        self, prompts: Sequence[Sequence[int]], copies: int = 1, room: int | None = None, fixed_room: int | None = None
     ) -> "TransformerState":
-        """Read the sources; every source then has `copies` rows that write their own target and share its memory.
-
-        With `fixed_room` for the sources every step has one shape (see `Cache`), as a CUDA graph needs it.
-        """
-        device = self.embedding.weight.device
-        layout = Ragged([len(p) for p in prompts], device)
-        tokens = torch.tensor([t for prompt in prompts for t in prompt], dtype=torch.long, device=device)
+        """With `fixed_room` for the sources every step has one shape (see `Cache`), as a CUDA graph needs it."""
+        tokens, layout = joined(prompts, self.device)
         memory = self.encode(tokens, layout)
         memories = [block.cross_attention.remember(memory, layout) for block in self.decoder]
-        source = Cache.holding(memories, fixed_room)
-        own = Cache.empty(
-            self.config.n_layers,
-            len(prompts),
-            self.config.max_length if room is None else room,
-            (self.config.heads.shared, self.config.heads.width),
-            like=memory,
-            fixed=fixed_room is not None,
-        )
-        state = TransformerState(own, source, copies)
+        c, room = self.config, self.max_length if room is None else room
+        heads = c.heads.shared, c.heads.width
+        own = Cache.empty(c.n_layers, len(prompts), room, heads, like=memory, fixed=fixed_room is not None)
+        state = TransformerState(own, Cache.holding(memories, fixed_room), copies)
         if memory.is_cuda:  # where rows are cheap, and to compare tokens would make the host wait
             state.part()
         return state
 
     def step(self, tokens: Tensor, state: "TransformerState") -> Tensor:
-        """The next tokens of each row (rows, n) -> the logits after each of them (rows, n, V)."""
         if state.is_shared:
             if state.are_alike(tokens):
                 first = self.step_rows(tokens[:: state.copies], state)
@@ -244,7 +231,7 @@ class TransformerState(TranslatorState[Cache]):
         return TransformerState(self.own.clone(), self.source.clone(), self.copies)
 
 
-def initialise(module: nn.Module) -> None:
+def initialize(module: nn.Module) -> None:
     """Xavier for the matrices (as the authors' code), and embeddings of unit size once scaled by sqrt(d_model)."""
     if isinstance(module, nn.Linear):
         nn.init.xavier_uniform_(module.weight)
@@ -254,7 +241,7 @@ def initialise(module: nn.Module) -> None:
         nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
 
 
-def initialise_small(module: nn.Module) -> None:
+def initialize_small(module: nn.Module) -> None:
     """Everything from a normal distribution of 0.02, as GPT and BERT begin."""
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.normal_(module.weight, std=0.02)

@@ -9,12 +9,16 @@ from torch import Tensor, nn
 from regard.checks import at_least, not_negative, positive, share
 from regard.choose import choose
 from regard.errors import ConfigError
-from regard.models.heads import Head
+from regard.inputs.words import Words
+from regard.models.config import ModelConfig
+from regard.models.heads import WordHead
+from regard.models.interface import Reader
 from regard.models.stack import count_separators
-from regard.models.transformer import initialise_small
+from regard.models.transformer import initialize_small
 from regard.nn.attention import Memory
 from regard.nn.blocks import FEED_FORWARDS, Residual
 from regard.nn.layout import Layout
+from regard.nn.linear import n_weights
 from regard.nn.loss import cross_entropy
 from regard.nn.relative import RelativeAttention, RelativePlaces
 from regard.nn.scores import SCORES
@@ -22,10 +26,9 @@ from regard.nn.sight import Sight, everywhere, order
 
 
 @dataclass(frozen=True, kw_only=True)
-class XLNetConfig:
+class XLNetConfig(ModelConfig):
     """The defaults are the paper's base size."""
 
-    vocab_size: int
     d_model: int = 768
     n_heads: int = 12
     n_layers: int = 12
@@ -51,11 +54,6 @@ class XLNetConfig:
         choose(FEED_FORWARDS, self.feed_forward, "feed-forward net")
         choose(SCORES, self.score, "attention score")
 
-    @property
-    def causal(self) -> bool:
-        """Nothing is hidden from a plain reading."""
-        return False
-
     def make_residual(self) -> Residual:
         return Residual(nn.LayerNorm(self.d_model, self.norm_eps), self.dropout, pre_norm=False)
 
@@ -74,8 +72,11 @@ class XLNetBlock(nn.Module):
         x = self.attention_residual(x, lambda h: self.attention(h, layout, places, memory, sight))
         return self.feed_forward_residual(x, self.feed_forward)
 
+    def multiplications(self, n_keys: float) -> float:
+        return self.attention.multiplications(n_keys) + n_weights(self.feed_forward)
 
-class XLNet(nn.Module):
+
+class XLNet(Reader):
     """Content h_i knows x_i and what comes before it in the order z; query g_i knows its place, but not x_i:
 
         h_z(t) = block(Q = h_z(t), KV = h_z(<=t))      g_z(t) = block(Q = g_z(t), KV = h_z(<t))
@@ -83,41 +84,45 @@ class XLNet(nn.Module):
     Yang et al. 2019, section 2.3.  Read plainly, there is one stream and all see all, as in BERT.
     """
 
+    config: XLNetConfig
     blocks: Sequence[XLNetBlock]
+    sees_future = True
+    has_two_streams = True
 
     def __init__(self, config: XLNetConfig):
         super().__init__()
         self.config = c = config
-        self.d_out, self.max_length = c.d_model, c.max_length
-        self.embedding = nn.Embedding(c.vocab_size, c.d_model)
+        self.embedding = Words(c.vocab_size, c.d_model)
         self.places = RelativePlaces(c.max_length, c.d_model, c.n_segments)
         self.dropout = nn.Dropout(c.dropout)
         self.blocks = nn.ModuleList(XLNetBlock(c) for _ in range(c.n_layers))  # type: ignore[assignment]
         self.unknown = nn.Parameter(torch.randn(c.d_model) * 0.02)  # w: what every query begins with
-        self.apply(initialise_small)
+        self.apply(initialize_small)
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Token ids (N) -> one hidden row each (N, D), which has seen all of its sequence."""
-        h, places = self.dropout(self.embedding(tokens)), self.places_of(tokens, layout)
+        h, places = self.dropout(self.embedding(tokens, layout)), self.places_of(tokens, layout)
         for block in self.blocks:
             h = block(h, layout, places, block.attention.remember(h, layout, places), everywhere)
         return h
 
-    def foretell(self, tokens: Tensor, layout: Layout, ranks: Tensor, targets: Tensor, asked: Layout) -> Tensor:
+    def predict_targets(
+        self, tokens: Tensor, layout: Layout, ranks: Tensor, targets: Tensor, target_layout: Layout
+    ) -> Tensor:
         """Token ids (N) and the turn of each place (B, T) -> what is known of the tokens in the rows `targets` (M),
-        which lie as `asked` says, before their own turn (M, D).
+        which lie as in `target_layout`, before their own turn (M, D).
 
         Places of one turn see each other's contents, but no query does.
         """
-        h, places = self.dropout(self.embedding(tokens)), self.places_of(tokens, layout)
+        h, places = self.dropout(self.embedding(tokens, layout)), self.places_of(tokens, layout)
         g, own_places = self.dropout(self.unknown.expand(len(targets), -1)), places.index_select(0, targets)
-        own_ranks = asked.pad(layout.flatten(ranks).index_select(0, targets))
+        own_ranks = target_layout.pad(layout.flatten(ranks).index_select(0, targets))
         up_to, before = order(ranks), order(ranks, itself=False, of_queries=own_ranks)
         last = self.blocks[-1]
         for block in self.blocks:
             memory = block.attention.remember(h, layout, places)
-            g = block(g, asked, own_places, memory, before)
-            if block is not last:  # nobody looks at the last contents
+            g = block(g, target_layout, own_places, memory, before)
+            if block is not last:  # the last contents are not looked at
                 h = block(h, layout, places, memory, up_to)
         return g
 
@@ -131,24 +136,28 @@ class XLNet(nn.Module):
         for i, block in enumerate(self.blocks):
             yield "self", i, block.attention
 
+    def multiplications(self, length: int) -> float:
+        """The stream of the few tokens that are predicted is not counted."""
+        return sum(block.multiplications(length) for block in self.blocks)
 
-class PermutationModel(Head):
+
+class PermutationModel(WordHead):
     """P(x_z(t) | x_z(<t)) = softmax(E g_z(t) + b)  (Yang et al. 2019, eq. 4)"""
+
+    reader: XLNet
 
     def __init__(self, reader: XLNet):
         super().__init__(reader)
+        self.own_table = None
         self.output_bias = nn.Parameter(torch.zeros(reader.config.vocab_size))
 
-    def forward(self, tokens: Tensor, layout: Layout, ranks: Tensor, targets: Tensor, asked: Layout) -> Tensor:
-        """The hidden row behind each token that is foretold (M, D)."""
-        rows: Tensor = self.reader.foretell(tokens, layout, ranks, targets, asked)
-        return rows
+    def forward(  # type: ignore[override]
+        self, tokens: Tensor, layout: Layout, ranks: Tensor, targets: Tensor, target_layout: Layout
+    ) -> Tensor:
+        """The hidden row that predicts each target (M, D)."""
+        return self.reader.predict_targets(tokens, layout, ranks, targets, target_layout)
 
-    def nats(self, tokens: Tensor, layout: Layout, ranks: Tensor, targets: Tensor, asked: Layout) -> Tensor:
+    def nats(self, tokens: Tensor, layout: Layout, ranks: Tensor, targets: Tensor, target_layout: Layout) -> Tensor:
         """-log P of the tokens in the rows `targets`, each after all that comes before its turn."""
-        hidden = self(tokens, layout, ranks, targets, asked)
+        hidden = self(tokens, layout, ranks, targets, target_layout)
         return cross_entropy(hidden, self.output_table, tokens[targets], 0.0, self.output_bias)
-
-    @property
-    def output_table(self) -> Tensor:
-        return self.embedding.weight

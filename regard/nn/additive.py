@@ -15,7 +15,7 @@ def plain_additive(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     return (queries[..., :, None, :] + keys[..., None, :, :]).tanh() @ v
 
 
-@torch.compiler.disable  # a loop whose length is data would be compiled anew for every batch
+@torch.compiler.disable  # a loop whose length is data would be compiled again for every batch
 def additive(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     """The same, in chunks of queries; the tanh is made again on the way back."""
     together = queries.shape[:-2]  # sequences and heads, alike on both sides

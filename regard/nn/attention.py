@@ -14,7 +14,7 @@ from regard.choose import choose
 from regard.errors import ConfigError
 from regard.nn import paths
 from regard.nn.layout import Layout
-from regard.nn.linear import Linear, products
+from regard.nn.linear import Linear, n_weights, products
 from regard.nn.positions import Position, Space
 from regard.nn.scores import SCORES, Score
 from regard.nn.sight import Sight, visible
@@ -101,7 +101,7 @@ BIASES = ("all", "inputs", "none")  # which products of attention have one; "inp
 
 @dataclass(frozen=True)
 class Heads:
-    """How rows of d_model numbers become heads of d_head numbers, and what is learnt besides the products.
+    """How rows of d_model numbers become heads of d_head numbers, and what is learned besides the products.
 
     Several heads of queries may share one of keys and values (grouped heads; Ainslie et al. 2023).
     """
@@ -131,7 +131,14 @@ class Heads:
         return self.n_key_heads or self.n_heads
 
 
-class MultiHeadAttention(nn.Module):
+class Attention(nn.Module):
+    """A layer of attention, of any form: it has heads, which look where its `Attend` says (see `watch`)."""
+
+    n_heads: int
+    attend: Attend
+
+
+class MultiHeadAttention(Attention):
     """MultiHead(Q, K, V) = Concat(head_1 .. head_h) W_O  (Vaswani et al. 2017, section 3.2.2)
 
     Self-attention when the memory is made of x itself, cross-attention when it is made of another sequence.
@@ -144,9 +151,8 @@ class MultiHeadAttention(nn.Module):
         d_model, d_queries, d_keys = heads.d_model, heads.n_heads * self.d_head, heads.shared * self.d_head
         bias = heads.bias != "none"
         self.to_queries = Linear(d_model, d_queries, bias)
-        self.to_keys = (
-            Linear(d_model, d_keys, bias) if chosen.reads_keys else nn.Identity()
-        )  # no weights that do nothing
+        # Where a score reads places alone, keys need no weights.
+        self.to_keys = Linear(d_model, d_keys, bias) if chosen.reads_keys else nn.Identity()
         self.to_values = Linear(d_model, d_keys, bias)
         self.to_output = Linear(d_queries, d_model, heads.bias == "all")
         self.norm_queries, self.norm_keys = head_norm(heads), head_norm(heads)
@@ -176,13 +182,20 @@ class MultiHeadAttention(nn.Module):
     def split_heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (-1, self.d_head))  # rows D -> rows H E
 
+    def multiplications(self, n_keys: float) -> float:
+        """For a row that looks at so many keys and is itself a key."""
+        score, n_key_heads = self.attend.score, self.to_values.out_features // self.d_head
+        prepared = self.n_heads * score.n_query_weights + n_key_heads * score.n_key_weights
+        looks = score.n_products * n_keys * self.n_heads * self.d_head
+        return n_weights(self.to_queries, self.to_keys, self.to_values, self.to_output) + prepared + looks
+
 
 def pads(model: nn.Module) -> bool:
     """Whether some attention of a model makes rectangles of its sequences, also where rows could stay flat."""
     return any(
-        each.attend.score.scale is None or each.attend.position.has_bias or each.d_head % 8 or each.d_head > 256
-        for each in model.modules()
-        if isinstance(each, MultiHeadAttention)
+        layer.attend.score.scale is None or layer.attend.position.has_bias or layer.d_head % 8 or layer.d_head > 256
+        for layer in model.modules()
+        if isinstance(layer, MultiHeadAttention)
     )
 
 
@@ -190,7 +203,7 @@ def head_norm(heads: Heads) -> nn.Module:
     return nn.Identity() if heads.norm_eps is None else nn.RMSNorm(heads.width, heads.norm_eps)
 
 
-class GlobalAttention(nn.Module):
+class GlobalAttention(Attention):
     """c_t = sum_s softmax_s(score(h_t, m_s)) m_s  (Bahdanau et al. 2015, eq. 5 and 6; Luong et al. 2015, section 3.1)
 
     One head, as recurrent nets have it: the rows of the memory are keys and values as they are.
@@ -198,7 +211,7 @@ class GlobalAttention(nn.Module):
 
     def __init__(self, d_memory: int, score: str, max_length: int):
         super().__init__()
-        self.n_heads = 1
+        self.n_heads, self.d_memory = 1, d_memory
         chosen = choose(SCORES, score, "attention score")(d_memory, max_length)
         self.attend = Attend(chosen, Position(Space(d_memory, self.n_heads, max_length)))
 
@@ -208,3 +221,8 @@ class GlobalAttention(nn.Module):
 
     def forward(self, x: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
         return self.attend(self.attend.prepare(x.unsqueeze(-2), layout), layout, memory, sight).squeeze(-2)
+
+    def multiplications(self, n_keys: float) -> float:
+        """For a row that looks at so many keys, each of them prepared once for one row."""
+        score = self.attend.score
+        return score.n_query_weights + score.n_key_weights + score.n_products * n_keys * self.d_memory

@@ -1,6 +1,7 @@
 """The blocks of which encoders and decoders are stacked: sublayers, each with a residual connection and a norm."""
 
 from collections.abc import Callable
+from functools import partial
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -8,7 +9,7 @@ from torch.nn import functional as F
 from regard.nn.attention import Memory, MultiHeadAttention
 from regard.nn.cache import LayerPast
 from regard.nn.layout import Layout
-from regard.nn.linear import Linear
+from regard.nn.linear import Linear, n_weights
 from regard.nn.sight import Sight, everywhere
 
 NORMS: dict[str, Callable[[int, float], nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}  # of width and epsilon
@@ -29,70 +30,48 @@ class Residual(nn.Module):
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         if self.pre_norm:
             return x + self.dropout(sublayer(self.norm(x)))
-        normed: Tensor = self.norm(x + self.dropout(sublayer(x)))
-        return normed.to(x.dtype)
+        return self.norm(x + self.dropout(sublayer(x))).to(x.dtype)
 
 
-class ReLUFeedForward(nn.Module):
-    """FFN(x) = max(0, x W1 + b1) W2 + b2  (Vaswani et al. 2017, eq. 2)"""
+class FeedForward(nn.Module):
+    """FFN(x) = f(x W1 + b1) W2 + b2  (Vaswani et al. 2017, eq. 2, where f is ReLU)"""
 
-    def __init__(self, d_model: int, d_ff: int, bias: bool):
+    def __init__(self, activation: Callable[[Tensor], Tensor], d_model: int, d_ff: int, bias: bool):
         super().__init__()
+        self.activation = activation
         self.expand = Linear(d_model, d_ff, bias)
         self.contract = Linear(d_ff, d_model, bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.contract(F.relu(self.expand(x)))
+        return self.contract(self.activation(self.expand(x)))
 
 
-class GELUFeedForward(ReLUFeedForward):
-    """The same with GELU(x) = x Phi(x)  (Hendrycks and Gimpel 2016; BERT)"""
+class GatedFeedForward(nn.Module):
+    """(f(x W) * x V) W2  (Shazeer 2020)"""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.contract(F.gelu(self.expand(x)))
-
-
-class TanhGELUFeedForward(ReLUFeedForward):
-    """The same with Phi approximated by tanh (GPT)"""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.contract(F.gelu(self.expand(x), approximate="tanh"))
-
-
-class SwishFeedForward(ReLUFeedForward):
-    """The same with Swish(x) = x sigmoid(x)  (Ramachandran et al. 2017; Marian)"""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.contract(F.silu(self.expand(x)))
-
-
-class SwiGLUFeedForward(nn.Module):
-    """(Swish(x W) * x V) W2  (Shazeer 2020; Llama)"""
-
-    def __init__(self, d_model: int, d_ff: int, bias: bool):
+    def __init__(self, activation: Callable[[Tensor], Tensor], d_model: int, d_ff: int, bias: bool):
         super().__init__()
+        self.activation = activation
         self.gate = Linear(d_model, d_ff, bias)
         self.expand = Linear(d_model, d_ff, bias)
         self.contract = Linear(d_ff, d_model, bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.contract(F.silu(self.gate(x)) * self.expand(x))
+        return self.contract(self.activation(self.gate(x)) * self.expand(x))
 
 
-class GEGLUFeedForward(SwiGLUFeedForward):
-    """(GELU(x W) * x V) W2, with the GELU of GPT  (Shazeer 2020; T5 v1.1)"""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.contract(F.gelu(self.gate(x), approximate="tanh") * self.expand(x))
+def tanh_gelu(x: Tensor) -> Tensor:
+    """x Phi(x), with Phi approximated by tanh."""
+    return F.gelu(x, approximate="tanh")
 
 
 FEED_FORWARDS: dict[str, Callable[[int, int, bool], nn.Module]] = {  # of d_model, d_ff and whether there are biases
-    "relu": ReLUFeedForward,
-    "gelu": GELUFeedForward,
-    "gelu_tanh": TanhGELUFeedForward,
-    "swish": SwishFeedForward,
-    "swiglu": SwiGLUFeedForward,
-    "geglu": GEGLUFeedForward,
+    "relu": partial(FeedForward, F.relu),
+    "gelu": partial(FeedForward, F.gelu),  # x Phi(x)  (Hendrycks and Gimpel 2016; BERT)
+    "gelu_tanh": partial(FeedForward, tanh_gelu),  # GPT
+    "swish": partial(FeedForward, F.silu),  # x sigmoid(x)  (Ramachandran et al. 2017; Marian)
+    "swiglu": partial(GatedFeedForward, F.silu),  # Llama
+    "geglu": partial(GatedFeedForward, tanh_gelu),  # T5 v1.1
 }
 
 
@@ -109,6 +88,10 @@ class EncoderBlock(nn.Module):
     def forward(self, x: Tensor, layout: Layout, sight: Sight, past: LayerPast | None = None) -> Tensor:
         x = self.attention_residual(x, lambda h: look_at_self(self.attention, h, layout, sight, past))
         return self.feed_forward_residual(x, self.feed_forward)
+
+    def multiplications(self, n_keys: float) -> float:
+        """For a row that looks at so many keys."""
+        return self.attention.multiplications(n_keys) + n_weights(self.feed_forward)
 
 
 class DecoderBlock(nn.Module):
@@ -130,13 +113,7 @@ class DecoderBlock(nn.Module):
         self.feed_forward_residual = residual()
 
     def forward(
-        self,
-        x: Tensor,
-        layout: Layout,
-        sight: Sight,
-        memory: Memory,
-        across: Layout,
-        past: LayerPast | None = None,
+        self, x: Tensor, layout: Layout, sight: Sight, memory: Memory, across: Layout, past: LayerPast | None = None
     ) -> Tensor:
         """`across` is how the rows of x lie against the memory: as in `layout`, except where several rows share one."""
 
@@ -146,6 +123,11 @@ class DecoderBlock(nn.Module):
         x = self.attention_residual(x, lambda h: look_at_self(self.attention, h, layout, sight, past))
         x = self.cross_attention_residual(x, look_across)
         return self.feed_forward_residual(x, self.feed_forward)
+
+    def multiplications(self, n_keys: float, n_source: float) -> float:
+        """For a row that looks at so many keys of its own sequence and of the memory, as long as the sequence."""
+        looking = self.attention.multiplications(n_keys) + self.cross_attention.multiplications(n_source)
+        return looking + n_weights(self.feed_forward)
 
 
 def look_at_self(

@@ -8,9 +8,10 @@ from torch.nn import functional as F
 
 from regard.nn.attention import Memory
 from regard.nn.layout import Rectangle
+from regard.nn.state import RowState
 
 
-class Cache:
+class Cache(RowState):
     """The keys and values of every layer, for B sequences of up to `room` tokens.
 
     Sequences that have always advanced together are in lockstep: their new tokens go to one column, and nothing
@@ -51,10 +52,6 @@ class Cache:
         return cls(content, layout.lengths, layout.longest, lockstep=layout.is_full)
 
     @property
-    def n_rows(self) -> int:
-        return self.content.shape[2]
-
-    @property
     def room(self) -> int:
         return self.content.shape[3]
 
@@ -65,11 +62,6 @@ class Cache:
     def view(self, layer: int, longest: int, lengths: Tensor) -> Memory:
         keys, values = self.content[:, layer, :, : self.room if self.fixed else longest]
         return Memory(keys, values, Rectangle(lengths, keys.shape[1], is_full=self.lockstep))
-
-    def queries(self, n: int) -> Rectangle:
-        """How the next `n` tokens of every sequence lie: after what is cached."""
-        new = torch.full_like(self.lengths, n)
-        return Rectangle(new, n, is_full=True, starts=self.lengths)
 
     def layer(self, index: int) -> "LayerPast":
         return LayerPast(self, index)
@@ -94,9 +86,6 @@ class Cache:
             taken = torch.zeros_like(self.content) if self.spare is None else self.spare
             take_rows(self.content, rows, used, taken)
             self.content, self.spare = taken, self.content
-
-    def reorder(self, rows: Tensor) -> None:
-        self.select(rows)
 
     def truncate(self, lengths: Tensor) -> None:
         """Forget all but the first `lengths` tokens of each sequence."""
@@ -139,7 +128,7 @@ class LayerPast:
     index: int
 
     def extend(self, new: Memory) -> Memory:
-        """Write the new keys and values (B, n, H, E) behind the old ones and return all of them."""
+        """Write the new keys and values (B, n, H, E) after the old ones and return all of them."""
         cache, n = self.cache, new.keys.shape[1]
         assert cache.longest + n <= cache.room, f"{cache.longest} + {n} tokens do not fit in {cache.room}"
         keys, values = cache.content[:, self.index]

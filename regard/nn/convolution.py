@@ -1,4 +1,4 @@
-"""Convolutions over sequences: every row sees a window of its neighbours, all rows at once.
+"""Convolutions over sequences: every row sees a window of its neighbors, all rows at once.
 
 Rows beyond the ends of a sequence are zeros: a window reads neither padding nor the sequence next to its own.
 """
@@ -104,7 +104,7 @@ class GatedBlock(ConvolutionalBlock):
     """(h + GLU(W [h_(t-k/2) .. h_(t+k/2)] + b)) sqrt(.5), with GLU([a b]) = a * sigmoid(b)
     (Gehring et al. 2017, sections 3.2 and 3.4)
 
-    Without the paper's weight normalisation.
+    Without the paper's weight normalization.
     """
 
     dilations = (1,)
@@ -163,7 +163,4 @@ class DilatedBlock(ConvolutionalBlock):
         return x + self.dropout(self.widen(F.relu(self.norm_before_widen(convolved))))
 
 
-CONVOLUTIONS: dict[str, type[ConvolutionalBlock]] = {
-    "convs2s": GatedBlock,
-    "bytenet": DilatedBlock,
-}
+CONVOLUTIONS: dict[str, type[ConvolutionalBlock]] = {"convs2s": GatedBlock, "bytenet": DilatedBlock}

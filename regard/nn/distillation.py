@@ -1,4 +1,4 @@
-"""Distillation: a small model learns what a large one thinks, not only what is so."""
+"""Distillation: a small model learns the probabilities that a large one gives, not only the labels."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from regard.errors import ConfigError
 class DistillationConfig:
     """The defaults are those of DistilBERT's published training."""
 
-    teacher: str = ""  # a run; empty: nobody is asked
+    teacher: str = ""  # a run; empty: there is no teacher
     temperature: float = 2.0  # by which both sides' logits are divided, so that small probabilities count
     soft: float = 5.0  # weight of the teacher's probabilities
     hard: float = 2.0  # weight of the labels

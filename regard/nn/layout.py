@@ -152,7 +152,7 @@ class Gather(torch.autograd.Function):
 
 
 def filled(*layouts: Ragged) -> list[Ragged]:
-    """Layouts of the same sequences with more behind them, so that there are few sizes: rows are rounded, the number of
+    """Layouts of the same sequences with more after them, so that there are few sizes: rows are rounded, the number of
     sequences and the longest become powers of two.  No new sequence is longer than the true ones; the last are empty.
     """
     more = []
@@ -161,15 +161,15 @@ def filled(*layouts: Ragged) -> list[Ragged]:
         more.append([layout.true_longest] * whole + [rest])
     n_sequences = power_of_two(layouts[0].n_sequences + max(map(len, more)))
     longest = power_of_two(max(16, *(layout.true_longest for layout in layouts)))
-    found = []
+    filled_layouts = []
     for layout, added in zip(layouts, more, strict=True):
         empty = [0] * (n_sequences - layout.n_sequences - len(added))
-        found.append(Ragged(torch.cat([layout.lengths, torch.tensor(added + empty)]), longest=longest))
-    return found
+        filled_layouts.append(Ragged(torch.cat([layout.lengths, torch.tensor(added + empty)]), longest=longest))
+    return filled_layouts
 
 
 def rounded(n: int) -> int:
-    """Up to a number of five binary digits and zeros behind them: at most a sixteenth more."""
+    """Up to a number of five binary digits followed by zeros: at most a sixteenth more."""
     unit = power_of_two(n) // 32 or 1
     return -(-n // unit) * unit
 

@@ -11,6 +11,11 @@ from torch.nn import functional as F
 from regard.nn import packed
 
 
+def n_weights(*modules: nn.Module) -> int:
+    """The numbers in their matrices: how many multiplications take a row through them."""
+    return sum(p.numel() for module in modules for p in module.parameters() if p.ndim > 1)
+
+
 class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         return product(x, self.weight, self.bias)

@@ -1,4 +1,4 @@
-"""LoRA: what a model learnt stays as it is, and each adapted product gets a small one beside it, which learns."""
+"""LoRA: what a model learned stays as it is, and each adapted product gets a small one beside it, which learns."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -45,9 +45,7 @@ class AdaptedLinear(Linear):
     def __init__(self, frozen: nn.Linear, rank: int, scale: float):
         super().__init__(frozen.in_features, frozen.out_features, frozen.bias is not None, device="meta")
         self.weight, self.bias, self.scale = frozen.weight, frozen.bias, scale
-        weight, d_in = frozen.weight.detach(), frozen.in_features
-        self.lora_down = nn.Parameter(weight.new_empty(rank, d_in).normal_(std=d_in**-0.5))
-        self.lora_up = nn.Parameter(weight.new_zeros(frozen.out_features, rank))
+        self.lora_down, self.lora_up = small_pair(frozen.weight, rank)
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x) + self.scale * F.linear(F.linear(x, self.lora_down), self.lora_up)
@@ -58,12 +56,18 @@ class Adapter(nn.Module):
 
     def __init__(self, frozen: Tensor, rank: int, scale: float):
         super().__init__()
-        (d_out, d_in), self.scale = frozen.shape, scale
-        self.lora_down = nn.Parameter(frozen.detach().new_empty(rank, d_in).normal_(std=d_in**-0.5))
-        self.lora_up = nn.Parameter(frozen.detach().new_zeros(d_out, rank))
+        self.lora_down, self.lora_up = small_pair(frozen, rank)
+        self.scale = scale
 
     def forward(self, weight: Tensor) -> Tensor:
         return weight + self.scale * self.lora_up @ self.lora_down
+
+
+def small_pair(frozen: Tensor, rank: int) -> tuple[nn.Parameter, nn.Parameter]:
+    """A and B beside a weight (d_out, d_in)."""
+    weight, (d_out, d_in) = frozen.detach(), frozen.shape
+    down = weight.new_empty(rank, d_in).normal_(std=d_in**-0.5)
+    return nn.Parameter(down), nn.Parameter(weight.new_zeros(d_out, rank))
 
 
 def adapt(model: nn.Module, config: LoraConfig, also: Collection[str] = ()) -> None:

@@ -50,7 +50,7 @@ class ChunkedCrossEntropy(torch.autograd.Function):
                 chunk = slice(begin, begin + rows)
                 total += loss_of(F.linear(hidden[chunk], weight, bias).float(), labels[chunk, None], smoothing)[0]
             return total
-        empty = -n_words % ALIGNED[kind]  # words that nobody says: rows of zeros, whose gradients are dropped
+        empty = -n_words % ALIGNED[kind]  # unused words: rows of zeros, whose gradients are dropped
         if empty:
             weight, bias = F.pad(weight, (0, 0, 0, empty)), None if bias is None else F.pad(bias, (0, empty))
         of_hidden = torch.empty_like(hidden)
@@ -87,12 +87,12 @@ def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
 
 
 def loss_of(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """The summed loss of some rows of float32 logits, and the logarithm of each row's normaliser."""
-    normaliser = logits.logsumexp(dim=-1, keepdim=True)
-    loss = normaliser - (1 - smoothing) * logits.gather(-1, labels.clamp(min=0))
+    """The summed loss of some rows of float32 logits, and the logarithm of each row's normalizer."""
+    normalizer = logits.logsumexp(dim=-1, keepdim=True)
+    loss = normalizer - (1 - smoothing) * logits.gather(-1, labels.clamp(min=0))
     if smoothing:
         loss = loss - smoothing / logits.shape[-1] * logits.sum(dim=-1, keepdim=True)
-    return torch.where(labels == IGNORED, 0.0, loss).sum(), normaliser
+    return torch.where(labels == IGNORED, 0.0, loss).sum(), normalizer
 
 
 def loss_and_gradient(logits: Tensor, labels: Tensor, smoothing: float, n_words: int) -> tuple[Tensor, Tensor]:
@@ -101,8 +101,8 @@ def loss_and_gradient(logits: Tensor, labels: Tensor, smoothing: float, n_words:
     Only the first `n_words` columns are words.
     """
     exact = logits.float()
-    loss, normaliser = loss_of(exact[:, :n_words], labels, smoothing)
-    gradient = (exact - normaliser).exp() - smoothing / n_words
+    loss, normalizer = loss_of(exact[:, :n_words], labels, smoothing)
+    gradient = (exact - normalizer).exp() - smoothing / n_words
     columns = torch.arange(logits.shape[-1], device=logits.device)
     gradient = torch.where(columns == labels, gradient - (1 - smoothing), gradient)
     return loss, torch.where((columns < n_words) & (labels != IGNORED), gradient, 0.0).to(logits.dtype)

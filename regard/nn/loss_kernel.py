@@ -35,15 +35,15 @@ def by_row(logits, labels, losses, n_columns, n_words, smoothing, BLOCK: tl.cons
         size = size * tl.exp(highest - higher) + tl.sum(tl.exp(z - higher), 0)
         highest = higher
         total += tl.sum(tl.where(columns < n_words, z, 0.0), 0)
-    normaliser = highest + tl.log(size)
+    normalizer = highest + tl.log(size)
     label = tl.load(labels + row)
     counts = label >= 0
     share = smoothing / n_words
     own = tl.load(logits + label, counts, 0.0).to(tl.float32)
-    tl.store(losses + row, tl.where(counts, normaliser - (1 - smoothing) * own - share * total, 0.0))
+    tl.store(losses + row, tl.where(counts, normalizer - (1 - smoothing) * own - share * total, 0.0))
     tl.debug_barrier()  # all have read the label's logit before one of them overwrites it
     for begin in range(0, n_columns, BLOCK):
         columns = begin + tl.arange(0, BLOCK)
         z = tl.load(logits + columns, columns < n_words, -float("inf")).to(tl.float32)
-        gradient = tl.exp(z - normaliser) - share - tl.where(columns == label, 1 - smoothing, 0.0)
+        gradient = tl.exp(z - normalizer) - share - tl.where(columns == label, 1 - smoothing, 0.0)
         tl.store(logits + columns, tl.where((columns < n_words) & counts, gradient, 0.0), columns < n_columns)

@@ -23,7 +23,7 @@ one_at_a_time = Lock()
 class PackedReading:
     """The steps of one search: `with reading:` around each.
 
-    While they last nobody changes a weight, so that a copy is compared with its weight once, not at every step.
+    While they last no weight changes, so that a copy is compared with its weight once, not at every step.
     """
 
     def __init__(self) -> None:
@@ -79,5 +79,4 @@ def up_to_date(weight: Tensor) -> Tensor | None:
 
 def product(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
     """x W^T + b, for a weight in blocks."""
-    made: Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
-    return made
+    return torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")

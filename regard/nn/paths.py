@@ -64,19 +64,10 @@ def run_short(case: Case) -> Tensor:
     from regard.nn.short_kernel import attend_short  # where there is a GPU and a compiler, there is Triton
 
     assert isinstance(case.layout, Ragged) and isinstance(case.key_layout, Ragged) and case.scale is not None
-    left, right = case.sight.band() or (0, 0)
-    dtype = autocast_dtype(case)
-    out = attend_short(
-        case.queries.to(dtype),
-        case.keys.to(dtype),
-        case.values.to(dtype),
-        case.layout.offsets,
-        case.key_layout.offsets,
-        max(case.layout.longest, case.key_layout.longest),
-        int(min(left, SHORT)),
-        int(min(right, SHORT)),
-        case.scale,
-    )
+    left, right = (int(min(reach, SHORT)) for reach in case.sight.band() or (0, 0))
+    longest = max(case.layout.longest, case.key_layout.longest)
+    offsets = case.layout.offsets, case.key_layout.offsets
+    out = attend_short(*computed_heads(case), *offsets, longest, left, right, case.scale)
     assert isinstance(out, Tensor)
     return out
 
@@ -96,19 +87,9 @@ def run_varlen(case: Case) -> Tensor:
     from torch.nn.attention.varlen import varlen_attn  # CUDA builds only
 
     assert isinstance(case.layout, Ragged) and isinstance(case.key_layout, Ragged)
-    left, right = case.sight.band() or (0, 0)
-    dtype = autocast_dtype(case)
-    out = varlen_attn(
-        case.queries.to(dtype),
-        case.keys.to(dtype),
-        case.values.to(dtype),
-        case.layout.offsets,
-        case.key_layout.offsets,
-        case.layout.longest,
-        case.key_layout.longest,
-        scale=case.scale,
-        window_size=(side(left), side(right)),
-    )
+    left, right = (side(reach) for reach in case.sight.band() or (0, 0))
+    offsets, longest = (case.layout.offsets, case.key_layout.offsets), (case.layout.longest, case.key_layout.longest)
+    out = varlen_attn(*computed_heads(case), *offsets, *longest, scale=case.scale, window_size=(left, right))
     assert isinstance(out, Tensor)
     return out
 
@@ -147,23 +128,11 @@ def run_flex(case: Case) -> Tensor:
         bias = position.bias(place(b, q)[None, None], k[None])  # 1 H 1 1
         return score + bias[0, h, 0, 0]
 
-    mask = create_block_mask(
-        allows,
-        case.key_layout.n_sequences,
-        None,
-        case.layout.longest,
-        case.key_layout.longest,
-        device=case.queries.device,
-    )
-    queries, keys, values = (heads.to(autocast_dtype(case)) for heads in padded_heads(case))
-    out = compiled_flex()(
-        queries,
-        keys,
-        values,
-        score_mod=add_bias if position.has_bias else None,
-        block_mask=mask,
-        scale=case.scale,
-    )
+    sizes = case.key_layout.n_sequences, None, case.layout.longest, case.key_layout.longest
+    mask = create_block_mask(allows, *sizes, device=case.queries.device)
+    heads = (rows.to(autocast_dtype(case)) for rows in padded_heads(case))
+    score_mod = add_bias if position.has_bias else None
+    out = compiled_flex()(*heads, score_mod=score_mod, block_mask=mask, scale=case.scale)
     return case.layout.flatten(out.transpose(1, 2))
 
 
@@ -178,7 +147,7 @@ def fits_padded(case: Case) -> bool:
     return (
         case.scale is not None
         and case.key_layout.longest > 1  # over one key there is nothing to weigh, and the equation is exact
-        # A graph for other tools cannot take the kernel apart where what is added to the scores is learnt.
+        # A graph for other tools cannot take the kernel apart where what is added to the scores is learned.
         and not (torch.compiler.is_exporting() and case.position.learns_bias)
     )
 
@@ -210,6 +179,12 @@ def padded_heads(case: Case) -> tuple[Tensor, Tensor, Tensor]:
     """Queries, keys and values as (B, H, T, E)."""
     keys, values = case.key_layout.pad(case.keys), case.key_layout.pad(case.values)
     return case.layout.pad(case.queries).transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2)
+
+
+def computed_heads(case: Case) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values, in the precision of products."""
+    dtype = autocast_dtype(case)
+    return case.queries.to(dtype), case.keys.to(dtype), case.values.to(dtype)
 
 
 def half_precision(case: Case) -> bool:

@@ -31,12 +31,7 @@ def maximum(padded: Tensor, lengths: Tensor) -> Tensor:
     return torch.where(present(padded, lengths), padded, -torch.inf).amax(1)
 
 
-POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "last": last,
-    "mean": mean,
-    "max": maximum,
-    "first": first,
-}
+POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"last": last, "mean": mean, "max": maximum, "first": first}
 
 
 def summary(hidden: Tensor, layout: Layout, how: str, bidirectional: bool = False) -> Tensor:

@@ -21,7 +21,7 @@ class Space:
     rotary_base: float = 10000.0
     n_buckets: int = 32
     furthest: int = 128  # the distance from which on all share one bucket
-    one_sided: bool = False  # nobody looks ahead: no bucket need be kept for it
+    one_sided: bool = False  # no query looks ahead: that needs no buckets
 
 
 class Position(nn.Module):
@@ -113,7 +113,7 @@ class Alibi(Position):
 
 
 class Buckets(Position):
-    """One learnt number per head and bucket of distance, added to the scores (Raffel et al. 2020, section 2.1)
+    """One learned number per head and bucket of distance, added to the scores (Raffel et al. 2020, section 2.1)
 
     Half of the buckets are single distances; the others grow with the logarithm of the distance.
     """
@@ -130,7 +130,7 @@ class Buckets(Position):
         return F.embedding(self.bucket(ahead), self.table).permute(0, 3, 1, 2)  # B H Q K
 
     def bucket(self, ahead: Tensor) -> Tensor:
-        """How far a key lies ahead of its query (behind: below 0) -> 0 .. n_buckets - 1."""
+        """How far a key lies ahead of its query (below 0: before it) -> 0 .. n_buckets - 1."""
         n, sided = self.space.n_buckets, torch.zeros_like(ahead)
         if not self.space.one_sided:
             n //= 2

@@ -4,7 +4,7 @@ Letters of these equations: x_t the input, h_t the hidden state, U and V the wei
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ class Weights(NamedTuple):
         return F.linear(h, self.V, self.b_V)
 
     def in_one_piece(self) -> list[Any]:
-        """One behind the other in memory, as cuDNN wants them; otherwise it copies them itself, and warns."""
+        """One after the other in memory, as cuDNN needs them; otherwise it copies them itself, and warns."""
         flat = torch.cat([weight.flatten() for weight in self])
         parts = flat.split([weight.numel() for weight in self])
         return [part.view_as(weight) for part, weight in zip(parts, self, strict=True)]
@@ -42,12 +42,13 @@ class Cell(nn.Module, ABC):
     """One layer, read from left to right.  A state is (S, B, M): h_t, and in an LSTM also C_t."""
 
     n_states = 1
+    fused: Callable[..., nn.RNNBase]  # PyTorch's kernel
 
-    def __init__(self, kernel: nn.RNNBase, recurrent_dropout: float):
+    def __init__(self, d_in: int, d_hidden: int, recurrent_dropout: float = 0.0, **options: str):
         super().__init__()
         self.U: nn.Module | None = None  # what fine-tuning makes of the kernel's weights (`nn/lora.py`), if anything
         self.V: nn.Module | None = None
-        self.kernel = kernel  # it holds the weights
+        self.kernel = self.fused(d_in, d_hidden, batch_first=True, **options)  # it holds the weights
         self.recurrent_dropout = recurrent_dropout
 
     @abstractmethod
@@ -108,8 +109,7 @@ def reading(kernel: nn.RNNBase, weights: Weights) -> Iterator[None]:
 class RNN(Cell):
     """h_t = tanh(V h_{t-1} + U x_t + b)  (Elman 1990)"""
 
-    def __init__(self, d_in: int, d_hidden: int, recurrent_dropout: float = 0.0):
-        super().__init__(nn.RNN(d_in, d_hidden, batch_first=True), recurrent_dropout)
+    fused = nn.RNN
 
     def step(self, x: Tensor, state: Tensor, weights: Weights) -> Tensor:
         return torch.tanh(weights.of_input(x) + weights.of_state(state[0]))[None]
@@ -118,8 +118,10 @@ class RNN(Cell):
 class ReLURNN(Cell):
     """h_t = max(0, V h_{t-1} + U x_t + b), where V begins as the identity  (Le et al. 2015)"""
 
+    fused = nn.RNN
+
     def __init__(self, d_in: int, d_hidden: int, recurrent_dropout: float = 0.0):
-        super().__init__(nn.RNN(d_in, d_hidden, nonlinearity="relu", batch_first=True), recurrent_dropout)
+        super().__init__(d_in, d_hidden, recurrent_dropout, nonlinearity="relu")
         nn.init.eye_(self.kernel.weight_hh_l0)  # type: ignore[arg-type]
 
     def step(self, x: Tensor, state: Tensor, weights: Weights) -> Tensor:
@@ -136,9 +138,10 @@ class LSTM(Cell):
     """
 
     n_states = 2
+    fused = nn.LSTM
 
     def __init__(self, d_in: int, d_hidden: int, recurrent_dropout: float = 0.0):
-        super().__init__(nn.LSTM(d_in, d_hidden, batch_first=True), recurrent_dropout)
+        super().__init__(d_in, d_hidden, recurrent_dropout)
         # Forget little at first, or no gradient comes from afar (Gers et al. 2000; Jozefowicz et al. 2015).
         with torch.no_grad():
             self.kernel.bias_hh_l0[d_hidden : 2 * d_hidden] += 1  # type: ignore[operator, index]
@@ -164,8 +167,7 @@ class GRU(Cell):
     (Cho et al. 2014, who reset h_{t-1} before the product with V; after it, as here, the product is one for all gates)
     """
 
-    def __init__(self, d_in: int, d_hidden: int, recurrent_dropout: float = 0.0):
-        super().__init__(nn.GRU(d_in, d_hidden, batch_first=True), recurrent_dropout)
+    fused = nn.GRU
 
     def step(self, x: Tensor, state: Tensor, weights: Weights) -> Tensor:
         (h,) = state
@@ -176,7 +178,7 @@ class GRU(Cell):
         return (update * h + (1 - update) * candidate)[None]
 
 
-CELLS: dict[str, type[RNN | ReLURNN | LSTM | GRU]] = {"rnn": RNN, "relu_rnn": ReLURNN, "lstm": LSTM, "gru": GRU}
+CELLS: dict[str, type[Cell]] = {"rnn": RNN, "relu_rnn": ReLURNN, "lstm": LSTM, "gru": GRU}
 
 
 class LockedDropout(nn.Module):
@@ -204,7 +206,7 @@ class RecurrentStack(nn.Module):
 
     def __init__(
         self,
-        cell: type[RNN | ReLURNN | LSTM | GRU],
+        cell: type[Cell],
         widths: Sequence[int],
         bidirectional: bool,
         dropout: float,
@@ -254,7 +256,7 @@ class RecurrentStack(nn.Module):
 
 
 def reverse(padded: Tensor, layout: Layout) -> Tensor:
-    """(B, T, D) with each sequence's tokens from last to first; padding stays behind them.  Twice, it is undone."""
+    """(B, T, D) with each sequence's tokens from last to first; padding stays after them.  Twice, it is undone."""
     if layout.is_full:
         return padded.flip(1)
     steps = torch.arange(layout.longest, device=padded.device)

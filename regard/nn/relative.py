@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.choose import choose
-from regard.nn.attention import Attend, Memory
+from regard.nn.attention import Attend, Attention, Memory
 from regard.nn.layout import Layout
-from regard.nn.linear import Linear
+from regard.nn.linear import Linear, n_weights
 from regard.nn.positions import Position, Space
 from regard.nn.scores import SCORES, Score
 from regard.nn.sight import Sight
@@ -24,9 +24,8 @@ class RelativePlaces(nn.Module):
         super().__init__()
         self.n_segments = n_segments
         exponents = torch.arange(0, d_model, 2, dtype=torch.float64) / d_model
-        angles = (
-            torch.arange(max_length, dtype=torch.float64)[:, None] * 10000.0**-exponents
-        )  # rounded once, at the end
+        # In float64, so that angles are rounded once, at the end.
+        angles = torch.arange(max_length, dtype=torch.float64)[:, None] * 10000.0**-exponents
         self.register_buffer("sines", angles.sin().float(), persistent=False)
         self.register_buffer("cosines", angles.cos().float(), persistent=False)
 
@@ -41,13 +40,14 @@ class RelativePlaces(nn.Module):
 class WithPlaces(Score):
     """A score of contents plus the product of what is asked and shown of places, over sqrt(d_head).
 
-    Queries and keys are those of the contents, prepared, and behind them those of the places.
+    Queries and keys are those of the contents, prepared, followed by those of the places.
     """
 
     def __init__(self, contents: Score, d_head: int, max_length: int):
         super().__init__(d_head, max_length)
         self.contents, self.d_head = contents, d_head
-        self.scale, self.reads_keys = contents.scale, contents.reads_keys
+        self.scale, self.reads_keys, self.n_products = contents.scale, contents.reads_keys, contents.n_products
+        self.n_query_weights, self.n_key_weights = contents.n_query_weights, contents.n_key_weights
         self.places_scale = 1 / math.sqrt(d_head)
 
     def of_queries(self, contents: Tensor, places: Tensor) -> Tensor:  # type: ignore[override]
@@ -62,7 +62,7 @@ class WithPlaces(Score):
         return by_contents + (queries[..., self.d_head :] * self.places_scale) @ keys[..., self.d_head :].mT
 
 
-class RelativeAttention(nn.Module):
+class RelativeAttention(Attention):
     """score(i, j) = [(q_i + u) k_j + (q_i + v) W_r R_(i-j) + (q_i + s) g_(same or other segment)] / sqrt(d_head)
 
     Dai et al. 2019, section 3.3; the segments of Yang et al. 2019, section 2.5.  The first part, of contents, is
@@ -112,12 +112,12 @@ class RelativeAttention(nn.Module):
         """What every head asks of contents, of places and of segments: (rows, H, E + D + S)."""
         queries = self.split_heads(self.to_queries(x))
         places = places.to(queries.dtype).unsqueeze(-2)
-        asked = [self.of_places(queries + self.distance_bias, places)]
+        of_places = [self.of_places(queries + self.distance_bias, places)]
         if self.n_segments:
             same, other = ((queries + self.segment_bias) * g for g in self.segment_keys)
             own = places[..., -self.n_segments :]
-            asked.append(other.sum(-1, keepdim=True) * (1 - own) + same.sum(-1, keepdim=True) * own)
-        return self.score.of_queries(queries + self.content_bias, torch.cat(asked, -1))
+            of_places.append(other.sum(-1, keepdim=True) * (1 - own) + same.sum(-1, keepdim=True) * own)
+        return self.score.of_queries(queries + self.content_bias, torch.cat(of_places, -1))
 
     def of_places(self, queries: Tensor, places: Tensor) -> Tensor:
         d_model = self.to_distances.in_features
@@ -128,3 +128,10 @@ class RelativeAttention(nn.Module):
 
     def split_heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.n_heads, self.d_head))  # rows D -> rows H E
+
+    def multiplications(self, n_keys: float) -> float:
+        """For a row that looks at so many keys and is itself a key.  What a key shows of its place is d_model wide."""
+        score, d_model = self.score, self.to_distances.in_features
+        products = n_weights(self.to_queries, self.to_keys, self.to_values, self.to_distances, self.to_output)
+        prepared = self.n_heads * (score.n_query_weights + score.n_key_weights)
+        return products + prepared + n_keys * self.n_heads * (score.n_products * self.d_head + d_model)

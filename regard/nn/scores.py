@@ -26,6 +26,8 @@ class Score(nn.Module, ABC):
 
     scale: float | None = None  # what a fused kernel multiplies the prepared q . k with; None: no product
     reads_keys = True  # or only their places
+    n_products = 2  # of a head's width for each key: one for its score, one for its value
+    n_query_weights = n_key_weights = 0  # multiplications that prepare a query, and a key
 
     def __init__(self, d_head: int, max_length: int):
         super().__init__()
@@ -58,9 +60,9 @@ class Product(Score):
 
 
 class Cosine(Product):
-    """beta q . k / (|q| |k|), beta > 0 learnt  (content-based addressing, Graves et al. 2014, eq. 5 and 6)
+    """beta q . k / (|q| |k|), beta > 0 learned  (content-based addressing, Graves et al. 2014, eq. 5 and 6)
 
-    The paper's net says beta anew at every step; here it is one number.  It begins at sqrt(d_head), where vectors of
+    The paper's net gives a new beta at every step; here it is one number.  It begins at sqrt(d_head), where vectors of
     d_head numbers of size one get the weights that the scaled product gives them.
     """
 
@@ -81,11 +83,14 @@ class Additive(Score):
     Written W [q; k] elsewhere, with W and U side by side in one matrix.
     """
 
+    n_products = 3  # a sum and its tanh count as one more
+
     def __init__(self, d_head: int, max_length: int):
         super().__init__(d_head, max_length)
         self.query_to_hidden = Linear(d_head, d_head, bias=False)  # W
         self.key_to_hidden = Linear(d_head, d_head, bias=False)  # U
         self.hidden_to_score = nn.Parameter(torch.randn(d_head) / math.sqrt(d_head))  # v
+        self.n_query_weights = self.n_key_weights = d_head**2
 
     def of_queries(self, queries: Tensor) -> Tensor:
         return self.query_to_hidden(queries)
@@ -100,7 +105,7 @@ class Additive(Score):
 class Location(Product):
     """(W q)_j for the key at place j, whatever the key is: softmax(W q)  (Luong et al. 2015, section 3.1, eq. 9)
 
-    W has one row per place, so there is a longest input.  A row of W is in effect a learnt key: the product with it
+    W has one row per place, so there is a longest input.  A row of W is in effect a learned key: the product with it
     goes where every product goes, and the key's own place decides which row it is, in a cache too.
     """
 
@@ -128,6 +133,7 @@ class General(Product):
     def __init__(self, d_head: int, max_length: int):
         super().__init__(d_head, max_length)
         self.weight = nn.Parameter(torch.eye(d_head) / math.sqrt(d_head))  # W
+        self.n_query_weights = d_head**2
 
     def of_queries(self, queries: Tensor) -> Tensor:
         return queries @ self.weight

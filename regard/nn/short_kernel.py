@@ -1,7 +1,7 @@
 """Attention of short sequences on a GPU, in two kernels of Triton: each sequence is one tile, so that the kernels are
 the equation and its gradient.
 
-Rows are flat (N, H, E) and nothing is padded.  A program has one head of one sequence; nobody else writes where it
+Rows are flat (N, H, E) and nothing is padded.  A program has one head of one sequence; no other writes where it
 writes, so that gradients are the same every time.
 """
 
@@ -73,8 +73,8 @@ def keep(ctx: Any, inputs: Any, output: Tensor) -> None:
 
 
 def give_back(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-    found = attend_short_backward(gradient, *ctx.saved_tensors, ctx.longest, ctx.left, ctx.right, ctx.scale)
-    return *found, None, None, None, None, None, None
+    gradients = attend_short_backward(gradient, *ctx.saved_tensors, ctx.longest, ctx.left, ctx.right, ctx.scale)
+    return *gradients, None, None, None, None, None, None
 
 
 attend_short.register_autograd(give_back, setup_context=keep)

@@ -1,4 +1,4 @@
-"""Who may look at whom.  A mask is a rule about positions, said once; every path derives from it what it needs.
+"""Who may look at whom.  A mask is a rule about positions, written once; every path derives from it what it needs.
 
     causal & window(64) | global_tokens(1)
 
@@ -8,6 +8,7 @@ rule as a band around the diagonal, (left, right), where it is one: what the var
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -52,11 +53,11 @@ class Causal(Sight):
         return (float("inf"), 0)
 
 
+@dataclass(eq=False)
 class window(Sight):
-    """Only neighbours up to `width` away: |q - k| <= width."""
+    """Only neighbors up to `width` away: |q - k| <= width."""
 
-    def __init__(self, width: int):
-        self.width = width
+    width: int
 
     def allows(self, q: Tensor, k: Tensor, b: Tensor) -> Tensor:
         return (q - k).abs() <= self.width
@@ -65,21 +66,21 @@ class window(Sight):
         return (self.width, self.width)
 
 
+@dataclass(eq=False)
 class global_tokens(Sight):
     """The first `n` tokens look at all and are looked at by all."""
 
-    def __init__(self, n: int):
-        self.n = n
+    n: int
 
     def allows(self, q: Tensor, k: Tensor, b: Tensor) -> Tensor:
         return (q < self.n) | (k < self.n)
 
 
+@dataclass(eq=False)
 class prefix(Sight):
     """All may look at the first `lengths[b]` tokens of their sequence."""
 
-    def __init__(self, lengths: Tensor):
-        self.lengths = lengths  # B
+    lengths: Tensor  # B
 
     def allows(self, q: Tensor, k: Tensor, b: Tensor) -> Tensor:
         return k < self.lengths[b]
@@ -106,31 +107,33 @@ def turn(ranks: Tensor, b: Tensor, place: Tensor) -> Tensor:
     return ranks[b, place.clamp(max=ranks.shape[1] - 1)]
 
 
+@dataclass(eq=False)
 class Both(Sight):
-    def __init__(self, one: Sight, other: Sight):
-        self.one, self.other = one, other
+    left: Sight
+    right: Sight
 
     def allows(self, q: Tensor, k: Tensor, b: Tensor) -> Tensor:
-        return self.one.allows(q, k, b) & self.other.allows(q, k, b)
+        return self.left.allows(q, k, b) & self.right.allows(q, k, b)
 
     def band(self) -> Band | None:
-        one, other = self.one.band(), self.other.band()
-        return None if one is None or other is None else (min(one[0], other[0]), min(one[1], other[1]))
+        a, b = self.left.band(), self.right.band()
+        return None if a is None or b is None else (min(a[0], b[0]), min(a[1], b[1]))
 
 
+@dataclass(eq=False)
 class Either(Sight):
-    def __init__(self, one: Sight, other: Sight):
-        self.one, self.other = one, other
+    left: Sight
+    right: Sight
 
     def allows(self, q: Tensor, k: Tensor, b: Tensor) -> Tensor:
-        return self.one.allows(q, k, b) | self.other.allows(q, k, b)
+        return self.left.allows(q, k, b) | self.right.allows(q, k, b)
 
     def band(self) -> Band | None:
-        one, other = self.one.band(), self.other.band()
-        if one is None or other is None:
+        a, b = self.left.band(), self.right.band()
+        if a is None or b is None:
             return None
-        wider = (max(one[0], other[0]), max(one[1], other[1]))
-        return wider if wider in (one, other) else None  # two crossed bands are no band
+        wider = (max(a[0], b[0]), max(a[1], b[1]))
+        return wider if wider in (a, b) else None  # two crossed bands are not a band
 
 
 everywhere = Everywhere()

@@ -1,6 +1,6 @@
 """Looking into a model while it works: `with watch(model) as seen: ...`.
 
-Nothing is computed until somebody watches.  Then the weights of the asked layers and heads are made again from the
+Nothing is computed until a model is watched.  Then the weights of the chosen layers and heads are made again from the
 queries and keys that go by, while the answer still comes from the fast path.
 """
 
@@ -8,36 +8,34 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.nn.attention import Attend, GlobalAttention, Memory, MultiHeadAttention
+from regard.nn.attention import Attend, Attention, Memory
 from regard.nn.layout import Layout
 from regard.nn.sight import Sight
 
-Watchable = MultiHeadAttention | GlobalAttention
 
+class Watchable(Protocol):
+    """A model that can be watched names its attention layers; one that torch.compile has wrapped passes the call on."""
 
-class Attending(Protocol):
-    """A model that can be watched names its attention layers."""
-
-    def attentions(self) -> Iterator[tuple[str, int, Watchable]]:
+    def attentions(self) -> Iterator[tuple[str, int, Attention]]:
         """(kind, layer, module), kind being "encoder", "decoder", "cross" or "self"."""
         ...
 
 
 @dataclass(frozen=True)
 class Sighting:
-    """One attention layer at work: how much each query looked at each key, for the asked heads."""
+    """One attention layer at work: how much each query looked at each key, for the chosen heads."""
 
     kind: str
     layer: int
     heads: tuple[int, ...]
-    weights: Tensor  # B, asked heads, Q, K
-    queries: Tensor | None  # B, asked heads, Q, E; only with vectors=True, as are keys and values
+    weights: Tensor  # B, chosen heads, Q, K
+    queries: Tensor | None  # B, chosen heads, Q, E; only with vectors=True, as are keys and values
     keys: Tensor | None
     values: Tensor | None
     error: float  # how far weights @ values is from what the fast path gave
@@ -63,7 +61,7 @@ class Seen:
 
 @contextmanager
 def watch(
-    model: Any,
+    model: Watchable,
     layers: Collection[int] | None = None,
     heads: Collection[int] | None = None,
     vectors: bool = False,
@@ -72,13 +70,13 @@ def watch(
 
     A compiled model is run by its eager twin as long as it is watched.
     """
-    there = list(eager(model).attentions())
-    refuse_unknown("layer", layers, max((layer + 1 for _, layer, _ in there), default=0))
-    refuse_unknown("head", heads, max((module.n_heads for _, _, module in there), default=0))
+    attentions = list(model.attentions())
+    refuse_unknown("layer", layers, max((layer + 1 for _, layer, _ in attentions), default=0))
+    refuse_unknown("head", heads, max((module.n_heads for _, _, module in attentions), default=0))
     seen = Seen()
     hooks = [
         module.attend.register_forward_hook(partial(record, seen, kind, layer, module.n_heads, heads, vectors))
-        for kind, layer, module in there
+        for kind, layer, module in attentions
         if layers is None or layer in layers
     ]
     try:
@@ -89,19 +87,14 @@ def watch(
             hook.remove()
 
 
-def refuse_unknown(what: str, asked: Collection[int] | None, n: int) -> None:
-    unknown = [one for one in asked or () if not 0 <= one < n]
+def refuse_unknown(what: str, numbers: Collection[int] | None, n: int) -> None:
+    unknown = [number for number in numbers or () if not 0 <= number < n]
     if unknown:
         raise RegardError(f"there is no {what} {unknown[0]}; the model has {n}, counted from 0")
 
 
-def eager(model: Any) -> Attending:
-    """The model itself, also when torch.compile has wrapped it."""
-    return getattr(model, "_orig_mod", model)
-
-
-def is_watched(model: Any) -> bool:
-    return any(module.attend._forward_hooks for _, _, module in eager(model).attentions())
+def is_watched(model: Watchable) -> bool:
+    return any(module.attend._forward_hooks for _, _, module in model.attentions())
 
 
 def record(
@@ -118,16 +111,16 @@ def record(
     assert isinstance(attend, Attend)
     queries, layout, memory, sight = inputs
     memory = memory.for_heads(n_heads)
-    asked = tuple(h for h in range(n_heads) if heads is None or h in heads)
+    chosen = tuple(h for h in range(n_heads) if heads is None or h in heads)
     with torch.no_grad():
         weights = attend.weights(queries, layout, memory, sight)  # B H Q K
         padded = [
-            on.pad(x).transpose(1, 2)[:, asked].detach()
-            for on, x in ((layout, queries), (memory.layout, memory.keys), (memory.layout, memory.values))
+            rows_layout.pad(rows).transpose(1, 2)[:, chosen].detach()
+            for rows_layout, rows in ((layout, queries), (memory.layout, memory.keys), (memory.layout, memory.values))
         ]
-        mixed = weights[:, asked] @ padded[2]
-        given = layout.pad(output).transpose(1, 2)[:, asked]
-        real = layout.pad(torch.ones(output.shape[:-2], device=output.device))[:, None, :, None]
-        error = float(((mixed - given) * real).abs().max()) if mixed.numel() else 0.0
+        mixed = weights[:, chosen] @ padded[2]
+        fast = layout.pad(output).transpose(1, 2)[:, chosen]
+        is_token = layout.pad(torch.ones(output.shape[:-2], device=output.device))[:, None, :, None]
+        error = float(((mixed - fast) * is_token).abs().max()) if mixed.numel() else 0.0
     kept = padded if vectors else [None, None, None]
-    seen.sightings.append(Sighting(kind, layer, asked, weights[:, asked].detach(), kept[0], kept[1], kept[2], error))
+    seen.sightings.append(Sighting(kind, layer, chosen, weights[:, chosen].detach(), kept[0], kept[1], kept[2], error))

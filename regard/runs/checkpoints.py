@@ -101,17 +101,17 @@ class Checkpoints:
         return Checkpoint(progress=Progress(**state["progress"]), tensors=tensors)
 
     def load_newest(self) -> Checkpoint | None:
-        """The newest one that is whole; damaged ones are passed over, and said."""
+        """The newest one that is whole; damaged ones are skipped with a message."""
         self.sweep()
         for step, path in sorted(named_steps(self.folder), reverse=True):
             try:
                 checkpoint = self.load(step)
             except RunError as error:
-                self.say(f"passing over {path}: {error}")
+                self.say(f"skipping {path}: {error}")
                 continue
             best = checkpoint.progress.best_step
             if best is not None and best not in self.steps():
-                self.say(f"the best checkpoint, step {best}, is gone: the next validation starts the comparison anew")
+                self.say(f"the best checkpoint, step {best}, is gone: the next validation becomes the best")
                 checkpoint.progress.best_step = checkpoint.progress.best_value = None
             return checkpoint
         return None
@@ -163,7 +163,7 @@ def refuse_existing(run: Path) -> None:
         reached = f" (step {max(steps)})" if steps else ""
         raise RunError(
             f"{run} already holds a run{reached}, which is left as it is. "
-            f"To go on with it: {resume_command(run)}. To start anew: another folder with --run"
+            f"To continue it: {resume_command(run)}. To start a new one, choose another folder with --run"
         )
 
 

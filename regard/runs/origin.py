@@ -33,8 +33,8 @@ class Origin:
         if not path.is_file():
             return None
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            return cls(**{**found, "new": tuple(found["new"])})
+            record = json.loads(path.read_text(encoding="utf-8"))
+            return cls(**{**record, "new": tuple(record["new"])})
         except (ValueError, TypeError, KeyError):
             raise RunError(f"{path} is damaged: it does not say where the weights began; copy it again") from None
 

@@ -15,9 +15,18 @@ from regard.learning.config import TrainingConfig
 from regard.models import ARCHITECTURES
 from regard.nn.distillation import NO_TEACHER, DistillationConfig
 from regard.nn.lora import NO_ADAPTERS, LoraConfig
+from regard.tasks.setup import Setup
 from regard.tasks.table import TASKS
+from regard.tasks.task import Task
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
+SETTINGS: dict[str, type[Any]] = {
+    "data": DataConfig,
+    "lora": LoraConfig,
+    "distillation": DistillationConfig,
+    "training": TrainingConfig,
+    "decoding": DecodingConfig,
+}
 TABLES = ("task", "data", "tokenizer", "model", "lora", "distillation", "training", "decoding")
 
 
@@ -40,7 +49,11 @@ class Recipe:
     @classmethod
     def read(cls, name: str, overrides: Iterable[str] = ()) -> "Recipe":
         """A shipped name, a TOML file or a run folder; overrides such as "model.n_layers=4"."""
-        settings = config.load(name, overrides)
+        return cls.of(name, config.load(name, overrides))
+
+    @classmethod
+    def of(cls, name: str, settings: config.Settings) -> "Recipe":
+        """From its tables."""
         unknown = [table for table in settings if table not in TABLES]
         if unknown:
             raise ConfigError(f"{name} has no table [{unknown[0]}]; its tables are: {', '.join(TABLES)}")
@@ -54,23 +67,32 @@ class Recipe:
         if tables["model"].setdefault("vocab_size", tokenizer.vocab_size) != tokenizer.vocab_size:
             raise ConfigError("[model] takes its vocab_size from the tokenizer: set tokenizer.vocab_size instead")
         role = choose(ARCHITECTURES, architecture, "architecture").role
-        roles = choose(TASKS, kind, "task")[1].roles
+        task_class = choose(TASKS, kind, "task")
+        roles = task_class.roles
         if role not in roles:
             fitting = ", ".join(name for name, row in ARCHITECTURES.items() if row.role in roles)
             raise ConfigError(f"the architecture {architecture!r} cannot do the task {kind!r}; these can: {fitting}")
+        others = {
+            table: config.build(settings_class, tables[table], table) for table, settings_class in SETTINGS.items()
+        }
         return cls(
             name=Path(name).stem,
             kind=kind,
             architecture=architecture,
-            task=config.build(TASKS[kind][0], tables["task"], "task"),
-            data=config.build(DataConfig, tables["data"], "data"),
+            task=config.build(task_class.settings, tables["task"], "task"),
             tokenizer=tokenizer,
             model=config.build(ARCHITECTURES[architecture].config, tables["model"], "model"),
-            training=config.build(TrainingConfig, tables["training"], "training"),
-            decoding=config.build(DecodingConfig, tables["decoding"], "decoding"),
-            lora=config.build(LoraConfig, tables["lora"], "lora"),
-            distillation=config.build(DistillationConfig, tables["distillation"], "distillation"),
+            **others,
         )
+
+    @classmethod
+    def of_run(cls, folder: Path, overrides: Iterable[str] = ()) -> "Recipe":
+        """That of a run folder, even where a shipped recipe has its name."""
+        if not (folder / "recipe.toml").is_file():
+            raise RunError(
+                f"{folder} is not a run folder: it has no recipe.toml; `regard train RECIPE --run {folder}` makes one"
+            )
+        return cls.read(str(folder.resolve()), overrides)
 
     def write(self, path: Path) -> None:
         """All of it, defaults too: `read` gives the same recipe back."""
@@ -98,27 +120,38 @@ class Recipe:
         )
 
     def as_imported(self, other: "Recipe") -> "Recipe":
-        """With what belongs to the tokenizer of an imported run: its table may have more rows than there are tokens,
-        and another token may end a segment."""
-        changes = {"vocab_size": other.model.vocab_size}
-        if hasattr(self.model, "separator"):
-            changes["separator"] = getattr(other.model, "separator", self.model.separator)
-        return dataclasses.replace(self, model=dataclasses.replace(self.model, **changes), tokenizer=other.tokenizer)
+        """With what belongs to the tokenizer of an imported run."""
+        return dataclasses.replace(self, model=self.model.as_imported(other.model), tokenizer=other.tokenizer)
 
     def with_task(self, task: Any) -> "Recipe":
         """The task as the data settled it (labels that were left open); a model that is a classifier has as many."""
         model = self.model
-        if ARCHITECTURES[self.architecture].role == "classifier":
+        if ARCHITECTURES[self.architecture].module.takes_labels:
             model = dataclasses.replace(model, n_labels=task.n_labels)
         return dataclasses.replace(self, task=task, model=model)
 
     @property
     def d_model(self) -> int:
         """The width that the paper's schedule asks for; 1 for a model that has none."""
-        return getattr(self.model, "d_model", 1)
+        return self.model.d_model
+
+    @property
+    def task_class(self) -> type[Task[Any, Any, Any, Any]]:
+        return choose(TASKS, self.kind, "task")
+
+    def setup(self, tokenizer: Tokenizer, cache: Path | None = None) -> Setup:
+        """What the task is made of; with a `cache` it is to be learned, without one to be used."""
+        return Setup(
+            data=self.data,
+            tokenizer=tokenizer,
+            dropout=0.0 if cache is None else self.tokenizer.dropout,
+            cache=cache,
+            seed=self.training.seed,
+            decoding=self.decoding,
+        )
 
     def build_model(self) -> Any:
         """The architecture and, around a reader, what the task reads off it."""
         architecture = ARCHITECTURES[self.architecture]
         model = architecture.module(self.model)
-        return TASKS[self.kind][1].build(self.task, model) if architecture.role == "reader" else model
+        return self.task_class.build(self.task, model) if architecture.role == "reader" else model

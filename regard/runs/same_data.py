@@ -1,4 +1,4 @@
-"""The training files of a run, known again by their content: a resumed run goes on with the same text or not at all."""
+"""The training files of a run, recognized by their content: a run is resumed on the same text or not at all."""
 
 import hashlib
 import json
@@ -9,7 +9,6 @@ from regard.errors import RunError
 from regard.runs.durable import write_file
 
 FILE = "data.json"
-CHUNK = 1 << 20  # bytes read at a time
 
 
 def remember_data(folder: Path, data: DataConfig) -> None:
@@ -17,7 +16,7 @@ def remember_data(folder: Path, data: DataConfig) -> None:
 
 
 def refuse_other_data(folder: Path, data: DataConfig) -> None:
-    """Where they lie does not matter, nor what they are called.  A run from before this file was kept is believed."""
+    """Their place and names do not matter.  A run without this file, from an older version, is trusted."""
     if not (folder / FILE).is_file():
         return
     before, now = json.loads((folder / FILE).read_text(encoding="utf-8"))["train"], digests(data)
@@ -37,8 +36,5 @@ def digests(data: DataConfig) -> list[str]:
 
 
 def digest(path: Path) -> str:
-    found = hashlib.blake2b(digest_size=16)
     with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            found.update(chunk)
-    return found.hexdigest()
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -27,30 +28,39 @@ class Taken:
 
 def take_weights(model: nn.Module, run: Path) -> Taken:
     """Give the model all weights of the run's reader, and those of the rest that fit."""
-    found, own = run_weights(run), weights_of(model)
-    there, here = inner_names(found), inner_names(own)
-    taken = {here.get(name, name): found[there[name]] for name in there}
-    heads = found.keys() - there.values()  # another task, or one of other labels, has others
-    taken |= {name: found[name] for name in heads if name in own and found[name].shape == own[name].shape}
+    path, _ = find_weights(run)
+    recipe = Recipe.of_run(run) if (run / "recipe.toml").is_file() else None
+    theirs, own = whole_weights(path, run, recipe), weights_of(model)
+    inner_theirs, inner_own = inner_names(theirs), inner_names(own)
+    taken = {inner_own.get(name, name): theirs[place] for name, place in inner_theirs.items()}
+    heads = theirs.keys() - inner_theirs.values()  # another task, or one of other labels, has others
+    taken |= {name: theirs[name] for name in heads if name in own and theirs[name].shape == own[name].shape}
     new = own.keys() - taken.keys() if is_wrapped(own) else set()
     try:
-        set_weights(model, {**{name: own[name] for name in new}, **taken}, str(find_weights(run)[0]))
+        set_weights(model, {**{name: own[name] for name in new}, **taken}, str(path))
     except RunError as error:
         raise RunError(f"--from {run}: {error}; its model must have the shape of this recipe's [model]") from None
     return Taken(frozenset(taken), frozenset(new))
 
 
-def run_weights(run: Path) -> dict[str, Tensor]:
-    """The weights of a run, whole: adapters are merged into what they adapt, here or in the run they began with."""
-    path, _ = find_weights(run)
+def trained_model(run: Path, recipe: Recipe) -> tuple[Any, str]:
+    """The model of a run with its weights, and which weights these are, in words."""
+    path, what = find_weights(run)
+    model = recipe.build_model()
+    set_weights(model, whole_weights(path, run, recipe), str(path))
+    return model.eval(), what
+
+
+def whole_weights(path: Path, run: Path, recipe: Recipe | None) -> dict[str, Tensor]:
+    """The weights of a run that `path` holds: adapters are merged into what they adapt, here or in the run they began
+    with.  Without a recipe, weights are what they are."""
     tensors = read_tensors(path)
-    if not (run / "recipe.toml").is_file():
+    if recipe is None:
         return tensors
-    recipe = Recipe.read(str(run.resolve()))
     if path.name == ADAPTER:
         origin = Origin.read(run)
         if origin is None:
-            raise RunError(f"{path} adapts a run that nothing names: {run} has no origin.json; copy it again")
+            raise RunError(f"{path} holds adapters, but {run} has no origin.json to say what they adapt; copy it again")
         model = recipe.build_model()
         take_weights(model, origin.find(run))
         tensors = {**weights_of(model), **tensors}

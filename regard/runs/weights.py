@@ -24,9 +24,9 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> 
     unknown = sorted(tensors.keys() - expected.keys())
     if missing or unknown:
         raise RunError(f"{where} does not fit the model: missing {missing[:3]}, unknown {unknown[:3]}")
-    learnt = {name for name, _ in model.named_parameters()}  # counts, which are buffers, have the size they have
+    parameters = {name for name, _ in model.named_parameters()}  # counts, which are buffers, have the size they have
     for name, tensor in tensors.items():
-        if name in learnt and tensor.shape != expected[name].shape:
+        if name in parameters and tensor.shape != expected[name].shape:
             got, wanted = tuple(tensor.shape), tuple(expected[name].shape)
             raise RunError(f"{where} does not fit the model: {name} is {got}, the model has {wanted}")
     try:

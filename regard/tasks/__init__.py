@@ -1,1 +1,1 @@
-"""What is learnt.  One folder for each kind of task; `table` lists the tasks by the names that recipes use."""
+"""What is learned.  One folder for each kind of task; `table` lists the tasks by the names that recipes use."""

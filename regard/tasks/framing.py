@@ -18,6 +18,29 @@ KEEPS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
 
 
 @dataclass(frozen=True)
+class Frame:
+    """The tokens around a pair: a source is read as `before` x1 .. xn `after`, a target as `start` y1 .. yn `end`."""
+
+    start: int
+    end: int
+    before: tuple[int, ...] = ()
+    after: int | None = None  # None: `end`
+    cut: bool = False  # of a source that is too long the beginning is read; otherwise it is dropped, or split
+
+    @property
+    def closing(self) -> int:
+        return self.end if self.after is None else self.after
+
+    @property
+    def n_around(self) -> int:
+        """Tokens that a source gets."""
+        return len(self.before) + 1
+
+    def source(self, ids: Sequence[int]) -> list[int]:
+        return [*self.before, *ids, self.closing]
+
+
+@dataclass(frozen=True)
 class Framing:
     """`max_length` counts the special tokens too.  Of a pair that is too long, the longer text is cut first."""
 
@@ -49,7 +72,7 @@ class Framing:
     def encode(self, lines: Sequence[str]) -> list[list[np.ndarray]]:
         """For each line the tokens of its texts."""
         texts = [text for line in lines for text in self.texts(line)]
-        ids = [np.array(one, np.int64) for one in self.tokenizer.encode_batch(texts)]
+        ids = [np.array(text, np.int64) for text in self.tokenizer.encode_batch(texts)]
         return [ids[i : i + self.n_texts] for i in range(0, len(ids), self.n_texts)]
 
     def length(self, parts: Sequence[np.ndarray]) -> int:
@@ -58,8 +81,7 @@ class Framing:
 
     def lengths(self, of_parts: Sequence[np.ndarray]) -> np.ndarray:
         """The same of many: for each of the texts its lengths in all examples."""
-        whole: np.ndarray = np.sum(of_parts, 0) + self.n_special
-        return whole
+        return np.sum(of_parts, 0) + self.n_special
 
     def join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """One sequence of at most `max_length` tokens."""

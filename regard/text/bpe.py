@@ -1,7 +1,7 @@
 """Byte-level byte-pair encoding (Sennrich et al., 2016), written to be read.
 
-Learning: begin with the 256 bytes; again and again, join the pair of neighbours that occurs most often into a
-new token.  Encoding: join pairs of a word in the order in which they were learnt.  On "aaabdaaabac":
+Learning: begin with the 256 bytes; again and again, join the pair of neighbors that occurs most often into a
+new token.  Encoding: join pairs of a word in the order in which they were learned.  On "aaabdaaabac":
 
     aaabdaaabac  →  aa a b d aa a b a c  →  aa ab d aa ab a c  →  aaab d aaab a c
 
@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from regard.text.special import SPECIAL
-from regard.text.words import split
+from regard.text.words import SPECIAL, split
 
 Pair = tuple[int, int]
 
@@ -35,11 +34,11 @@ def to_bytes(token: str) -> bytes:
 
 @dataclass(frozen=True)
 class BytePairs:
-    """What was learnt: the tokens in the order of their ids, the merges in the order they were learnt."""
+    """What was learned: the tokens in the order of their ids, the merges in the order they were learned."""
 
     tokens: list[bytes]
     merges: list[Pair]
-    n_special: int = len(SPECIAL)  # the first so many tokens are no text
+    n_special: int = len(SPECIAL)  # the first so many tokens are not text
     ranks: dict[Pair, int] = field(init=False, repr=False)
     made: list[int] = field(init=False, repr=False)  # merge → the id of the token it makes
     byte_ids: list[int] = field(init=False, repr=False)  # byte → the id of its token
@@ -52,27 +51,19 @@ class BytePairs:
         object.__setattr__(self, "byte_ids", [ids[bytes([byte])] for byte in range(256)])
 
     def encode(self, text: str) -> list[int]:
-        return [token for word in split(text) for token in self.encode_word(word.encode())]
+        return [token for word in split(text) for token in self.merge(word.encode())[0]]
 
     def decode(self, ids: Iterable[int]) -> str:
         return b"".join(self.tokens[token] for token in ids).decode("utf-8", "replace")
 
-    def encode_word(self, word: bytes) -> list[int]:
-        pieces, _ = self.merge(word)
-        return pieces
-
     def sample_word(self, word: bytes, rate: float, dice: random.Random) -> list[int]:
-        """BPE-dropout (Provilkov et al., 2020): at every step each possible merge is left out with chance `rate`."""
-        pieces, _ = self.merge(word, lambda: dice.random() < rate)
-        return pieces
+        """BPE-dropout (Provilkov et al., 2020): at every step each possible merge is skipped with chance `rate`."""
+        return self.merge(word, lambda: dice.random() < rate)[0]
 
     def derivation(self, token: int) -> list[Pair]:
         """The merges that made a token, in order.  They are the same in every word that the token is part of:
         a merge across its ends would have made another token."""
-        if token < self.n_special:
-            return []
-        _, merges = self.merge(self.tokens[token])
-        return merges
+        return [] if token < self.n_special else self.merge(self.tokens[token])[1]
 
     def merge(self, word: bytes, is_dropped: Callable[[], bool] = lambda: False) -> tuple[list[int], list[Pair]]:
         """The pieces of a word, and the merges that made them."""
@@ -82,7 +73,7 @@ class BytePairs:
             for place, pair in enumerate(pairwise(pieces))
             if pair in self.ranks and not is_dropped()
         ]:
-            rank, place = min(possible)  # the merge learnt first; where it fits twice, the left one
+            rank, place = min(possible)  # the merge learned first; where it fits twice, the left one
             merges.append(self.merges[rank])
             pieces[place : place + 2] = [self.made[rank]]
         return pieces, merges

@@ -12,41 +12,23 @@ from regard.text.words import split
 N_BITS = 4
 N_WAYS = 2**N_BITS
 LONGEST = 64  # bytes; a longer "word" (a line without spaces) is cut first, as if the merges across were left out
-MOST_WORDS = 200_000  # remembered at a time
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
 
 
-class Dropout:
-    """The pieces of a text for a key (say, of epoch and line): the same text and key give the same pieces,
-    in every process.  The way of the n-th word is the n-th number of SplitMix64 that begins at the key."""
-
-    def __init__(self, pairs: BytePairs, rate: float) -> None:
-        self.pairs = pairs
-        self.rate = rate
-        self.ways: dict[str, list[list[int] | None]] = {}
-
-    def encode(self, text: str, key: int) -> list[int]:
-        ids: list[int] = []
-        state = scramble(key)
-        for word in split(text):
-            state = (state + GOLDEN) & MASK
-            way = scramble(state) >> (64 - N_BITS)
-            ways = self.ways.get(word)
-            pieces = ways[way] if ways else None
-            ids += pieces if pieces else self.work_out(word, way)
-        return ids
-
-    def work_out(self, word: str, way: int) -> list[int]:
-        if len(self.ways) >= MOST_WORDS:
-            self.ways.clear()
-        pieces = cut(self.pairs, self.rate, word, way)
-        self.ways.setdefault(word, [None] * N_WAYS)[way] = pieces
-        return pieces
+def sample(pairs: BytePairs, rate: float, text: str, key: int) -> list[int]:
+    """The pieces of a text for a key (say, of epoch and line): the same text and key give the same pieces, in every
+    process.  The way of the n-th word is the n-th number of SplitMix64 that begins at the key."""
+    ids: list[int] = []
+    state = scramble(key)
+    for word in split(text):
+        state = (state + GOLDEN) & MASK
+        ids += cut(pairs, rate, word, way=scramble(state) >> (64 - N_BITS))
+    return ids
 
 
 class SampledTexts:
-    """`Dropout.encode` for texts that come again and again: words are found once, whole batches looked up at once."""
+    """`sample` of texts that come again and again: words are found once, whole batches looked up at once."""
 
     def __init__(self, texts: Sequence[str], pairs: BytePairs, rate: float) -> None:
         self.pairs, self.rate = pairs, rate
@@ -66,9 +48,8 @@ class SampledTexts:
         place = ranges(n_words)
         word = self.numbers[np.repeat(self.offsets[texts], n_words) + place]
         with np.errstate(over="ignore"):  # numbers modulo 2^64
-            state = np.repeat(scramble_all(keys), n_words) + (place.astype(np.uint64) + np.uint64(1)) * np.uint64(
-                GOLDEN
-            )
+            steps = (place.astype(np.uint64) + np.uint64(1)) * np.uint64(GOLDEN)
+            state = np.repeat(scramble_all(keys), n_words) + steps
         way = (scramble_all(state) >> np.uint64(64 - N_BITS)).astype(np.int64)
         for missing in np.unique((word * N_WAYS + way)[self.begin[word, way] < 0]):
             self.work_out(*divmod(int(missing), N_WAYS))
@@ -88,9 +69,9 @@ class SampledTexts:
 
 def cut(pairs: BytePairs, rate: float, word: str, way: int) -> list[int]:
     """The pieces of a word in one of its ways."""
-    spelt = word.encode()
-    dice = random.Random(b"%d %a " % (way, rate) + spelt)
-    parts = [spelt[start : start + LONGEST] for start in range(0, len(spelt), LONGEST)]
+    spelled = word.encode()
+    dice = random.Random(b"%d %a " % (way, rate) + spelled)
+    parts = [spelled[start : start + LONGEST] for start in range(0, len(spelled), LONGEST)]
     return [piece for part in parts for piece in pairs.sample_word(part, rate, dice)]
 
 
@@ -101,7 +82,7 @@ def ranges(lengths: np.ndarray) -> np.ndarray:
 
 
 def scramble(key: int) -> int:
-    """Neighbouring keys, distant numbers (SplitMix64; Steele et al., 2014)."""
+    """Neighboring keys, distant numbers (SplitMix64; Steele et al., 2014)."""
     z = (key + GOLDEN) & MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK

@@ -17,7 +17,7 @@ from regard.text.vocabulary import HIDDEN, TOKENIZER_FILE, parse
 from regard.text.words import PATTERN
 
 CONFIG_FILE = "tokenizer_config.json"
-MOST_SENTINELS = 10_000  # of T5; a stranger's file could ask for any number
+MOST_SENTINELS = 10_000  # of T5; an untrusted file could ask for any number
 Settings = dict[str, Any]
 
 # The usual names of the special tokens, where no file names them.
@@ -34,12 +34,7 @@ NAMES = {
 QWEN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 LLAMA_3 = QWEN.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
 # How byte-level BPE cuts a text into words before it joins letters: first by all but the last, then by the last.
-CUTS = {
-    "gpt2": (PATTERN,),
-    "smollm": (r"\p{N}", PATTERN),
-    "qwen2": (QWEN,),
-    "llama-bpe": (LLAMA_3,),
-}
+CUTS = {"gpt2": (PATTERN,), "smollm": (r"\p{N}", PATTERN), "qwen2": (QWEN,), "llama-bpe": (LLAMA_3,)}
 
 
 def read_foreign(folder: Path) -> dict[str, str] | None:
@@ -63,10 +58,8 @@ def read_settings(folder: Path, name: str) -> Settings:
 def as_files(settings: Settings, names: Sequence[str], said: Mapping[str, Any]) -> dict[str, str]:
     usual = {role: next((name for name in choices if name in names), None) for role, choices in NAMES.items()}
     roles = {role: name for role, name in usual.items() if name is not None} | dict(said)
-    return {
-        TOKENIZER_FILE: json.dumps(settings, ensure_ascii=False),
-        CONFIG_FILE: json.dumps(roles, ensure_ascii=False),
-    }
+    files = {TOKENIZER_FILE: settings, CONFIG_FILE: roles}
+    return {name: json.dumps(content, ensure_ascii=False) for name, content in files.items()}
 
 
 def sentence_pieces(data: bytes, model_type: str, said: Mapping[str, Any]) -> dict[str, str]:
@@ -97,15 +90,9 @@ def shared_vocabulary(data: bytes, vocabulary: Sequence[str], said: Mapping[str,
         raise DataError("a piece stands twice in the vocabulary; copy it again")
     if "<unk>" not in listed or "</s>" not in listed:
         raise DataError("the vocabulary has no <unk> or no </s>; copy it again")
-    kinds = {"<unk>": UNKNOWN, "<s>": CONTROL, "</s>": CONTROL, "<pad>": CONTROL}
-    known = [
-        (name, 0.0, kinds[name])
-        if name in kinds
-        else (name, *pieces[name])
-        if name in pieces
-        else (HIDDEN + name, 0.0, UNUSED)
-        for name in vocabulary
-    ]
+    special = {"<unk>": (0.0, UNKNOWN), "<s>": (0.0, CONTROL), "</s>": (0.0, CONTROL), "<pad>": (0.0, CONTROL)}
+    found = pieces | special
+    known = [(name, *found[name]) if name in found else (HIDDEN + name, 0.0, UNUSED) for name in vocabulary]
     beyond = [(name, score, kind) for name, (score, kind) in pieces.items() if name not in listed and kind == NORMAL]
     settings = as_tokenizer(replace(source, pieces=known + beyond), [])
     return as_files(settings, vocabulary, {**said, KNOWN_TOKENS: len(vocabulary)})
@@ -145,7 +132,11 @@ def merges(folder: Path, model_type: str, said: Settings) -> dict[str, str]:
 
 
 def byte_level(vocab: Settings, pairs: Sequence[Sequence[str]], cut: Sequence[str], prefix: bool) -> Settings:
-    splits = [split(pattern) for pattern in cut] if cut != CUTS["gpt2"] else []
+    patterns = cut if cut != CUTS["gpt2"] else ()  # which ByteLevel has itself
+    splits = [
+        {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+        for pattern in patterns
+    ]
     letters = {"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": True, "use_regex": not splits}
     return {
         "version": "1.0",
@@ -155,10 +146,6 @@ def byte_level(vocab: Settings, pairs: Sequence[Sequence[str]], cut: Sequence[st
         "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
         "model": {"type": "BPE", "vocab": vocab, "merges": [list(pair) for pair in pairs]},
     }
-
-
-def split(pattern: str) -> Settings:
-    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
 
 
 def word_pieces(folder: Path, model_type: str, said: Settings) -> dict[str, str]:

@@ -9,6 +9,7 @@ from regard.choose import choose
 from regard.errors import DataError, RegardError
 from regard.text.foreign import CUTS, as_files, byte_level
 from regard.text.sentencepieces import BPE, BYTE, CONTROL, UNIGRAM, USER_DEFINED, SentencePieces, as_tokenizer
+from regard.text.vocabulary import added_token
 
 PREFIX = "tokenizer.ggml."
 ROLES = {
@@ -16,7 +17,7 @@ ROLES = {
     "eos_token": "eos_token_id",
     "unk_token": "unknown_token_id",
     "pad_token": "padding_token_id",
-    "sep_token": "seperator_token_id",  # as it is spelt there
+    "sep_token": "seperator_token_id",  # as it is spelled there
     "cls_token": "cls_token_id",
     "mask_token": "mask_token_id",
 }
@@ -65,9 +66,8 @@ def merged(settings: Mapping[str, Any], names: Sequence[str], types: Sequence[in
     cut = CUTS[choose(PRE, settings.get("pre", "gpt-2"), f"{PREFIX}pre")]
     pairs = [pair.split(" ") for pair in settings.get("merges", [])]
     made = byte_level({name: n for n, name in enumerate(names)}, pairs, cut, bool(settings.get("add_space_prefix")))
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     made["added_tokens"] = [
-        {"id": n, "content": name, **flags, "special": kind == CONTROL}
+        added_token(n, name, is_special=kind == CONTROL)
         for n, (name, kind) in enumerate(zip(names, types, strict=True))
         if kind in (CONTROL, USER_DEFINED)
     ]

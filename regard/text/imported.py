@@ -9,9 +9,9 @@ import tokenizers
 
 from regard.errors import DataError
 from regard.text.bpe import LETTERS, to_bytes
-from regard.text.special import SPECIAL
 from regard.text.unicode import well_formed
-from regard.text.vocabulary import HIDDEN, TOKENIZER_FILE, Vocabulary, from_json, parse
+from regard.text.vocabulary import HIDDEN, TOKENIZER_FILE, Vocabulary, added_token, from_json, parse
+from regard.text.words import SPECIAL
 
 IMPORTED = "imported"  # the kind
 ROLE_FILES = ("special_tokens_map.json", "tokenizer_config.json")  # where both say something, the second is right
@@ -56,7 +56,8 @@ class ImportedVocabulary(Vocabulary):
         self.special = own | {f"<extra_{match[1]}>": n for match, n in sentinels if match} | ours
         self.pad_id, self.start_id, self.end_id = (self.role(name) for name in SPECIAL[:3])
         unknown = unknown_of(settings["model"])
-        if unknown is None and not knows_all(settings["model"]):
+        # Nothing is unknown where every byte has a token; other BPE drops what it does not know.
+        if unknown is None and settings["model"]["type"] != "BPE" and not settings["model"].get("byte_fallback"):
             raise DataError("it has no token for what is unknown; copy it again")
         self.unknown_id = ours.get("<unk>", -1) if unknown is None else unknown  # -1: nothing is unknown
         self.adds_start = puts_first(self.start_id, settings, said)
@@ -69,10 +70,8 @@ class ImportedVocabulary(Vocabulary):
 
     def role(self, name: str) -> int:
         if name not in self.special:
-            raise DataError(
-                f"no file beside it says which of its tokens is {name}; "
-                f"{' or '.join(ROLE_FILES)} should name one of: {', '.join(ROLES[name])}"
-            )
+            hint = f"{' or '.join(ROLE_FILES)} should name one of: {', '.join(ROLES[name])}"
+            raise DataError(f"no file beside it says which of its tokens is {name}; {hint}")
         return self.special[name]
 
     def files(self) -> dict[str, str]:
@@ -172,13 +171,9 @@ def names_of(settings: dict[str, Any]) -> dict[int, str]:
 
 def find_roles(said: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, int]:
     """Our names for their special tokens."""
-    found = {}
-    for ours, roles in ROLES.items():
-        theirs = [content(said[role]) for role in roles if said.get(role)]
-        known = [ids[name] for name in theirs if name in ids]
-        if known:
-            found[ours] = known[0]
-    return found
+    theirs = {ours: [content(said[role]) for role in roles if said.get(role)] for ours, roles in ROLES.items()}
+    known = {ours: [ids[name] for name in names if name in ids] for ours, names in theirs.items()}
+    return {ours: found[0] for ours, found in known.items() if found}
 
 
 def hide(settings: dict[str, Any], hidden: set[int], names: Mapping[int, str]) -> dict[str, Any]:
@@ -193,8 +188,7 @@ def hide(settings: dict[str, Any], hidden: set[int], names: Mapping[int, str]) -
     if model.get("unk_token") in new:
         model["unk_token"] = new[model["unk_token"]]
     plain = [token for token in settings["added_tokens"] if token["id"] not in hidden]
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    special = [{"id": n, "content": new[names[n]], **flags} for n in hidden]
+    special = [added_token(n, new[names[n]]) for n in hidden]
     added = sorted([*plain, *special], key=lambda token: int(token["id"]))
     silent = {"truncation": None, "padding": None, "post_processor": None}
     return settings | silent | {"model": model, "added_tokens": added}
@@ -205,11 +199,6 @@ def unknown_of(model: dict[str, Any]) -> int | None:
         return None if model["unk_id"] is None else int(model["unk_id"])
     vocab: dict[str, int] = model["vocab"]
     return vocab.get(model.get("unk_token") or "")
-
-
-def knows_all(model: dict[str, Any]) -> bool:
-    """Nothing is unknown where every byte has a token; other BPE leaves out what it does not know."""
-    return bool(model["type"] == "BPE" or model.get("byte_fallback"))
 
 
 def speller(settings: dict[str, Any]) -> Callable[[str], bytes]:

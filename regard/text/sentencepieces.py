@@ -1,7 +1,7 @@
 """SentencePiece models (Kudo and Richardson, 2018) as tokenizer.json: the .model and .spm files, which are protobuf.
 
-A text is normalised, its spaces are written "▁", and the pieces are found by their scores: those that together have
-the highest (unigram), or by joining the neighbours that make the piece with the highest (BPE).
+A text is normalized, its spaces are written "▁", and the pieces are found by their scores: those that together have
+the highest (unigram), or by joining the neighbors that make the piece with the highest (BPE).
 """
 
 import base64
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.errors import DataError
+from regard.text.vocabulary import added_token
 
 SPACE = "▁"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # types of pieces
@@ -32,14 +33,16 @@ class SentencePieces:
 
     @classmethod
     def read(cls, data: bytes) -> "SentencePieces":
-        """The fields of sentencepiece_model.proto by their numbers; what is left out has its default."""
+        """The fields of sentencepiece_model.proto by their numbers; what is missing has its default."""
         try:
             top = list(fields(data))
             trainer = dict(fields(b"".join(value for number, value in top if number == 2)))
             normalizer = dict(fields(b"".join(value for number, value in top if number == 3)))
             pieces = [dict(fields(value)) for number, value in top if number == 1]
             found = cls(
-                pieces=[(p[1].decode(), number(p.get(2, b"\0\0\0\0")), p.get(3, NORMAL)) for p in pieces],
+                pieces=[
+                    (p[1].decode(), struct.unpack("<f", p.get(2, b"\0\0\0\0"))[0], p.get(3, NORMAL)) for p in pieces
+                ],
                 model=trainer.get(3, UNIGRAM),
                 byte_fallback=bool(trainer.get(35, 0)),
                 normalization=normalizer.get(1, b"").decode(),
@@ -54,9 +57,6 @@ class SentencePieces:
         if not any(kind == UNKNOWN for _, _, kind in found.pieces):
             raise DataError("this SentencePiece model has no piece for what is unknown; copy it again")
         return found
-
-    def of_type(self, kind: int) -> list[str]:
-        return [name for name, _, each in self.pieces if each == kind]
 
 
 def fields(data: bytes) -> Iterator[tuple[int, Any]]:
@@ -94,16 +94,10 @@ def varint(data: bytes, place: int) -> tuple[int, int]:
             raise ValueError(f"a number that does not end, at byte {place}")
 
 
-def number(value: bytes) -> float:
-    (score,) = struct.unpack("<f", value)
-    return float(score)
-
-
 def as_tokenizer(pieces: SentencePieces, more: list[str]) -> dict[str, Any]:
     """The settings of tokenizer.json.  `more` special tokens follow the pieces."""
     ids = {name: n for n, name in enumerate([*(name for name, _, _ in pieces.pieces), *more])}
     special = [name for name, _, kind in pieces.pieces if kind in (UNKNOWN, CONTROL)] + more
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     back = [
         {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
         *([{"type": "ByteFallback"}] if pieces.byte_fallback else []),
@@ -112,7 +106,7 @@ def as_tokenizer(pieces: SentencePieces, more: list[str]) -> dict[str, Any]:
     ]
     return {
         "version": "1.0",
-        "added_tokens": [{"id": ids[name], "content": name, **flags} for name in special],
+        "added_tokens": [added_token(ids[name], name) for name in special],
         "normalizer": {"type": "Sequence", "normalizers": normalizers(pieces)},
         "decoder": {"type": "Sequence", "decoders": back},
         "model": MODELS[pieces.model](pieces, more),
@@ -120,7 +114,7 @@ def as_tokenizer(pieces: SentencePieces, more: list[str]) -> dict[str, Any]:
 
 
 def normalizers(pieces: SentencePieces) -> list[dict[str, Any]]:
-    """The `tokenizers` library reads the compiled normalisation letter by letter, with all accents of a letter at once,
+    """The `tokenizers` library reads the compiled normalization letter by letter, with all accents of a letter at once,
     and forgets those that it does not know together.  After NFKC, which most are made of, there is little to forget."""
     compiled = base64.b64encode(pieces.charsmap).decode()
     spaces = [("^ +| +$", ""), (" {2,}", " ")] if pieces.remove_extra_whitespaces else []
@@ -159,7 +153,7 @@ def byte_pairs(pieces: SentencePieces, more: list[str]) -> dict[str, Any]:
     ]
     return {
         "type": "BPE",
-        "unk_token": pieces.of_type(UNKNOWN)[0],
+        "unk_token": next(name for name, _, kind in pieces.pieces if kind == UNKNOWN),
         "fuse_unk": True,
         "byte_fallback": pieces.byte_fallback,
         "vocab": ids | {name: len(ids) + n for n, name in enumerate(more)},

@@ -10,21 +10,20 @@ from typing import Any
 from regard.checks import at_least, share
 from regard.choose import choose
 from regard.errors import ConfigError, DataError, RunError
+from regard.text import dropout
 from regard.text.bpe import BytePairs
-from regard.text.dropout import Dropout
 from regard.text.foreign import read_foreign
 from regard.text.gguf_file import is_gguf, read_gguf
 from regard.text.imported import IMPORTED, ROLE_FILES, imported
-from regard.text.kinds import KINDS
-from regard.text.learnt import LearntVocabulary
-from regard.text.special import SPECIAL, check_names
+from regard.text.learned import KINDS, LearnedVocabulary
 from regard.text.unicode import lone_surrogates, well_formed
 from regard.text.vocabulary import TOKENIZER_FILE, Vocabulary, from_json
+from regard.text.words import SPECIAL, check_names
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig:
-    """`vocab_size` counts the special tokens too.  `dropout` is the chance to leave out a merge (BPE-dropout, in
+    """`vocab_size` counts the special tokens too.  `dropout` is the probability of skipping a merge (BPE-dropout, in
     training only).  A pair (bpe), a word or a character that occurs fewer than `min_count` times gets no token.
     `extra` names further special tokens, such as "<mask>"; they follow the four that are always there.
     Kind "imported" is that of a run which another tool's tokenizer came with."""
@@ -57,7 +56,7 @@ class Tokenizer:
     """ids = encode(text), text = decode(ids).
 
     Kind "bpe" gives back any Unicode text exactly; the others give back what their vocabulary holds ("spaces" with one
-    space between words), and `losses` lists the rest.  Strings that are not Unicode text are mended first (see
+    space between words), and `losses` lists the rest.  Strings that are not Unicode text are repaired first (see
     `well_formed`).
     """
 
@@ -69,16 +68,15 @@ class Tokenizer:
         self.unknown_id, self.adds_start = vocabulary.unknown_id, vocabulary.adds_start
         self.special = list(vocabulary.special)
         self.spelling = vocabulary.spelling
-        self.dropouts: dict[float, Dropout] = {}
 
     @classmethod
     def train(cls, lines: Iterable[str], config: TokenizerConfig) -> "Tokenizer":
         if config.kind == IMPORTED:
-            raise ConfigError("an imported tokenizer is not learnt; train with --from the run that it came with")
+            raise ConfigError("an imported tokenizer cannot be trained; train with --from the run that it came with")
         lines = [well_formed(line) for line in lines]
         if not any(lines):
-            raise DataError(f"a tokenizer is learnt from text, and these {len(lines)} lines are empty")
-        vocabulary = LearntVocabulary.learn(lines, config.kind, config.vocab_size, config.min_count, config.special)
+            raise DataError(f"a tokenizer is trained on text, and these {len(lines)} lines are empty")
+        vocabulary = LearnedVocabulary.learn(lines, config.kind, config.vocab_size, config.min_count, config.special)
         return cls(vocabulary)
 
     @classmethod
@@ -112,7 +110,7 @@ class Tokenizer:
         """File name → content.  Without a file that says which tokens begin and end a text it must be one of ours."""
         tokenizer = from_json(files[TOKENIZER_FILE])
         try:
-            return cls(LearntVocabulary.read(tokenizer))
+            return cls(LearnedVocabulary.read(tokenizer))
         except DataError:
             if len(files) == 1:
                 raise
@@ -140,19 +138,17 @@ class Tokenizer:
         return self.vocabulary.encode_batch(list(texts))
 
     def encode_places(self, texts: Iterable[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
-        """For each text its ids, and from which character to behind which one of `well_formed(text)` each stands."""
+        """For each text its ids, and the characters [start, end) of `well_formed(text)` that each stands for."""
         ready = [self.vocabulary.as_text(well_formed(text)) for text in texts]
         found = self.vocabulary.inner.encode_batch(ready, add_special_tokens=False)
         return [(self.vocabulary.ids(encoding), encoding.offsets) for encoding in found]
 
     def sample(self, text: str, key: int, rate: float) -> list[int]:
         """`encode` with BPE-dropout: the same text, key and rate give the same ids, another key other ids."""
-        if rate not in self.dropouts:
-            self.dropouts[rate] = Dropout(self.pairs, rate)
-        return self.dropouts[rate].encode(well_formed(text), key)
+        return dropout.sample(self.pairs, rate, well_formed(text), key)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Special tokens are left out; an unknown word or character, or bytes that are no character, become U+FFFD."""
+        """Special tokens are skipped; unknown words and characters, and bytes that are none, become U+FFFD."""
         return self.vocabulary.decode(list(ids))
 
     def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
@@ -164,12 +160,12 @@ class Tokenizer:
 
     def unknown(self, text: str) -> list[str]:
         """The pieces of the text that the vocabulary does not hold."""
-        mended, found = well_formed(text), self.vocabulary.cut(text)
+        repaired, found = well_formed(text), self.vocabulary.cut(text)
         places = zip(self.vocabulary.ids(found), found.offsets, strict=True)
-        return [mended[start:end] for n, (start, end) in places if n == self.unknown_id]
+        return [repaired[start:end] for n, (start, end) in places if n == self.unknown_id]
 
     def token(self, n: int) -> str:
-        r"""A token as a reader sees it: " tired", "</s>"; bytes that are no character as "\xe2"."""
+        r"""A token as a reader sees it: " tired", "</s>"; bytes that are not a character as "\xe2"."""
         return self.vocabulary.token(n)
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
@@ -179,10 +175,8 @@ class Tokenizer:
         """The id of a special token.  Those of an imported tokenizer go by their own names and, as far as they do the
         same, by ours: BERT's [MASK] is also "<mask>"."""
         if name not in self.vocabulary.special:
-            known = ", ".join(self.special)
-            raise ConfigError(
-                f'this tokenizer has no special token {name!r}, only {known}; train one with extra = ["{name}"]'
-            )
+            hint = f'only {", ".join(self.special)}; train one with extra = ["{name}"]'
+            raise ConfigError(f"this tokenizer has no special token {name!r}, {hint}")
         return self.vocabulary.special[name]
 
     def lookup(self, text: str) -> list[int]:
@@ -198,5 +192,5 @@ class Tokenizer:
 
     @property
     def pairs(self) -> BytePairs:
-        """The merges, for whoever wants to see or to leave out some of them."""
+        """The merges, for whoever wants to see or to skip some of them."""
         return self.vocabulary.pairs

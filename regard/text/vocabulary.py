@@ -47,8 +47,7 @@ class Vocabulary(ABC):
 
     def ids(self, found: tokenizers.Encoding) -> list[int]:
         """Of the pieces that `inner` found."""
-        ids: list[int] = found.ids
-        return ids
+        return list(found.ids)
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """The fast way of the library finds ids only, without their places."""
@@ -63,7 +62,7 @@ class Vocabulary(ABC):
 
     @abstractmethod
     def lost(self, text: str) -> list[str]:
-        """What of a text, besides unknown pieces and what is no Unicode, does not come back."""
+        """What of a text, besides unknown pieces and what is not Unicode, does not come back."""
 
     @abstractmethod
     def files(self) -> dict[str, str]:
@@ -71,12 +70,18 @@ class Vocabulary(ABC):
 
     @abstractmethod
     def token(self, n: int) -> str:
-        r"""A token as a reader sees it: " tired", "</s>"; bytes that are no character as "\xe2"."""
+        r"""A token as a reader sees it: " tired", "</s>"; bytes that are not a character as "\xe2"."""
 
     @property
     def pairs(self) -> BytePairs:
-        """The merges, for whoever wants to see or to leave out some of them."""
-        raise ConfigError(f"a tokenizer of kind {self.kind!r} has no merges to leave out; kind 'bpe' has")
+        """The merges, for whoever wants to see or to skip some of them."""
+        raise ConfigError(f"a tokenizer of kind {self.kind!r} has no merges to skip; only kind 'bpe' has them")
+
+
+def added_token(n: int, name: str, is_special: bool = True) -> dict[str, Any]:
+    """As tokenizer.json lists it."""
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    return {"id": n, "content": name, **flags, "special": is_special}
 
 
 def from_json(text: str) -> tokenizers.Tokenizer:

@@ -20,14 +20,14 @@ class RunningAverage:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
         self.tensors = {name: tensor.detach().clone() for name, tensor in weights_of(model).items()}
-        learnt = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
-        self.learnt = list(learnt.values())  # listed once: to walk a model takes as long as a small update
-        self.averages = [self.tensors[name] for name in learnt]
+        learned = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+        self.learned = list(learned.values())  # listed once: to walk a model takes as long as a small update
+        self.averages = [self.tensors[name] for name in learned]
 
     @torch.no_grad()
     def update(self, step: int) -> None:
         decay = min(self.decay, (1 + step) / (10 + step))
-        get_ema_multi_avg_fn(decay)(self.averages, self.learnt, 0)
+        get_ema_multi_avg_fn(decay)(self.averages, self.learned, 0)
 
     @contextmanager
     def in_place(self, model: nn.Module) -> Iterator[None]:

@@ -21,11 +21,9 @@ from regard.training.screen import Screen
 def count(prepared: Prepared, run: Path, device: torch.device, resume: bool, screen: Screen) -> Result:
     """There are no steps to resume: a run that was stopped is counted again from the beginning."""
     if prepared.recipe.task.smoothing:
-        raise ConfigError("task.smoothing is of labels learnt by gradients; counts have model.smoothing")
+        raise ConfigError("task.smoothing smooths labels that are learned by gradients; for counts set model.smoothing")
     if prepared.recipe.task.blank:
-        raise ConfigError(
-            "task.blank hides tokens from what learns by gradients; counts are of all tokens: set it to 0"
-        )
+        raise ConfigError("task.blank masks tokens for a model that learns by gradients; for counts set it to 0")
     if not resume:
         refuse_existing(run)
     model, task = prepared.model.to(device), prepared.task

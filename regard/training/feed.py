@@ -6,17 +6,16 @@ A batch is a function of its (epoch, index), so looking ahead changes nothing an
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 from typing import Generic, Self
 
 from regard.errors import DataError
-from regard.training.task import B, Task
+from regard.tasks.learnable import B, Learnable
 
 AHEAD = 4
 
 
 class Feed(Generic[B]):
-    def __init__(self, task: Task[B], start: tuple[int, int], ready: Callable[[B], B]) -> None:
+    def __init__(self, task: Learnable[B], start: tuple[int, int], ready: Callable[[B], B]) -> None:
         self.task = task
         self.ready = ready  # brings a batch to the device, as it is wanted there
         self.places = walk(task, start)
@@ -26,9 +25,7 @@ class Feed(Generic[B]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.worker.shutdown(cancel_futures=True)
 
     def take(self, n: int) -> tuple[list[B], list[tuple[int, int]]]:
@@ -53,7 +50,7 @@ class Feed(Generic[B]):
         return self.ready(self.task.batch(*place))
 
 
-def walk(task: Task[B], start: tuple[int, int]) -> Iterator[tuple[int, int]]:
+def walk(task: Learnable[B], start: tuple[int, int]) -> Iterator[tuple[int, int]]:
     """Every place from `start` on, epoch after epoch, without end."""
     epoch, first = start
     while True:

@@ -52,11 +52,11 @@ def choose_weights(
 
 
 def save_finished(model: nn.Module, lora: LoraConfig, run: Path) -> Path:
-    """Write the weights: all of them, adapters merged into what they adapt, or only those that learnt."""
+    """Write the weights: all of them, adapters merged into what they adapt, or only those that learned."""
     tensors = weights_of(model)
     if lora.rank and not lora.merge:
-        learnt = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
-        path, tensors = run / ADAPTER, {name: tensors[name] for name in sorted(learnt)}
+        learned = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+        path, tensors = run / ADAPTER, {name: tensors[name] for name in sorted(learned)}
     else:
         path, tensors = run / MODEL, merged(tensors, lora.scale)
     save_weights(tensors, path)

@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from typing import Generic
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from regard.learning.config import TrainingConfig
 from regard.learning.device import PRECISIONS
 from regard.learning.optimizers import make_optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
 from regard.learning.schedules import SCHEDULES, Course
+from regard.models.interface import Model
 from regard.runs.checkpoints import Tensors
 from regard.runs.weights import set_weights, weights_of
+from regard.tasks.learnable import B, Learnable
 from regard.training.averaging import RunningAverage
 from regard.training.finite import Guard, NonFinite, first_bad_layer, noting_bad_outputs
 from regard.training.recording import Learn, Recorder, can_be_recorded
-from regard.training.task import B, Task
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ class Learner(Generic[B]):
 
     def __init__(
         self,
-        model: nn.Module,
-        task: Task[B],
+        model: Model,
+        task: Learnable[B],
         config: TrainingConfig,
         device: torch.device,
         d_model: int,
@@ -155,9 +156,9 @@ class Learner(Generic[B]):
         with noting_bad_outputs(self.model) as seen:
             for batch in batches:
                 self.optimizer.zero_grad()
-                found = first_bad_layer(self.model, self.accumulate_gradients([batch], self.learn), seen)
-                if found:
-                    lines, layer = batch.lines, found
+                bad_layer = first_bad_layer(self.model, self.accumulate_gradients([batch], self.learn), seen)
+                if bad_layer:
+                    lines, layer = batch.lines, bad_layer
                     break
         self.optimizer.zero_grad()
         named = ", ".join(lines[:10]) + (f" and {len(lines) - 10} more" if len(lines) > 10 else "")

@@ -1,4 +1,4 @@
-"""The training loop: `train` tells the whole story, and `Training` holds its sentences."""
+"""The training loop: `train` is the whole of it, and `Training` does its steps."""
 
 import json
 import time
@@ -8,31 +8,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from torch import nn
 
 from regard.errors import RunError
 from regard.learning.config import TrainingConfig
+from regard.models.interface import Model
 from regard.nn.lora import NO_ADAPTERS, LoraConfig
 from regard.runs.card import About, Result, duration, write_card, write_result
 from regard.runs.checkpoints import Checkpoints, refuse_existing, step_folder
 from regard.runs.durable import disk_errors_said, resume_command, write_file
 from regard.runs.environment import Environment, describe_environment, record_environment
 from regard.runs.progress import Progress
+from regard.tasks.learnable import B, Learnable
 from regard.training.environment import compile_model, peak_memory, reproducible
 from regard.training.feed import Feed
 from regard.training.finish import choose_weights, save_finished
 from regard.training.finite import NonFinite
-from regard.training.learner import Learner
+from regard.training.learner import Learner, StepRow
 from regard.training.metrics import Metrics, draw_curves
 from regard.training.pace import Pace
 from regard.training.screen import Now, Screen
 from regard.training.signals import Signals, Stopped
-from regard.training.task import B, Task
 
 
 def train(
-    model: nn.Module,
-    task: Task[B],
+    model: Model,
+    task: Learnable[B],
     config: TrainingConfig,
     about: About,
     *,
@@ -67,7 +67,7 @@ def train(
         settle()
         environment = describe_environment(device, learner.precision_name, compiled)
         for difference in record_environment(run, environment, progress.step):
-            screen.say(f"this resume differs, so losses may too: {difference}")
+            screen.say(f"this machine differs from before, so losses may differ too: {difference}")
         screen.plan([*about.rows, *plan(config, progress, environment)])
         with (
             Metrics(run, progress.step, config.tensorboard) as metrics,
@@ -99,7 +99,7 @@ def begin(learner: Learner[B]) -> Progress:
 def resume_from(checkpoints: Checkpoints, learner: Learner[B], run: Path) -> Progress:
     """Put the learner where the newest whole checkpoint left it."""
     if not run.is_dir():
-        raise RunError(f"there is no run to resume in {run}; without --resume it would be started")
+        raise RunError(f"there is no run to resume in {run}; leave out --resume to start one")
     checkpoint = checkpoints.load_newest()
     if checkpoint is None:
         checkpoints.say(f"{run} has no whole checkpoint: starting from the first step")
@@ -179,25 +179,18 @@ class Training:
         self.metrics.add_steps(rows)
         self.pace.note(len(rows), n_tokens)
         if is_shown:
-            self.show(rows[-1].loss, rows[-1].lr, rows[-1].grad_norm)
+            self.show(rows[-1])
 
-    def show(self, loss: float, lr: float, grad_norm: float) -> None:
+    def show(self, row: StepRow) -> None:
         left = self.pace.seconds_left()
         if left is not None and not self.has_estimated:
             self.has_estimated = True
             memory = peak_memory(self.learner.device) / 2**20
             self.screen.say(f"expected time: {duration(left)}, measured on the first steps; memory {memory:,.0f} MiB")
-        self.screen.step(
-            Now(
-                step=self.progress.step,
-                steps=self.config.steps,
-                loss=loss,
-                lr=lr,
-                grad_norm=grad_norm,
-                tokens_per_second=self.pace.tokens_per_second(),
-                seconds_left=left,
-            )
-        )
+        figures = {"loss": row.loss, "lr": row.lr, "grad_norm": row.grad_norm}
+        rate = self.pace.tokens_per_second()
+        now = Now(step=row.step, steps=self.config.steps, **figures, tokens_per_second=rate, seconds_left=left)
+        self.screen.step(now)
 
     def validate(self) -> None:
         self.read(is_shown=False)
@@ -258,7 +251,7 @@ class Training:
         write_file(self.run / "non_finite.json", json.dumps(record, ensure_ascii=False, indent=2).encode())
         message = (
             f"{error}\n{self.checkpoints.intact()} All lines: {self.run / 'non_finite.json'}.\n"
-            "Mend the lines, or try clipping, a longer warm-up or a lower rate, for example: "
+            "Fix the lines, or try clipping, a longer warm-up or a lower rate, for example: "
             f"{resume_command(self.run)} --set training.learning_rate={self.config.learning_rate / 2:g}"
         )
         return NonFinite(message, error.lines, error.layer)

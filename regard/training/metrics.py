@@ -4,12 +4,11 @@ import json
 import math
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from regard.runs.durable import write_file
+from regard.tasks.learnable import Sample
 from regard.training.learner import StepRow
-from regard.training.task import Sample
 
 Row = dict[str, Any]
 
@@ -27,9 +26,7 @@ class Metrics:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.file.close()
         if self.events:
             self.events.close()
@@ -94,8 +91,8 @@ def draw_curves(run: Path, metric: str) -> None:
     panels = ["loss", *([metric] if metric != "loss" else []), "lr"]
     figure = Figure(figsize=(4.2 * len(panels), 3.2), layout="constrained")
     for axes, name in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        for kind, found, style in (("training", trained, "-"), ("validation", validated, "o-")):
-            points = [(row["step"], row[name]) for row in found if row.get(name) is not None]
+        for kind, kind_rows, style in (("training", trained, "-"), ("validation", validated, "o-")):
+            points = [(row["step"], row[name]) for row in kind_rows if row.get(name) is not None]
             if points:
                 steps, values = zip(*points, strict=True)
                 axes.plot(steps, smooth(values) if style == "-" else values, style, label=kind, markersize=3, lw=1.2)

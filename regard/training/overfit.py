@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard.tasks.task import Task
+
 ENOUGH = 0.05  # nats a prediction
 TOKENS = 500  # of the batch: enough to be hard, few enough for a CPU
 
@@ -19,8 +21,10 @@ class ByHeart:
     seconds_per_token: float  # of the budget of a batch
 
 
-def learn_by_heart(model: Any, task: Any, d_model: int, device: torch.device, seconds: float) -> ByHeart:
-    """Dropout and smoothing off; a fresh Adam at a rate that suits most sizes; stops early when it is learnt."""
+def learn_by_heart(
+    model: nn.Module, task: Task[Any, Any, Any, Any], d_model: int, device: torch.device, seconds: float
+) -> ByHeart:
+    """Dropout and smoothing off; a fresh Adam at a rate that suits most sizes; stops early when it is learned."""
     model = model.to(device).eval()  # eval: no dropout
     batch = task.small_batch(TOKENS).to(device)
     rate = min(2e-3, 0.25 / d_model)

@@ -1,15 +1,13 @@
 """From a recipe to what the loop needs: tokenizer, data, model, and a description of all three."""
 
-import dataclasses
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from regard.errors import ConfigError, RunError
-from regard.models import ARCHITECTURES
 from regard.nn.lora import adapt
 from regard.runs.card import About
 from regard.runs.checkpoints import named_steps, refuse_existing
@@ -17,8 +15,7 @@ from regard.runs.origin import Origin
 from regard.runs.recipe import Recipe
 from regard.runs.same_data import refuse_other_data, remember_data
 from regard.runs.transfer import take_weights
-from regard.tasks.setup import Setup
-from regard.tasks.table import TASKS
+from regard.tasks.task import Task
 from regard.text.imported import IMPORTED
 from regard.text.tokenizer import Tokenizer
 from regard.training.distill import load_teacher, take_layers
@@ -28,18 +25,56 @@ from regard.training.distill import load_teacher, take_layers
 class Prepared:
     recipe: Recipe
     tokenizer: Tokenizer
-    task: Any
+    task: Task[Any, Any, Any, Any]
     model: Any
     about: About
     teacher: Any = None  # the model that this one is distilled from
 
 
 def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Path | None = None) -> Prepared:
-    """Write recipe.toml and tokenizer.json into the run folder, tokenise the data, make the model.
+    """Write recipe.toml and tokenizer.json into the run folder, tokenize the data, make the model.
 
     A resumed run keeps its tokenizer, and its recipe.toml until it is known to go on; `weights_from` gives a new run
     another's tokenizer and weights, and a teacher gives it its tokenizer and some of its layers.
     """
+    check(recipe, weights_from)
+    if not resume:
+        refuse_existing(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    recipe, tokenizer = with_tokenizer(recipe, folder, resume, weights_from)
+    cache = Path(recipe.data.cache) if recipe.data.cache else folder / "cache"
+    task = recipe.task_class.make(recipe.task, recipe.setup(tokenizer, cache))
+    has_steps = bool(named_steps(folder / "checkpoints"))
+    if has_steps:
+        refuse_other_data(folder, recipe.data)
+    recipe = recipe.with_task(task.config)  # with what the data settled, such as the labels
+    torch.manual_seed(recipe.training.seed)
+    model = recipe.build_model()
+    if model.is_fitted:
+        model.fit(tokenizer.tokens(range(tokenizer.vocab_size)), task.documents())
+    rows = describe(recipe, tokenizer, task, model)
+    origin = begin_with_weights(model, folder, resume, has_steps, weights_from, rows)
+    teacher = None
+    if recipe.distillation.teacher:
+        teacher = load_teacher(recipe, tokenizer)
+        is_new = origin is None and not (resume and has_steps)
+        taken = take_layers(model, teacher) if is_new else "its probabilities alone"
+        rows.append((f"teacher {recipe.distillation.teacher}", taken))
+    if recipe.lora.rank and origin is not None:
+        adapt(model, recipe.lora, also=origin.new)
+        rows.append(("learning", describe_learning(recipe, model)))
+    if not has_steps:
+        remember_data(folder, recipe.data)
+        write_recipe(recipe, folder)
+    summary = (
+        f"A {recipe.architecture} model that {task.purpose()}, made with `regard` from the recipe `{recipe.name}`."
+    )
+    about = About(title=folder.name, summary=summary, rows=tuple(rows), usage=task.usage(folder))
+    return Prepared(recipe, tokenizer, task, model, about, teacher)
+
+
+def check(recipe: Recipe, weights_from: Path | None) -> None:
+    """Raise where nothing could be trained, before anything is written."""
     if not recipe.data.train:
         raise ConfigError(f"recipe {recipe.name!r} names no training files: set data.train to one or two of them")
     if recipe.data.max_length >= recipe.model.max_length:
@@ -48,63 +83,42 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
             f"{recipe.model.max_length}; lower the one or raise the other"
         )
     if weights_from is not None and not (weights_from / "recipe.toml").is_file():
-        raise RunError(f"--from {weights_from}: there is no run, for there is no recipe.toml; name a run folder")
-    if not resume:
-        refuse_existing(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    if not (recipe.data.valid or recipe.data.valid_share):
-        training = dataclasses.replace(recipe.training, validate_every=0, patience=0)
-        recipe = dataclasses.replace(recipe, training=training)
-    kind = TASKS[recipe.kind][1]
+        raise RunError(f"--from {weights_from} is not a run folder: it has no recipe.toml")
+
+
+def with_tokenizer(recipe: Recipe, folder: Path, resume: bool, weights_from: Path | None) -> tuple[Recipe, Tokenizer]:
+    """The tokenizer of the run, of another that gives it weights or teaches it, or a new one; and the recipe with its
+    vocabulary, and without validation where there is nothing to validate on."""
+    source = weights_from or recipe.distillation.teacher
     if resume and (folder / "tokenizer.json").is_file():
         tokenizer = Tokenizer.load(folder)
-    elif weights_from is not None or recipe.distillation.teacher:
-        tokenizer = Tokenizer.load(weights_from or recipe.distillation.teacher)
+    elif source:
+        tokenizer = Tokenizer.load(source)
     else:
-        tokenizer = Tokenizer.train(kind.texts(recipe.data), recipe.tokenizer)
+        tokenizer = Tokenizer.train(recipe.task_class.texts(recipe.data), recipe.tokenizer)
+    if not (recipe.data.valid or recipe.data.valid_share):
+        recipe = replace(recipe, training=replace(recipe.training, validate_every=0, patience=0))
     recipe = recipe.with_vocabulary(tokenizer.vocab_size)
     if tokenizer.kind == IMPORTED and not resume:
-        recipe = recipe.as_imported(Recipe.read(str((weights_from or Path(recipe.distillation.teacher)).resolve())))
+        recipe = recipe.as_imported(Recipe.of_run(Path(source)))
     tokenizer.save(folder / "tokenizer.json")
-    setup = Setup(
-        data=recipe.data,
-        tokenizer=tokenizer,
-        dropout=recipe.tokenizer.dropout,
-        cache=Path(recipe.data.cache) if recipe.data.cache else folder / "cache",
-        seed=recipe.training.seed,
-        decoding=recipe.decoding,
-    )
-    task = kind.make(recipe.task, setup)
-    has_steps = bool(named_steps(folder / "checkpoints"))
-    if has_steps:
-        refuse_other_data(folder, recipe.data)
-    recipe = recipe.with_task(task.config)  # with what the data told, such as the labels
-    torch.manual_seed(recipe.training.seed)
-    model = recipe.build_model()
-    if ARCHITECTURES[recipe.architecture].role == "classifier":
-        model.fit(tokenizer.tokens(range(tokenizer.vocab_size)), task.documents())
-    about = describe(recipe, tokenizer, task, model, folder)
+    return recipe, tokenizer
+
+
+def begin_with_weights(
+    model: Any, folder: Path, resume: bool, has_steps: bool, weights_from: Path | None, rows: list[tuple[str, str]]
+) -> Origin | None:
+    """Give a new run the weights that it begins with, and say so in the rows; a resumed run knows where it began."""
     origin = Origin.read(folder) if resume else None
-    if origin is not None and not has_steps:
-        weights_from, resume = origin.find(folder), False  # stopped before its first step: begin once more
-    if weights_from is not None and not resume:
-        taken = take_weights(model, weights_from)
-        origin = Origin.of(weights_from, taken.new, folder)
-        origin.write(folder)
-        about = dataclasses.replace(about, rows=(*about.rows, (f"weights from {weights_from}", str(taken))))
-    teacher = None
-    if recipe.distillation.teacher:
-        teacher = load_teacher(recipe, tokenizer)
-        is_new = origin is None and not (resume and has_steps)
-        row = take_layers(model, teacher) if is_new else "its probabilities alone"
-        about = dataclasses.replace(about, rows=(*about.rows, (f"teacher {recipe.distillation.teacher}", row)))
-    if recipe.lora.rank and origin is not None:
-        adapt(model, recipe.lora, also=origin.new)
-        about = dataclasses.replace(about, rows=(*about.rows, ("learning", describe_learning(recipe, model))))
-    if not has_steps:
-        remember_data(folder, recipe.data)
-        write_recipe(recipe, folder)
-    return Prepared(recipe, tokenizer, task, model, about, teacher)
+    if resume:  # one that was stopped before its first step begins once more
+        weights_from = None if origin is None or has_steps else origin.find(folder)
+    if weights_from is None:
+        return origin
+    taken = take_weights(model, weights_from)
+    rows.append((f"weights from {weights_from}", str(taken)))
+    origin = Origin.of(weights_from, taken.new, folder)
+    origin.write(folder)
+    return origin
 
 
 def write_recipe(recipe: Recipe, folder: Path) -> None:
@@ -112,28 +126,23 @@ def write_recipe(recipe: Recipe, folder: Path) -> None:
     os.replace(folder / "recipe.toml.part", folder / "recipe.toml")
 
 
-def describe(recipe: Recipe, tokenizer: Tokenizer, task: Any, model: Any, folder: Path) -> About:
-    rows = [
+def describe(
+    recipe: Recipe, tokenizer: Tokenizer, task: Task[Any, Any, Any, Any], model: torch.nn.Module
+) -> list[tuple[str, str]]:
+    return [
         *task.rows(),
         ("tokenizer", f"{tokenizer.kind}, {tokenizer.vocab_size:,} tokens"),
         *((f"parameters: {name}", f"{count:,}") for name, count in parameters_by_part(model).items()),
         ("memory", f"about {training_memory(recipe, model) / 2**20:,.0f} MiB for weights, gradients, Adam and a batch"),
         ("an epoch", f"{task.n_batches(0):,} batches of about {recipe.data.batch_tokens:,} tokens"),
     ]
-    return About(
-        title=folder.name,
-        summary=f"A {recipe.architecture} model that {task.purpose()}, "
-        f"made with `regard` from the recipe `{recipe.name}`.",
-        rows=tuple(rows),
-        usage=task.usage(folder),
-    )
 
 
 def describe_learning(recipe: Recipe, model: torch.nn.Module) -> str:
-    n_learnt = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    n_learned = sum(p.numel() for p in model.parameters() if p.requires_grad)
     n_all = sum(p.numel() for p in model.parameters())
     products = ", ".join(recipe.lora.targets)
-    return f"LoRA of rank {recipe.lora.rank} on {products}: {n_learnt:,} of {n_all:,} weights learn"
+    return f"LoRA of rank {recipe.lora.rank} on {products}: {n_learned:,} of {n_all:,} weights learn"
 
 
 def parameters_by_part(model: torch.nn.Module) -> dict[str, int]:
@@ -148,7 +157,7 @@ def parameters_by_part(model: torch.nn.Module) -> dict[str, int]:
 def training_memory(recipe: Recipe, model: torch.nn.Module) -> int:
     """Bytes: weights, gradients and two moments in float32, and what a batch leaves for the backward pass."""
     weights = sum(p.numel() for p in model.parameters())
-    # What a product makes is kept, and about as much again by the norm, the activation and the dropout behind it.
+    # What a product makes is kept, and about as much again by the norm, the activation and the dropout after it.
     # Tables, which a batch only looks up, are embeddings and what belongs to the model itself and to no layer of it.
     tables = {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
     tables |= {id(p) for p in model.parameters(recurse=False)}

@@ -9,21 +9,22 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.data.batching.batch import Batch
+from regard.models.interface import Model
 from regard.nn.attention import pads
 from regard.nn.layout import TENSORS, Ragged
-from regard.training.task import B
+from regard.tasks.learnable import B
 
-KEPT = 64  # recordings at most; what has another shape is learnt from as it comes
+KEPT = 64  # recordings at most; what has another shape is learned from as it comes
 
 Learn = Callable[[B, Tensor], Tensor]  # a batch, and the number that its loss is divided by -> that loss
 
 
-def can_be_recorded(model: nn.Module, device: torch.device) -> bool:
+def can_be_recorded(model: Model, device: torch.device) -> bool:
     """Whether batches of one shape take the same kernels, and whether what fills them costs little."""
-    return device.type == "cuda" and getattr(model, "is_recordable", False) and not pads(model)
+    return device.type == "cuda" and model.is_recordable and not pads(model)
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Recorder(Generic[B]):
         return recording.loss.clone()
 
     def record(self, shape: Hashable, batch: B, n_targets: Tensor) -> Recording | None:
-        """None: there are enough of them, there is no room, or it fails.  Nothing is learnt yet."""
+        """None: there are enough of them, there is no room, or it fails.  Nothing is learned yet."""
         if len(self.recordings) >= self.most or not has_room():
             self.most = len(self.recordings)
             return None
@@ -87,13 +88,13 @@ def has_room() -> bool:
 
 def tensors_of(batch: Batch) -> list[Tensor]:
     """All that a pass reads of a batch."""
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     for part in batch.parts().values():
         if isinstance(part, Ragged):
-            found += [getattr(part, name) for name in TENSORS]
+            tensors += [getattr(part, name) for name in TENSORS]
         elif isinstance(part, Tensor):
-            found.append(part)
-    return found
+            tensors.append(part)
+    return tensors
 
 
 def copy_of(batch: B) -> B:

@@ -5,7 +5,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 from regard.errors import RegardError
@@ -37,19 +37,17 @@ class Signals:
             self.before = {number: signal.signal(number, self.receive) for number in NAMES}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for number, handler in self.before.items():
             signal.signal(number, handler)
 
     def receive(self, number: int, frame: FrameType | None) -> None:
         name = NAMES[signal.Signals(number)]
         if self.received is not None:
-            raise Stopped(number, f"stopped at once by a second {name}", is_between_steps=False)
+            raise Stopped(number, f"stopped immediately by a second {name}", is_between_steps=False)
         self.received = number
         # not by print, which the signal may have come in the middle of
-        os.write(2, f"\n{name}: finishing the step and saving; once more to stop at once\n".encode())
+        os.write(2, f"\n{name}: finishing the step and saving; send it again to stop immediately\n".encode())
         if self.is_interruptible:
             self.check()
 

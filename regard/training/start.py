@@ -1,11 +1,13 @@
 """Train what was prepared: by the loop, or by counting where that is all a model needs."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from regard.models import ARCHITECTURES
 from regard.runs.card import Result
+from regard.tasks.learnable import Learnable
 from regard.training.counting import count
 from regard.training.distill import Distilled
 from regard.training.environment import compile_model
@@ -18,10 +20,11 @@ def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, scr
     """Leaves a finished run in the folder.  Raises what `train` raises."""
     if ARCHITECTURES[prepared.recipe.architecture].is_counted:
         return count(prepared, run, device, resume, screen)
-    task, recipe = prepared.task, prepared.recipe
+    recipe = prepared.recipe
+    task: Learnable[Any] = prepared.task
     if prepared.teacher is not None:
         compile_model(prepared.teacher.to(device), recipe.training.compile, device)
-        task = Distilled(task, prepared.teacher, recipe.distillation)
+        task = Distilled(prepared.task, prepared.teacher, recipe.distillation)
     return train(
         prepared.model,
         task,

@@ -12,7 +12,7 @@ from regard.choose import choose
 from regard.errors import RegardError
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class MapKind:
     """Who looks at whom: a name for headings, a sentence for learners, and what the two sides are called."""
 
@@ -25,44 +25,29 @@ class MapKind:
 
 KINDS = {
     "encoder": MapKind(
-        title="Encoder self-attention",
-        meaning="Every word of the source looks at every word of the source, before and after it.",
-        queries="source",
-        keys="source",
+        "Encoder self-attention", "Every word of the source looks at every word of the source, before and after it.",
+        "source", "source",
     ),
     "decoder": MapKind(
-        title="Decoder self-attention",
-        meaning="Every word of the target looks at itself and at the words before it, never ahead.",
-        queries="target",
-        keys="target",
+        "Decoder self-attention", "Every word of the target looks at itself and at the words before it, never ahead.",
+        "target", "target",
     ),
     "cross": MapKind(
-        title="Cross-attention",
-        meaning="Every word of the target looks at the words of the source.",
-        queries="target",
-        keys="source",
+        "Cross-attention", "Every word of the target looks at the words of the source.",
+        "target", "source",
     ),
-    "self": MapKind(
-        title="Self-attention",
-        meaning="Every word looks at words of the same text.",
-        queries="text",
-        keys="text",
-    ),
+    "self": MapKind("Self-attention", "Every word looks at words of the same text.", "text", "text"),
     "votes": MapKind(
-        title="Whose votes count",
-        meaning="After every word, the words before it vote together with it; the weight is what each vote counts for.",
-        queries="text",
-        keys="text",
-        has_heads=False,
+        "Whose votes count",
+        "After every word, the words before it vote together with it; the weight is what each vote counts for.",
+        "text", "text", has_heads=False,
     ),
     "ballots": MapKind(
-        title="What they vote for",
-        meaning="After the last word: the next words that each earlier word, together with the last one, votes for.",
-        queries="text",
-        keys="next words",
-        has_heads=False,
+        "What they vote for",
+        "After the last word: the next words that each earlier word, together with the last one, votes for.",
+        "text", "next words", has_heads=False,
     ),
-}
+}  # fmt: skip
 
 VECTORS = ("query_vectors", "key_vectors", "value_vectors")
 
@@ -165,20 +150,11 @@ class Capture:
             read = json.loads(text)
             maps = []
             for row in read["maps"]:
-                vectors = {name: np.array(row[name], np.float32) for name in VECTORS if name in row}
-                maps.append(
-                    Map(
-                        kind=row["kind"],
-                        layer=None if row["layer"] is None else int(row["layer"]),
-                        head=None if row["head"] is None else int(row["head"]),
-                        queries=[str(word) for word in row["queries"]],
-                        keys=[str(word) for word in row["keys"]],
-                        weights=np.array(row["weights"], np.float32),
-                        query_vectors=vectors.get("query_vectors"),
-                        key_vectors=vectors.get("key_vectors"),
-                        value_vectors=vectors.get("value_vectors"),
-                    )
-                )
+                parts: dict[str, Any] = {"kind": row["kind"]}
+                parts |= {name: None if row[name] is None else int(row[name]) for name in ("layer", "head")}
+                parts |= {name: [str(word) for word in row[name]] for name in ("queries", "keys")}
+                parts |= {name: np.array(row[name], np.float32) for name in ("weights", *VECTORS) if name in row}
+                maps.append(Map(**parts))
             return cls(title=str(read["title"]), maps=maps)
         except RegardError:
             raise
@@ -191,21 +167,21 @@ def rounded(array: np.ndarray) -> list[list[float]]:
 
 
 def visible(token: str) -> str:
-    """The token as one harmless line: no outer spaces, and what has no shape of its own is spelt out.
+    """The token as one harmless line: no outer spaces, and what has no shape of its own is spelled out.
 
     " animal" → "animal", " " → "␣", "a\\n" → "a⏎", the escape character → "\\x1b".
     """
     inner = token.strip(" ")
     if not inner:
         return "␣" * len(token) or "∅"
-    return "".join(SHAPES.get(c) or (spelt(c) if unicodedata.category(c) in HIDDEN else c) for c in inner)
+    return "".join(SHAPES.get(c) or (spelled(c) if unicodedata.category(c) in HIDDEN else c) for c in inner)
 
 
 SHAPES = {"\n": "⏎", "\r": "↵", "\t": "⇥", "\u200d": "\u200d", "\u200c": "\u200c"}  # joiners shape real words
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
-def spelt(character: str) -> str:
+def spelled(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
 

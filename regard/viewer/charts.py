@@ -10,7 +10,7 @@ from regard.viewer.picture import INK, RULE, SOFT, blank, plain, save
 
 BAR = "#3d66d8"
 LINES = ("#3d66d8", "#cc5a16", "#11806a", "#7d49c6", "#b03a6f", "#7a7412", "#1f1d1b", "#6b6660")
-STYLES = ("-", "--", ":")  # once the colours are used up
+STYLES = ("-", "--", ":")  # once the colors are used up
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ def reach(curves: dict[str, np.ndarray], path: str | Path) -> None:
     figure = blank(7.6, 4.6)
     axes = figure.add_subplot()
     for number, (name, shares) in enumerate(curves.items()):
-        colour, style = LINES[number % len(LINES)], STYLES[number // len(LINES) % len(STYLES)]
-        there = np.flatnonzero(shares > 0)  # a zero has no place on a logarithmic scale
-        axes.plot(there, shares[there], style, color=colour, linewidth=1.4, label=name)
+        color, style = LINES[number % len(LINES)], STYLES[number // len(LINES) % len(STYLES)]
+        places = np.flatnonzero(shares > 0)  # a logarithmic scale has no zero
+        axes.plot(places, shares[places], style, color=color, linewidth=1.4, label=name)
     axes.set_yscale("log")
     axes.set_xlabel("distance d, in tokens", color=SOFT)
     axes.set_title("|∂L/∂h at distance d|, as a share of distance 0", fontsize=11, color=INK, loc="left")

@@ -4,6 +4,7 @@ Words are drawn as text, never as formulas, and nothing touches pyplot's global 
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,7 +17,7 @@ from regard.viewer.capture import KINDS, Capture, Map, visible
 from regard.viewer.glyphs import drawable, families
 
 INK, SOFT, RULE = "#1f1d1b", "#6b6660", "#e5e0d8"
-HUES = {  # middle and darkest colour of each kind, as on the page
+HUES = {  # middle and darkest color of each kind, as on the page
     "encoder": ("#3d66d8", "#15245e"),
     "decoder": ("#11806a", "#06362d"),
     "cross": ("#cc5a16", "#571f04"),
@@ -43,7 +44,7 @@ def alignment(map: Map, path: str | Path) -> None:
     labels = 0.1 * min(longest, LONGEST_LABEL) + 0.3
     figure = blank(max(square * n_keys + labels + 1.1, 3.2), square * n_queries + labels + 0.9)
     axes = figure.add_subplot()
-    image = heat(axes, map, top=float(map.weights.max()) or 1.0)
+    image = heat(axes, map)
     name_words(axes, map)
     axes.set_title(map.name, fontsize=11, color=INK, pad=14, loc="left")
     bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=18, pad=0.03, format=lambda x, _: f"{x:.0%}")
@@ -55,10 +56,10 @@ def alignment(map: Map, path: str | Path) -> None:
 def grid(capture: Capture, path: str | Path, kind: str) -> None:
     """Every head of every layer, small: layers downwards, heads across, each shaded to its own strongest."""
     layers, heads = capture.layers(kind), capture.heads(kind)
-    there = {(map.layer, map.head): map for map in capture.maps if map.kind == kind}
-    if not there:
+    maps = {(map.layer, map.head): map for map in capture.maps if map.kind == kind}
+    if not maps:
         raise RegardError(f"no {kind!r} attention was captured; there is: {', '.join(capture.kinds)}")
-    shape = next(iter(there.values())).weights.shape
+    shape = next(iter(maps.values())).weights.shape
     side = min(1.5, 14 / len(heads))
     tall = side * min(max(shape[0] / shape[1], 0.4), 2.5)
     figure = blank(side * len(heads) + 0.8, tall * len(layers) + 1.0)
@@ -70,9 +71,8 @@ def grid(capture: Capture, path: str | Path, kind: str) -> None:
             axes.set_yticks([])
             for spine in axes.spines.values():
                 spine.set_color(RULE)
-            if (layer, head) in there:
-                map = there[layer, head]
-                heat(axes, map, top=float(map.weights.max()) or 1.0)
+            if (layer, head) in maps:
+                heat(axes, maps[layer, head])
             if row == 0:
                 axes.set_title(f"head {head}", fontsize=9, color=SOFT)
             if column == 0:
@@ -119,9 +119,9 @@ def embeddings(vectors: np.ndarray, labels: list[str], path: str | Path) -> None
 
 
 def principal_plane(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """PCA: with X centred and X = U S Vᵀ, the points are U S (two columns); a share is s² / Σ s²."""
-    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
-    left, singular, right = np.linalg.svd(centred, full_matrices=False)
+    """PCA: with X centered and X = U S Vᵀ, the points are U S (two columns); a share is s² / Σ s²."""
+    centered = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
+    left, singular, right = np.linalg.svd(centered, full_matrices=False)
     signs = np.sign(right[np.arange(len(right)), np.abs(right).argmax(axis=1)])  # a component has no sign: fix it
     points, shares = np.zeros((len(vectors), 2)), np.zeros(2)
     n = min(2, len(singular))
@@ -158,11 +158,13 @@ def place_labels(figure: Figure, axes: Axes, points: np.ndarray, labels: list[st
         )  # fmt: skip
 
 
-def heat(axes: Axes, map: Map, top: float):  # type: ignore[no-untyped-def]  # matplotlib's image
-    colours = LinearSegmentedColormap.from_list(map.kind, ["#ffffff", *HUES[map.kind]])
+def heat(axes: Axes, map: Map) -> Any:
+    """matplotlib's image, shaded to the strongest weight."""
+    top = float(map.weights.max()) or 1.0
+    colors = LinearSegmentedColormap.from_list(map.kind, ["#ffffff", *HUES[map.kind]])
     smooth = max(map.weights.shape) > 400
     return axes.imshow(
-        map.weights, cmap=colours, vmin=0, vmax=top, aspect="auto", interpolation="antialiased" if smooth else "nearest"
+        map.weights, cmap=colors, vmin=0, vmax=top, aspect="auto", interpolation="antialiased" if smooth else "nearest"
     )
 
 

@@ -7,7 +7,7 @@ from rich.text import Text
 from regard.viewer.capture import KINDS, Map, visible
 
 SHADES = " ·░▒▓█"
-COLOUR = "#5b84e8"  # seen on black and on white
+COLOR = "#5b84e8"  # seen on black and on white
 CELL = 2  # columns of a square
 MOST_LETTERS = 14  # of a word above its column
 
@@ -33,7 +33,7 @@ def show_squares(map: Map, console: Console, room: int) -> None:
         line = name(map, query)
         for weight in map.weights[query]:
             shade = min(int(weight / top * len(SHADES)), len(SHADES) - 1)
-            line.append(SHADES[shade] * CELL, style=COLOUR)
+            line.append(SHADES[shade] * CELL, style=COLOR)
         strongest = float(map.weights[query, best])
         note = f"  {visible(map.keys[best])} {share(strongest)}" if strongest else "  nothing"
         if cell_len(note) <= room:

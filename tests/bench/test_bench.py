@@ -86,17 +86,27 @@ def test_without_the_bench_folder_the_command_says_where_to_find_it(monkeypatch,
         command.bench()
 
 
-def test_every_bench_runs_in_toy_sizes_and_the_contenders_do_the_same_work(tmp_path):
-    file = tmp_path / "figures.json"
+def run_in_toy_sizes(file, *names):
+    """What `python -m bench` prints, and its reports by name."""
     arguments = ["--tiny", "--device", "cpu", "--rounds", "1", "--threads", "1", "--json", str(file)]
-    done = subprocess.run([sys.executable, "-m", "bench", *arguments], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "bench", *names, *arguments], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     reports = {report["name"]: report for report in json.loads(file.read_text())["reports"]}
-    assert list(reports) == [name for name in BENCHES if name not in GPU_ONLY]
     for report in reports.values():
         for found in report["rows"]:
             assert found["median"] > 0
             assert f"{found['contender']}" in done.stdout
+    return reports
+
+
+def test_a_bench_runs_by_its_name(tmp_path):
+    assert list(run_in_toy_sizes(tmp_path / "figures.json", "additive")) == ["additive"]
+
+
+@pytest.mark.slow  # a minute: imports every peer and trains and decodes with each
+def test_every_bench_runs_in_toy_sizes_and_the_contenders_do_the_same_work(tmp_path):
+    reports = run_in_toy_sizes(tmp_path / "figures.json")
+    assert list(reports) == [name for name in BENCHES if name not in GPU_ONLY]
     notes = " ".join(reports["training"]["notes"] + reports["decoding"]["notes"])
     assert "the same loss" in notes and "write the same" in notes
     present = {found["contender"] for name in ("training", "decoding") for found in reports[name]["rows"]}

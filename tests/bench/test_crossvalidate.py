@@ -59,7 +59,7 @@ def test_every_text_is_validated_once(recipe: Path) -> None:
 
 
 def test_settings_reach_the_folds(recipe: Path) -> None:
-    """With a rate of almost nothing the labels are not learnt."""
+    """With a rate of almost nothing the labels are not learned."""
     code, output = called(str(recipe), "--folds", "3", "--first", "1", "--set", "training.learning_rate=1e-12")
     assert code == 0 and len(output.splitlines()) == 2
     assert "100.00 %" not in output

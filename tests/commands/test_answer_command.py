@@ -7,7 +7,6 @@ import pytest
 from calling import Outcome, call
 
 import regard as library
-from regard.viewer.looking import tokens_read
 
 RECIPE = """
 [task]
@@ -84,7 +83,7 @@ def test_a_line_for_each_line(place: Path) -> None:
     assert records[2]["notes"] == ["read in 4 windows"]
 
     nothing = answer(place, stdin=json.dumps(pairs[1]) + "\n")
-    assert nothing.out == "\n" and nothing.err == "line 1: empty context, the text does not tell\n"
+    assert nothing.out == "\n" and nothing.err == "line 1: empty context, the text does not say\n"
 
 
 @pytest.mark.parametrize("line", ["no JSON", "[1]", '{"question": "Who"}', "null"])
@@ -120,5 +119,5 @@ def test_doctor(place: Path) -> None:
 
 def test_a_question_and_its_text_are_looked_at_in_their_frame(place: Path) -> None:
     run = library.load(place / "run", "cpu")
-    ids = tokens_read("Who met Bob [SEP] Ann met Bob.", run.tokenizer, "answers", run.recipe.task)
+    ids = run.task.encode("Who met Bob [SEP] Ann met Bob.")
     assert ids[0] == run.tokenizer.start_id and ids.count(run.tokenizer.end_id) == 2

@@ -137,9 +137,9 @@ def test_a_preference_needs_a_model_that_answers(place: Path) -> None:
 
 def test_what_cannot_be_asked(place: Path) -> None:
     run = regard.load(place / "chat", "cpu")
-    with pytest.raises(RunError, match="needs a run of language"):
+    with pytest.raises(RunError, match="was trained to answer in conversations and cannot generate; it can: chat, "):
         run.generate(["say"])
-    with pytest.raises(RegardError, match="the user speaks before an answer"):
+    with pytest.raises(RegardError, match="the user speaks before each answer"):
         run.chat([{"role": "assistant", "content": "cat"}])
 
 
@@ -154,5 +154,5 @@ def test_two_runs_side_by_side(place: Path) -> None:
     assert (given["pairs"], given["conversations"]) == ("pairs.jsonl", "talk.jsonl")
     assert given["runs"] == report["runs"]
     said = call(place, "evaluate", "chat", "chat")
-    assert said.code == 1 and "neither run is one of preference; give two files" in said.err
+    assert said.code == 1 and "neither run was trained for preference; give two files" in said.err
     assert "perplexity ratio: " in call(place, "evaluate", "short", "chat").out

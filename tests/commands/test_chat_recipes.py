@@ -1,4 +1,4 @@
-"""The shipped chat recipes: a preference for short answers is learnt, and little is lost."""
+"""The shipped chat recipes: a preference for short answers is learned, and little is lost."""
 
 import json
 from pathlib import Path

@@ -130,11 +130,11 @@ def test_without_test_files_the_share_held_out_is_tested(days: Path, regard: Cal
     assert trained.code == 0, trained.err
     found = json.loads(regard("evaluate", tmp_path / "shared", "--json").out)
     n = sum(map(sum, found["confusion"]))
-    assert 25 < n < 65 and found["of"].startswith("30% of the training file")
+    assert 25 < n < 65 and found["of"].startswith("30% of the examples")
     ended = regard("train", days / "bag.toml", "--set", "data.test=[]", "--run", "untested", "--device", "cpu")
     assert ended.code == 0
     ended = regard("evaluate", tmp_path / "untested")
-    assert ended.code == 1 and "the recipe has no test data: give a labelled file" in ended.err
+    assert ended.code == 1 and "the recipe names no test files" in ended.err
 
 
 # Mistakes and odd data.
@@ -151,18 +151,18 @@ def test_without_test_files_the_share_held_out_is_tested(days: Path, regard: Cal
         ([("", "x"), ("", "y")], [], "lines are empty"),
         ([], [], "no lines at all"),
         ([("a", "x"), ("b", "y")], ["model.architecture=markov"], "cannot do the task 'classification'"),
-        ([("a", "x"), ("b", "y")], ["data.columns=['text']"], "labelled text has two columns, text and label"),
+        ([("a", "x"), ("b", "y")], ["data.columns=['text']"], "labeled text has two columns (text, label)"),
         ([("a", "x"), ("b", "y")], ["data.valid_share=0.5"], "too few to hold out 0.5 of them"),
     ],
 )
-def test_data_that_cannot_be_learnt_is_said_clearly(
+def test_data_that_cannot_be_learned_is_said_clearly(
     days: Path, regard: Call, tmp_path: Path, rows: list[tuple[str, str]], settings: list[str], said: str
 ) -> None:
     table(tmp_path / "train.tsv", rows)
     changes = [f"data.root={tmp_path}", "data.valid_share=0.0", *settings]
     ended = regard("train", days / "bag.toml", *(part for each in changes for part in ("--set", each)))
     assert ended.code == 1 and said in ended.err and ended.err.startswith("error: ")
-    assert "Traceback" not in ended.err and "fault of regard" not in ended.err
+    assert "Traceback" not in ended.err and "bug in regard" not in ended.err
 
 
 @pytest.mark.parametrize("command", ["evaluate", "doctor"])
@@ -188,9 +188,14 @@ def test_texts_of_one_token_and_of_none(days: Path, regard: Call, tmp_path: Path
 
 def test_only_a_classifier_classifies(lab: Path, days: Path, regard: Call) -> None:
     ended = regard("classify", lab / "one", stdin=b"dog\n")
-    assert ended.code == 1 and "learnt the task 'translation'; this needs a run of classification" in ended.err
+    assert (
+        ended.code == 1 and "was trained to turn source into target and cannot classify; it can: translate" in ended.err
+    )
     ended = regard("translate", days / "bag", stdin=b"glad\n")
-    assert ended.code == 1 and "learnt the task 'classification'" in ended.err
+    assert (
+        ended.code == 1
+        and "was trained to predict the label of a text (down, level, up) and cannot translate" in ended.err
+    )
 
 
 # The doctor.

@@ -34,8 +34,8 @@ def test_the_process_ends_with_the_code(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "regard"]
     fine = subprocess.run([*command, "recipes"], cwd=tmp_path, capture_output=True, text=True)
     assert fine.returncode == 0 and "transformer-base" in fine.stdout
-    wrong = subprocess.run([*command, "show", "nothing"], cwd=tmp_path, capture_output=True, text=True)
-    assert wrong.returncode == 1 and wrong.stderr.startswith("error: no recipe 'nothing'")
+    wrong = subprocess.run([*command, "tokenizer", "train", "nothing"], cwd=tmp_path, capture_output=True, text=True)
+    assert wrong.returncode == 1 and wrong.stderr.startswith("error: no file nothing")
     assert wrong.stdout == "" and not (tmp_path / "error.log").exists()
 
 
@@ -226,7 +226,11 @@ def test_evaluate_takes_other_files(lab: Path, regard: Call) -> None:
     )
     assert own == same != other
     half = regard("evaluate", lab / "one", files[0], "--device", "cpu")
-    assert half.code == 1 and "evaluate takes one or two runs and no or two files, got 1 and 1" in half.err
+    assert (
+        half.code == 1
+        and "a pair has two columns, source and target; " in half.err
+        and "valid.en give valid.en" in half.err
+    )
 
 
 def test_look_in_the_terminal_as_picture_and_as_page(lab: Path, regard: Call, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from calling import Call
 
-from regard.commands.demo import differences
+from regard.commands.tour import differences
 from regard.data.corpora import grammar
 
 TIRED = "The animal didn't cross the street because it was too tired."
@@ -17,9 +17,9 @@ STEPS = ("--steps", "3", "--device", "cpu")
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A corpus of which little is translated and watched."""
     whole = grammar.generate(2000)
-    corpus = grammar.Corpus(whole.train, whole.valid[:4], whole.held_out[:20])
+    corpus = grammar.PairCorpus(whole.train, whole.valid[:4], whole.held_out[:20])
     monkeypatch.setattr(grammar, "generate", lambda: corpus)
-    monkeypatch.setattr("regard.commands.demo.N_CHOOSING", 30)
+    monkeypatch.setattr("regard.commands.tour.N_CHOOSING", 30)
 
 
 def test_the_story_and_the_folder(small: None, regard: Call, tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_the_story_and_the_folder(small: None, regard: Call, tmp_path: Path) -> 
     assert shown.out[shown.out.index("Sentences it") :] == told.out[told.out.index("Sentences it") :]
 
     other = regard("demo", "--steps", "2", "--device", "cpu")
-    assert other.code == 1 and "one of 3 steps; --again starts anew with 2" in other.err
+    assert other.code == 1 and "has 3 steps; --again starts over with 2" in other.err
 
     anew = regard("demo", "--steps", "2", "--device", "cpu", "--again")
     assert anew.code == 0 and "2 steps" in anew.out

@@ -97,10 +97,11 @@ def test_the_loss_is_the_papers(place: Path, name: str, tmp_path: Path) -> None:
     batch = task.batch(0, 0)
     with torch.no_grad():
         loss = Distilled(task, teacher, found.recipe.distillation).loss(model, batch)
-        (logits, rows), (theirs, their_rows) = (task.predictions(m, batch) for m in (model, teacher))
+        (logits, labels, rows), (theirs, _, their_rows) = (task.predictions(m, batch) for m in (model, teacher))
         expected = 2.0 * F.cross_entropy(logits, batch.labels, reduction="sum") + 3.0 * soft_loss(logits, theirs, 2.0)
         expected = expected + 0.5 * batch.n_targets * cosine_loss(rows, their_rows)
         hard = task.plain_loss(model, batch)
+    assert torch.equal(labels, batch.labels)
     assert float(loss) == pytest.approx(float(expected), rel=1e-5)
     assert float(hard) == pytest.approx(float(F.cross_entropy(logits, batch.labels, reduction="sum")), rel=1e-5)
 
@@ -136,7 +137,11 @@ def test_a_student_is_a_run_of_its_own_that_can_be_resumed(place: Path) -> None:
     ("recipe", "settings", "said"),
     [
         ("masked", ("distillation.teacher=nowhere",), "no tokenizer at nowhere; name a run folder"),
-        ("labels", ("distillation.teacher=masked-teacher",), "the student is to learn 'classification'"),
+        (
+            "labels",
+            ("distillation.teacher=masked-teacher",),
+            "the teacher masked-teacher was trained for another task than the student",
+        ),
         ("nsp", ("distillation.teacher=masked-teacher",), "set nsp = false"),
         ("labels", ("distillation.teacher=labels-teacher", "task.smoothing=0.1"), "smoothing = 0"),
         ("masked", ("distillation.teacher=masked-teacher", "model.d_model=8"), "distillation.cosine = 0"),

@@ -72,7 +72,7 @@ def test_lines_in_lines_out(place: Path) -> None:
     lines = ["the [MASK] sees", "", "[MASK]", "nothing here"]
     found = call(place, "fill", "run", stdin="".join(f"{line}\n" for line in lines).encode())
     assert found.code == 0 and len(found.out.splitlines()) == len(lines)
-    assert found.err.splitlines() == ["line 2: nothing is hidden", "line 4: nothing is hidden"]
+    assert found.err.splitlines() == ["line 2: nothing is masked", "line 4: nothing is masked"]
     as_json = call(place, "fill", "run", "--json", "--top", "2", stdin=b"the [MASK] sees a [MASK]\n")
     record = json.loads(as_json.out)
     assert [len(words) for words in record["words"]] == [2, 2] and record["notes"] == []
@@ -104,7 +104,7 @@ def test_a_run_of_another_task_fills_nothing(place: Path) -> None:
     (place / "gpt.toml").write_text(recipe.replace("causal = false", "causal = true"), encoding="utf-8")
     assert call(place, "train", "gpt.toml", "--run", "gpt").code == 0
     refused = call(place, "fill", "gpt", "a [MASK]")
-    assert refused.code == 1 and "this needs a run of masked" in refused.err
+    assert refused.code == 1 and "was trained to write text, one token after the other and cannot fill" in refused.err
 
 
 def test_a_classifier_begins_with_the_weights_of_the_reader_and_of_its_pooler(place: Path) -> None:

@@ -68,13 +68,13 @@ def test_every_rung_has_its_row(place: Path, whole: Outcome) -> None:
     assert [row["rung"] for row in rows] == list(LANGUAGE.rungs)
     for row in rows:
         assert row["title"] in whole.out
-        assert row["of"] == "the last 0.05 of the text"
+        assert row["of"] == "5% of the text, held out"
         assert row["figures"]["bits_per_byte"] > 0 and 0 <= row["figures"]["accuracy"] <= 100
         assert (row["parameters"] == 0) == (row["counts"] > 0) == (row["steps"] == 0)
         assert row["tokens"] > 0 and row["seconds"] > 0
         assert row["tokens_per_second"] == pytest.approx(row["tokens"] / row["seconds"])
-    learnt = [row["tokens"] for row in rows if row["parameters"]]
-    assert len(learnt) == 6 and len(set(learnt)) == 1  # the same budget
+    learned = [row["tokens"] for row in rows if row["parameters"]]
+    assert len(learned) == 6 and len(set(learned)) == 1  # the same budget
     for head in (*LANGUAGE.figures.values(), "seconds", "tokens/s", "weights"):
         assert head in whole.out
     assert (place / "whole" / "ladder.png").read_bytes()[:4] == b"\x89PNG"
@@ -86,7 +86,7 @@ def test_a_rung_is_a_run(place: Path, whole: Outcome) -> None:
         [[written]] = run.generate(["The animal"], length=3)
         assert written.whole.startswith("The animal")
     stored = {row["rung"]: row["figures"] for row in report(place, "whole")["rungs"]}  # type: ignore[attr-defined, index]
-    _, metrics = regard.load(place / "whole" / "lstm", "cpu").measure()
+    _, metrics = regard.load(place / "whole" / "lstm", "cpu").measure()[:2]
     assert {metric.name: metric.value for metric in metrics} == stored["lstm"]
 
 
@@ -128,7 +128,7 @@ def test_a_stopped_ladder_goes_on_and_ends_as_if_never_stopped(
     [
         (("--steps", "4"), "is a ladder of 3 steps each, now it is 4 steps each"),
         ((*STEPS, "--minutes", "1"), "not both"),
-        (("--set", "training.steps=7"), "say --steps N"),
+        (("--set", "training.steps=7"), "use --steps N"),
         ((), "now it is 300 steps each"),
         ((*STEPS, "--rungs", "lstm,grue"), "gru"),
         ((*STEPS, "--task", "chess"), "language, translation"),
@@ -146,9 +146,9 @@ def test_what_does_not_fit_is_said(arguments: tuple[str, ...], message: str, pla
 def test_a_budget_in_time_chooses_the_steps(place: Path) -> None:
     outcome = climb(place, "timed", "--minutes", "0.01", "--rungs", "n-gram,gru")
     assert outcome.code == 0, outcome.err
-    counted, learnt = report(place, "timed")["rungs"]  # type: ignore[misc]
-    assert counted["steps"] == 0 and learnt["steps"] >= 1
-    assert Recipe.read(str(place / "timed" / "gru")).training.steps == learnt["steps"]
+    counted, learned = report(place, "timed")["rungs"]  # type: ignore[misc]
+    assert counted["steps"] == 0 and learned["steps"] >= 1
+    assert Recipe.read(str(place / "timed" / "gru")).training.steps == learned["steps"]
     again = climb(place, "timed", "--minutes", "0.01", "--rungs", "n-gram,gru")
     assert again.code == 0 and again.out.count("trained already") == 2
 

@@ -84,7 +84,7 @@ def test_packed_files_are_unpacked(ending: str, pack: Callable[[bytes], bytes], 
     path.write_bytes(pack("\ufeffé\u2028\r\n\nz".encode()))
     assert list(read_lines(path)) == ["é\u2028", "", "z"]
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(DataError, match=r"cannot be read: .*; is it whole"):
+    with pytest.raises(DataError, match=r"cannot be read: .*; it may be incomplete"):
         list(read_lines(path))
 
 
@@ -101,7 +101,7 @@ def test_a_dash_is_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_bytes_that_are_no_text_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "lines.txt"
     path.write_bytes(b"fine\ncaf\xe9\n")
-    with pytest.raises(DataError, match=r"lines\.txt:2 is not UTF-8 \(byte 4\); mend it and run again"):
+    with pytest.raises(DataError, match=r"lines\.txt:2 is not UTF-8 \(byte 4\); fix it and run again"):
         list(read_lines(path))
     with pytest.raises(DataError, match="standard input:1 is not UTF-8"):
         from_bytes(b"\xff\n", monkeypatch)

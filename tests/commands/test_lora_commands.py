@@ -82,7 +82,7 @@ def test_the_base_is_untouched_and_the_sum_has_its_shapes(place: Path) -> None:
     merged = load_file(place / "merged" / "model.safetensors")
     differing = {name for name, tensor in base.items() if not torch.equal(tensor, merged[name])}
     assert {name.split(".")[-2] for name in differing} == {"to_queries", "to_values"}
-    assert merged.keys() - base.keys() == {"to_labels.weight", "to_labels.bias"}  # learnt in full
+    assert merged.keys() - base.keys() == {"to_labels.weight", "to_labels.bias"}  # learned in full
     adapter = load_file(place / "apart" / "adapter.safetensors")
     assert {name.split(".")[-1] for name in adapter} == {"lora_down", "lora_up", "weight", "bias"}
 

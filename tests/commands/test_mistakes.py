@@ -11,7 +11,7 @@ from calling import Call
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("translate", "nowhere"), "nowhere is no run: it has no recipe.toml"),
+        (("translate", "nowhere"), "nowhere is not a run folder: it has no recipe.toml"),
         (("evaluate", "nowhere"), "there is no nowhere, neither a run folder nor a file"),
         (("show", "transformer-bas"), "did you mean 'transformer-base'?"),
         (("train", "transformer-bas"), "did you mean 'transformer-base'?"),
@@ -22,7 +22,7 @@ from calling import Call
         (("train", "TINY", "--set", "data.train=[]"), "names no training files"),
         (("train", "TINY", "--device", "abacus"), "unknown device 'abacus'; use cpu, cuda or cuda:N"),
         (("train", "nowhere", "--resume"), "there is no run to resume in runs/nowhere"),
-        (("train", "TINY", "--from", "nowhere"), "--from nowhere: there is no run, for there is no recipe.toml"),
+        (("train", "TINY", "--from", "nowhere"), "--from nowhere is not a run folder: it has no recipe.toml"),
         (("translate", "ONE", "no.txt"), "no file no.txt"),
         (("translate", "ONE", "--set", "beams=4"), "[decoding] has no setting 'beams'; did you mean 'beam'?"),
         (("translate", "ONE", "--set", "beam"), "--set needs name=value, got 'beam'"),
@@ -30,7 +30,7 @@ from calling import Call
         (("look", "ONE", ""), "there is nothing to look at: the text is empty"),
         (("look", "ONE", "dog", "--layer", "9"), "there is no layer 9; the model has"),
         (("look", "ONE", "dog " * 200, "--target", "chien"), "do not fit the model's 128; shorten the text"),
-        (("evaluate", "ONE", "ONE", "ONE"), "evaluate takes one or two runs and no or two files, got 3 and 0"),
+        (("evaluate", "ONE", "ONE", "ONE"), "evaluate takes one or two runs, got 3"),
         (("score", "ONE", "TINY", "no.fr"), "no file no.fr"),
         (("neighbours", "ONE", "qqq"), "'qqq' is not one token of this run"),
         (("doctor", "nothing"), "no recipe 'nothing'"),
@@ -42,7 +42,7 @@ def test_a_mistake_is_said_clearly(lab: Path, regard: Call, arguments: tuple[str
     ended = regard(*(places.get(argument, argument) for argument in arguments))
     assert ended.code == 1
     assert said in ended.err and ended.err.startswith("error: ")
-    assert "Traceback" not in ended.err and "fault of regard" not in ended.err
+    assert "Traceback" not in ended.err and "bug in regard" not in ended.err
 
 
 @pytest.mark.parametrize(
@@ -50,20 +50,20 @@ def test_a_mistake_is_said_clearly(lab: Path, regard: Call, arguments: tuple[str
 )
 def test_a_model_that_cannot_be_is_said_clearly(lab: Path, regard: Call, setting: str) -> None:
     ended = regard("train", lab / "tiny.toml", "--set", setting, "--device", "cpu")
-    assert ended.code == 1 and "fault of regard" not in ended.err
+    assert ended.code == 1 and "bug in regard" not in ended.err
 
 
 @pytest.mark.parametrize("device", ["mps", "meta"])
 def test_a_device_that_is_not_here_is_said_clearly(lab: Path, regard: Call, device: str) -> None:
     ended = regard("translate", lab / "one", "--device", device, stdin=b"dog\n")
-    assert ended.code == 1 and "fault of regard" not in ended.err
+    assert ended.code == 1 and "bug in regard" not in ended.err
 
 
 def test_a_tokenizer_of_another_run_is_said_clearly(lab: Path, regard: Call, tmp_path: Path) -> None:
     run = shutil.copytree(lab / "one", tmp_path / "one")
     learn = ("tokenizer", "train", lab / "data/train.en", "--vocab-size", "3000", "--out", run / "tokenizer.json")
     kept = regard(*learn)
-    assert kept.code == 1 and "tokenizer.json is there already, and nothing is written over" in kept.err
+    assert kept.code == 1 and "tokenizer.json exists already and is not overwritten" in kept.err
     (run / "tokenizer.json").unlink()
     assert regard(*learn).code == 0
     ended = regard("translate", run, "--device", "cpu", stdin=b"dog\n")
@@ -75,18 +75,18 @@ def test_weights_that_are_no_numbers_are_said_clearly(lab: Path, regard: Call, t
     weights = safetensors.torch.load_file(run / "model.safetensors")
     safetensors.torch.save_file({name: w * float("nan") for name, w in weights.items()}, run / "model.safetensors")
     ended = regard("translate", run, "--device", "cpu", stdin=b"dog\n")
-    assert ended.code == 1 and "the model's scores are not numbers" in ended.err
+    assert ended.code == 1 and "the model's scores are NaN" in ended.err
 
 
 def test_a_prefix_that_does_not_fit_is_said_clearly(lab: Path, regard: Call) -> None:
     ended = regard("translate", lab / "one", "--prefix", "chat " * 300, "--device", "cpu", stdin=b"dog\n")
-    assert "fault of regard" not in ended.err
+    assert "bug in regard" not in ended.err
 
 
 @pytest.mark.parametrize("option", ["--html", "--png"])
 def test_a_folder_that_is_not_there_is_said_clearly(lab: Path, regard: Call, option: str) -> None:
     ended = regard("look", lab / "one", "dog", option, "none/a.file", "--device", "cpu")
-    assert "fault of regard" not in ended.err
+    assert "bug in regard" not in ended.err
 
 
 def test_a_missing_test_file_is_named(lab: Path, regard: Call) -> None:

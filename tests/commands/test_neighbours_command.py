@@ -30,7 +30,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Path:
     with torch.no_grad():
         embedding.weight[dog] = 3 * embedding.weight[cat] + 0.01
         embedding.weight[-1] = embedding.weight[cat]
-    loaded = SimpleNamespace(tokenizer=TOKENIZER, model=SimpleNamespace(embedding=embedding))
+    loaded = SimpleNamespace(tokenizer=TOKENIZER, model=SimpleNamespace(word_vectors=embedding.weight))
     monkeypatch.setattr(regard, "load", lambda path: loaded, raising=False)
     return Path("runs/fake")
 

@@ -106,7 +106,10 @@ def test_score_of_the_gpts_own_answers_is_what_it_says(desk: Path) -> None:
 
 def test_other_runs_do_not_translate(desk: Path) -> None:
     outcome = call(desk, "generate", "gpt", "The animal")
-    assert outcome.code == 1 and "'prompted'" in outcome.err
+    assert (
+        outcome.code == 1
+        and "was trained to turn source into target and cannot generate; it can: translate" in outcome.err
+    )
 
 
 def test_source_and_target_are_looked_at_as_one_sequence(desk: Path) -> None:

@@ -9,8 +9,9 @@ import torch
 from calling import call
 from rich.console import Console
 
-from regard.data.batching.streams import PlainText, Stream
+from regard.data.batching.streams import Stream
 from regard.data.corpora.grammar import generate
+from regard.data.files.plain import PlainText
 from regard.nn.layout import Ragged
 from regard.runs.recipe import Recipe
 from regard.runs.run import load
@@ -113,10 +114,10 @@ def test_the_table_and_the_picture(place: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("counted",), "learnt by counting"),
+        (("counted",), "trained by counting"),
         (("attention", "--distance", "64"), "65 tokens do not fit the model's 64"),
         (("rnn", "--distance", "9000"), "has no passage of 9001"),
-        (("nowhere",), "is no run"),
+        (("nowhere",), "is not a run folder"),
     ],
 )
 def test_what_cannot_be_measured(arguments: tuple[str, ...], message: str, place: Path) -> None:

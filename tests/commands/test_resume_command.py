@@ -74,7 +74,7 @@ def test_a_folder_of_a_training_that_was_refused_is_not_left_behind(tmp_path: Pa
 
 def test_a_resume_has_its_own_weights_and_settings(run: Path, lab: Path, regard: Call) -> None:
     refused = regard("train", run, "--resume", "--from", lab / "one", "--device", "cpu")
-    assert refused.code == 1 and "goes on from its own weights" in refused.err
+    assert refused.code == 1 and "continues from its own weights" in refused.err
     moved = ("--set", f"data.root={run.parent / 'data'}")
     told = regard("train", lab / "one" / "recipe.toml", "--run", run, "--resume", *moved, "--device", "cpu")
     assert told.code == 0 and f"its settings are those of {run / 'recipe.toml'}, not of" in told.out + told.err

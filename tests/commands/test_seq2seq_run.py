@@ -112,7 +112,7 @@ def test_what_it_does_not_have_is_said(place: Path) -> None:
     aligned = call(place, "translate", "plain", "--alignments", stdin=SENTENCE.encode())
     assert aligned.code == 1 and "no attention to look at" in aligned.err
     drawn = call(place, "look", "whole", "--positions", "positions.png")
-    assert drawn.code == 1 and "'seq2seq' has no position encoding to draw" in drawn.err
+    assert drawn.code == 1 and "this model has no position encoding to draw" in drawn.err
     assert not (place / "nothing.png").exists() and not (place / "positions.png").exists()
 
 

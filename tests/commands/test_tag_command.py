@@ -60,7 +60,7 @@ sample = true
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tagger, a restorer and a writer that have learnt next to nothing."""
+    """A tagger, a restorer and a writer that have learned next to nothing."""
     place = tmp_path_factory.mktemp("tagging")
     (place / "data").mkdir()
     (place / "data" / "train.txt").write_text("Ann D\nran V\n\nit D\n", encoding="utf-8")
@@ -127,10 +127,13 @@ def test_a_label_is_enough_to_write(place: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("generate", "writer", "x"), "writer writes from a label: add --label with one of ham, spam"),
+        (("generate", "writer", "x"), "writer was trained to write texts with a label (ham, spam): add --label"),
         (("generate", "writer", "--label", "eggs"), "there is no label 'eggs'; the labels are: ham, spam"),
-        (("generate", "tagger", "--label", "ham"), "learnt the task 'tagging'; this needs a run of label-to-text"),
-        (("tag", "writer"), "learnt the task 'label-to-text'; this needs a run of tagging or restoration"),
+        (
+            ("generate", "tagger", "--label", "ham"),
+            "--label: tagger was trained to tag the words of a sentence and does not write texts with a label",
+        ),
+        (("tag", "writer"), "was trained to write texts with a label (ham, spam) and cannot tag; it can: "),
     ],
 )
 def test_what_a_run_cannot_do(place: Path, arguments: tuple[str, ...], message: str) -> None:

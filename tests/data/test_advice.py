@@ -1,6 +1,6 @@
 import pytest
 
-from regard.data.advice import THRESHOLD, advice
+from regard.data.report import THRESHOLD, advice
 from regard.errors import DataError
 
 
@@ -28,5 +28,5 @@ def test_words_are_averaged_over_all_samples() -> None:
 
 @pytest.mark.parametrize("nothing", [[], ["", " "]])
 def test_no_words_are_refused(nothing: list[str]) -> None:
-    with pytest.raises(DataError, match="no advice without words"):
+    with pytest.raises(DataError, match="nothing to base advice on"):
         advice(nothing)

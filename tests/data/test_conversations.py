@@ -9,7 +9,7 @@ import tokenizers
 from regard.data.batching.template import ChatML, Template, template_of
 from regard.data.config import DataConfig
 from regard.data.corpora.instructions import OPEN, generate
-from regard.data.files.conversations import Message, check_prompt, read_dialogues, read_messages, read_parts
+from regard.data.files.conversations import Message, check_prompt, dialogue_parts, read_dialogues, read_messages
 from regard.errors import ConfigError, DataError
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
@@ -58,7 +58,7 @@ def test_a_table_of_prompts_and_answers(tmp_path: Path) -> None:
     assert found.prompts == [(ASKED,)] and found.answers == [("Well.",)] and found.places == ["talk.tsv:2"]
     with pytest.raises(ConfigError, match=r"must name 3 columns \(prompt, chosen, rejected\)"):
         read_dialogues(("talk.tsv",), ("asked", "said"), tmp_path, ("chosen", "rejected"))
-    with pytest.raises(ConfigError, match=r"name the columns: data\.columns"):
+    with pytest.raises(ConfigError, match=r"name its columns in data\.columns"):
         read_dialogues(("talk.tsv",), (), tmp_path, ("answer",))
 
 
@@ -72,8 +72,8 @@ def test_a_table_of_prompts_and_answers(tmp_path: Path) -> None:
         ({"prompt": 1.5, "answer": None}, "'answer' must be text, got null"),
         ({"messages": "x"}, "messages must be a list"),
         ({"messages": [{"role": "user"}]}, "message 1 must be like"),
-        ({"messages": []}, "the last message must be the assistant's"),
-        ({"messages": as_json(ASKED)}, "the last message must be the assistant's"),
+        ({"messages": []}, "the last message must be from the assistant"),
+        ({"messages": as_json(ASKED)}, "the last message must be from the assistant"),
         ({"messages": as_json(SAID)}, "got: nothing"),
         ({"messages": as_json(ASKED, ASKED, SAID)}, "got: user, user"),
         ({"messages": as_json(ASKED, SYSTEM, SAID)}, "got: user, system"),
@@ -89,14 +89,14 @@ def test_mistakes_are_named_with_their_line(tmp_path: Path, record: object, mess
 
 def test_pairs_need_both_answers(tmp_path: Path) -> None:
     files = written(tmp_path, {"messages": as_json(ASKED), "chosen": "x"})
-    with pytest.raises(DataError, match="beside messages there must be 'chosen' and 'rejected'"):
+    with pytest.raises(DataError, match="besides messages, the record needs 'chosen' and 'rejected'"):
         read_dialogues(files, (), tmp_path, ("chosen", "rejected"))
 
 
 def test_a_share_held_out_keeps_equal_prompts_together(tmp_path: Path) -> None:
     records = [{"prompt": f"say {n % 40}", "answer": f"{n}"} for n in range(200)]
     data = DataConfig(root=str(tmp_path), train=written(tmp_path, *records), valid_share=0.2, test_share=0.2)
-    parts = read_parts(data, ("answer",))
+    parts = dialogue_parts(data, ("answer",))
     assert parts.valid is not None and parts.test is not None
     prompts = [{prompt[0].content for prompt in part.prompts} for part in (parts.train, parts.valid, parts.test)]
     assert sum(map(len, prompts)) == len(set.union(*prompts)) == 40 and all(prompts)
@@ -116,7 +116,7 @@ def test_a_prompt_ends_where_the_assistant_speaks() -> None:
     cut = tokenizer()
     (ids,) = Template(cut).prompts([(ASKED,)])
     assert "".join(cut.tokens(ids)) == "<s><user>How are you?<assistant>"
-    with pytest.raises(DataError, match="the user speaks before an answer"):
+    with pytest.raises(DataError, match="the user speaks before each answer"):
         Template(cut).prompts([(ASKED, SAID)])
 
 

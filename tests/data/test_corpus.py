@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regard.data.batching.documents import Passages
-from regard.data.batching.streams import PlainText
+from regard.data.files.plain import PlainText
 from regard.errors import DataError
 from regard.text import Tokenizer, TokenizerConfig
 
@@ -27,7 +27,7 @@ def test_a_long_document_has_windows_of_about_one_size(tmp_path: Path) -> None:
     parts = words(found, tokenizer, found.starts, found.stops)
     assert parts == ["a b . c", "d e . f", "h i j", "k l m", "n o p", "q r .", "s t ."]
     assert [found.where(i) for i in range(len(found))] == [f"text.txt:{n}" for n in (1, 1, 4, 4, 4, 6, 6)]
-    assert found.notes.counts == {"left out: a document of fewer than two tokens": 1}  # "g"
+    assert found.notes.counts == {"skipped: a document of fewer than two tokens": 1}  # "g"
 
 
 def test_blocks_end_at_an_empty_line(tmp_path: Path) -> None:

@@ -7,15 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.corpora.grammar import TIRED, WIDE, PairCorpus, Sentence, combinations, generate, make_pair
-from regard.data.corpora.lexicon import (
-    FITS_SUBJECT,
-    SCENES,
-    SUBJECTS,
-    agree,
-    english_plural,
-    french_plural,
-    with_article,
-)
+from regard.data.corpora.lexicon import FITS_SUBJECT, SCENES, SUBJECTS, agree, inflect, with_article
 from regard.data.files.reading import read_examples
 from regard.errors import ConfigError
 
@@ -85,11 +77,11 @@ def test_english() -> None:
 
 def test_plurals() -> None:
     english = ["animal", "box", "cherry", "donkey", "alley", "mouse", "wolf", "path", "volcano", "roof"]
-    assert [english_plural(noun) for noun in english] == (
+    assert [inflect(noun, "english_plural") for noun in english] == (
         ["animals", "boxes", "cherries", "donkeys", "alleys", "mice", "wolves", "paths", "volcanoes", "roofs"]
     )
     french = ["animal", "cheval", "ours", "souris", "gâteau", "tonneau", "portail"]
-    assert [french_plural(noun) for noun in french] == (
+    assert [inflect(noun, "french_plural") for noun in french] == (
         ["animaux", "chevaux", "ours", "souris", "gâteaux", "tonneaux", "portails"]
     )
 

@@ -87,7 +87,7 @@ def test_swapped_columns_are_noticed(tmp_path: Path) -> None:
 
 def test_two_columns_are_needed(tmp_path: Path) -> None:
     write(tmp_path, "a.txt", ["a", "b"])
-    with pytest.raises(ConfigError, match=r"two columns, text and label, or of pairs three; a\.txt give a\.txt"):
+    with pytest.raises(ConfigError, match=r"two columns \(text, label\), or three for pairs of texts; a\.txt give"):
         read_labelled(("a.txt",), (), tmp_path)
     write(tmp_path, "b.labels", ["x"])
     with pytest.raises(DataError, match=r"a\.txt has 2 lines but .*b\.labels has 1"):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from regard.data.batching.masking import Hiding, chances, keys
+from regard.data.batching.noise import Hiding, chances, keys
 
 N = 400
 LENGTHS = np.array([40] * N + [3, 2, 7])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.batching.noise import NOISES, Draws, Noise, corrupt_spans, foretold_spans, hidden_spans, infill, turns
+from regard.data.batching.noise import NOISES, Draws, Noise, corrupt_spans, hidden_spans, infill, predicted_spans, turns
 
 MASK, STOP = 4, 50  # tokens
 SENTINELS = np.arange(60, 100)
@@ -124,8 +124,8 @@ def test_one_token_has_nothing_to_hide() -> None:
     assert source.tolist() == [100] and target.tolist() == [SENTINELS[0]]
 
 
-def test_foretold_spans_have_their_share_and_length() -> None:
-    chosen = foretold_spans(30_000, Draws(2), 1 / 6, 5)
+def test_predicted_spans_have_their_share_and_length() -> None:
+    chosen = predicted_spans(30_000, Draws(2), 1 / 6, 5)
     assert chosen.mean() == pytest.approx(1 / 6, abs=0.01)
     ranks = turns(chosen, Draws(3))
     assert set(ranks[~chosen]) == {0}

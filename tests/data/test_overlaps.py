@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.batching.shards import TokenShard, tokenise
+from regard.data.batching.shards import TokenShard, tokenize
 from regard.data.files.labelled import read_labelled
 from regard.data.report import Part, Row, report
 
@@ -27,9 +27,9 @@ def overlaps(folder: str, files: tuple[str, str], columns: tuple[str, ...]) -> d
     parts = {}
     for name, file in zip(("train", "test"), files, strict=True):
         examples = read_labelled((file,), columns, DATA / folder).examples
-        shards: list[TokenShard] = [tokenise(column, Nothing()) for column in examples.columns]
+        shards: list[TokenShard] = [tokenize(column, Nothing()) for column in examples.columns]
         parts[name] = Part(examples, shards)
-    rows: list[Row] = report(parts, Nothing(), 1).rows()
+    rows: list[Row] = report(parts, Nothing(), 1)
     return {row.what: int(row.value) for row in rows if row.part == "test" and "also in training" in row.what}
 
 

@@ -109,7 +109,7 @@ def test_what_the_file_got_wrong_is_counted(tmp_path: Path) -> None:
         (["question"], "none of the known forms"),
         ({"question": "x", "answers": []}, "has no 'context'"),
         ({"question": None, "context": "x", "answers": []}, "'question' must be text"),
-        ({"question": "x", "context": "\ud800", "answers": []}, "half a surrogate pair"),
+        ({"question": "x", "context": "\ud800", "answers": []}, "half of a surrogate pair"),
         ({"question": "x", "context": "x", "answers": "x"}, "'answers' must be a list"),
         ({"question": "x", "context": "x", "answers": [["x"]]}, "'answers' must be text"),
         ({"question": "x", "context": "x", "answers": [{"text": "x", "answer_start": "0"}]}, "number of characters"),
@@ -127,7 +127,7 @@ def test_files_that_hold_no_questions(tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text('{"question"', encoding="utf-8")
     with pytest.raises(DataError, match=r"bad\.jsonl:1 is not valid JSON"):
         read_questions(("bad.jsonl",), tmp_path)
-    with pytest.raises(DataError, match="there is no question in it"):
+    with pytest.raises(DataError, match="no questions found"):
         read_questions(written(tmp_path, {"data": []}), tmp_path)
     with pytest.raises(ConfigError, match=r"\.json and \.jsonl"):
         read_questions(("some.tsv",), tmp_path)

@@ -94,7 +94,7 @@ def test_missing_file_points_to_a_packed_one(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"data\.root"):
         read_lines(tmp_path / "a.txt")
     write(tmp_path / "a.txt.xz", lzma.compress(b"a\n"))
-    with pytest.raises(DataError, match=r"there is a\.txt\.xz"):
+    with pytest.raises(DataError, match=r"a\.txt\.xz exists"):
         read_lines(tmp_path / "a.txt")
 
 
@@ -183,10 +183,10 @@ def test_csv_fields_may_be_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("t.jsonl", '{"a": "x"}\n{"a": \n', r"t\.jsonl:2 is not valid JSON"),
         ("t.jsonl", '{"a": "x"}\n["x"]\n', r"t\.jsonl:2 must be a JSON object"),
         ("t.jsonl", '{"a": "x"}\n{"a": ["x"]}\n', r"t\.jsonl:2: 'a' must be text"),
-        ("t.jsonl", '{"a": "\\ud800"}\n', r"t\.jsonl:1: 'a' holds half a surrogate pair"),
-        ("t.jsonl", '{"a": "x"}\n{"a": NaN}\n', r"t\.jsonl:2: 'a' is NaN, no finite number"),
-        ("t.jsonl", '{"a": -Infinity}\n', r"t\.jsonl:1: 'a' is -Infinity, no finite number"),
-        ("t.jsonl", '{"a": 1e999}\n', r"t\.jsonl:1: 'a' is Infinity, no finite number"),
+        ("t.jsonl", '{"a": "\\ud800"}\n', r"t\.jsonl:1: 'a' contains half of a surrogate pair"),
+        ("t.jsonl", '{"a": "x"}\n{"a": NaN}\n', r"t\.jsonl:2: 'a' is NaN, not a finite number"),
+        ("t.jsonl", '{"a": -Infinity}\n', r"t\.jsonl:1: 'a' is -Infinity, not a finite number"),
+        ("t.jsonl", '{"a": 1e999}\n', r"t\.jsonl:1: 'a' is Infinity, not a finite number"),
         ("t.jsonl", '{"a": "x"}\n{"a": "y", "a": "z"}\n', r"t\.jsonl:2 cannot be read: an object has 'a' twice"),
         ("t.jsonl", '{"a": 1' + 5000 * "0" + "}\n", r"t\.jsonl:1 cannot be read: .*digits"),
     ],

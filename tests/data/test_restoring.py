@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.batching.restoring import CASES, MARKS, TAGS, restore, strip, stripped
-from regard.data.batching.streams import PlainText
+from regard.data.files.plain import PlainText
 from regard.data.notes import Notes
 
 WIKITEXT = Path(__file__).parents[3] / "shared" / "data" / "wikitext2" / "wiki.test.raw.xz"
@@ -63,7 +63,7 @@ def test_lines_without_a_word_are_counted() -> None:
     found = stripped(text)
     assert found.words == [["one"], ["two"]] and found.tags == [["Capital."], ["lower"]]
     assert found.places == ["a:2", "a:4"]
-    assert found.notes.rows() == ["line without a word left out: 2 (first at a:1)"]
+    assert found.notes.rows() == ["line without a word skipped: 2 (first at a:1)"]
 
 
 @pytest.mark.skipif(not WIKITEXT.is_file(), reason="WikiText-2 is not here")

@@ -1,6 +1,6 @@
 import numpy as np
 
-from regard.data.batching.selection import select
+from regard.data.batching.packing import select
 from regard.data.files.reading import Examples
 
 

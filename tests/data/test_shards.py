@@ -54,7 +54,6 @@ def test_the_key_is_the_content() -> None:
         content_key(["ab", "c", ""], "{}"),
     ]
     assert len(set(keys)) == len(keys)
-    assert content_key(["ab", "c"], b"{}") == keys[0]
 
 
 @pytest.mark.parametrize("name", [*FILES, "digests.json"])

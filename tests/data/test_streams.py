@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.batching.streams import UNITS, PlainText, Stream, offset, read_parts
+from regard.data.batching.streams import UNITS, Stream, offset
 from regard.data.config import DataConfig
+from regard.data.files.plain import PlainText, text_parts
 from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
 from regard.text import Tokenizer, TokenizerConfig
-from regard.text.special import END, START
+from regard.text.words import END, START
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 LINES = ["the cat sat", "", "the dog sat down"]
@@ -88,10 +89,10 @@ def config(tmp_path, **settings):
 def test_shares_come_from_the_end_of_the_text(tmp_path):
     data = config(tmp_path, valid_share=0.25, test_share=0.1)  # 70 characters: 45, 18 and 7
     whole = (tmp_path / "a.txt").read_text(encoding="utf-8")
-    train, valid, test = read_parts(data, "text")
-    assert [written(part) for part in (train, valid, test)] == [whole[:45], whole[45:63], whole[63:]]
+    shares = text_parts(data, "text").shares
+    assert [written(part) for part in shares] == [whole[:45], whole[45:63], whole[63:]]
     for unit in ("lines", "stream"):  # a line stays whole, in the part that has its beginning
-        parts = read_parts(data, unit)
+        parts = text_parts(data, unit).shares
         assert [part.lines for part in parts] == [
             [f"line {i}" for i in few] for few in (range(7), range(7, 9), range(9, 10))
         ]
@@ -99,17 +100,17 @@ def test_shares_come_from_the_end_of_the_text(tmp_path):
 
 
 def test_without_shares_and_files_there_is_nothing_but_training_text(tmp_path):
-    train, valid, test = read_parts(config(tmp_path), "text")
-    assert len(train.lines) == 10 and valid is None and test is None
+    parts = text_parts(config(tmp_path), "text")
+    assert len(parts.train.lines) == 10 and parts.valid is None and parts.test is None
     with pytest.raises(ConfigError, match="nothing would be left"):
-        read_parts(config(tmp_path, valid_share=0.999), "text")
+        text_parts(config(tmp_path, valid_share=0.999), "text").divide()
     with pytest.raises(ConfigError, match="nothing would be left"):
-        read_parts(config(tmp_path, valid_share=0.01), "lines")
+        text_parts(config(tmp_path, valid_share=0.01), "lines").divide()
 
 
 def test_text_without_text_is_refused(tmp_path):
     (tmp_path / "empty.txt").write_text(" \n\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"empty.txt: there is no text to learn from"):
+    with pytest.raises(DataError, match=r"empty.txt: no text to learn from"):
         PlainText.read(("empty.txt",), str(tmp_path))
     with pytest.raises(DataError, match=r"a.txt:1: this part of the text has no tokens"):
         stream(tmp_path, "text", SPACES, ["", " "])

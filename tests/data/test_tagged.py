@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.batching.pieces import WordPieces, fill
+from regard.data.batching.packing import cut
+from regard.data.batching.pieces import WordPieces
 from regard.data.files.tagged import read_tagged, tag_set
 from regard.errors import ConfigError, DataError
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
@@ -39,7 +40,7 @@ def test_lines_of_words_beside_lines_of_tags(tmp_path: Path) -> None:
     found = read_tagged(("words", "tags"), ("words", "tags"), place)
     assert found.words == [["the", "dog"], ["it"]] and found.tags == [["DET", "NOUN"], ["PRON"]]
     assert found.places == ["words:1", "words:3"]
-    assert found.notes.rows() == ["empty line left out: 1 (first at words:2)"]
+    assert found.notes.rows() == ["empty line skipped: 1 (first at words:2)"]
     table = write(tmp_path, **{"t.tsv": "w\tt\nthe dog\tDET NOUN\n"})
     assert read_tagged(("t.tsv",), ("w", "t"), table).tags == [["DET", "NOUN"]]
 
@@ -48,7 +49,7 @@ def test_lines_of_words_beside_lines_of_tags(tmp_path: Path) -> None:
     ("files", "columns", "message"),
     [
         ({"a": "the DET\ndog\n"}, (), r"a:2 has one column, 'dog'; a word needs its tag beside it"),
-        ({"a": "\n\n"}, (), "there is no word in it"),
+        ({"a": "\n\n"}, (), "no words found"),
         ({"a": "the dog\nit\n", "b": "DET NOUN\nA B\n"}, ("w", "t"), "a:2 has 1 words and 2 tags"),
         ({"a": "the dog\n", "b": "DET NOUN\n", "c": "1 2\n"}, ("w", "t", "n"), "two columns, words and tags"),
     ],
@@ -65,7 +66,7 @@ def test_tags_that_cannot_be_learnt(tmp_path: Path) -> None:
         tag_set(train, ("DET", "NOUN", "PRON", "VERB"))
     with pytest.raises(DataError, match=r"the sentence at a:5 has the tag 'PRON', which training does not have"):
         tag_set(train, ("DET", "NOUN"))
-    with pytest.raises(DataError, match="every word has the tag 'A'; a tagger needs two tags"):
+    with pytest.raises(DataError, match="every word has the tag 'A'; a tagger needs at least two tags"):
         tag_set(read_tagged(("one",), (), tmp_path))
     with pytest.raises(DataError, match=r"other:1 has the tag 'A'.*it has: DET, NOUN, PRON"):
         read_tagged(("other",), (), tmp_path).expect(tag_set(train))
@@ -110,8 +111,9 @@ def test_long_sentences_and_words_are_counted() -> None:
 
 @given(st.lists(st.integers(1, 5)), st.integers(5, 9))
 def test_as_many_as_fit(lengths: list[int], room: int) -> None:
-    groups = fill(np.array(lengths, np.int64), room)
-    assert [i for a, b in groups for i in range(a, b)] == list(range(len(lengths)))
+    found = cut(np.arange(len(lengths)), np.array(lengths, np.int64), room)
+    assert [i for group in found for i in group] == list(range(len(lengths)))
+    groups = [(group[0], group[-1] + 1) for group in found]
     assert all(0 < sum(lengths[a:b]) <= room for a, b in groups)
     assert all(sum(lengths[a : b + 1]) > room for a, b in groups[:-1])
 

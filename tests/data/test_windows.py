@@ -151,5 +151,5 @@ def test_an_answer_inside_a_token_is_counted() -> None:
     tokenizer = Tokenizer.train(["bees see"], TokenizerConfig(kind="words", vocab_size=10))
     windows = whole(ask("bees see", "bee", 0, "bees"), tokenizer)
     _, notes = fit_to_learn(windows, windows.spans(), max_answer=30)
-    assert notes.counts == {"answer begins or ends inside a token: learnt with the whole of it": 1}
+    assert notes.counts == {"answer begins or ends inside a token: the whole token is learned": 1}
     assert whole(ask("bees", question="bees"), tokenizer).questions[0].answers[0] == NO_ANSWER

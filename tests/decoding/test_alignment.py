@@ -1,8 +1,9 @@
 import pytest
 import torch
 
-from regard.decoding.alignment import NO_WORD, align, pharaoh
+from regard.decoding.alignment import NO_WORD, align
 from regard.errors import RegardError
+from regard.tasks.translation.verbs import pharaoh
 
 
 def test_a_target_word_is_aligned_to_the_source_word_it_looks_at_most() -> None:

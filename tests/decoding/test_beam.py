@@ -9,7 +9,7 @@ from table_model import END, START, TableModel, log_prob
 from regard.decoding.beam import Beam
 from regard.decoding.config import DecodingConfig
 from regard.decoding.constraints import Constraints
-from regard.decoding.interface import Hypothesis
+from regard.decoding.outputs import Hypothesis
 from regard.decoding.search import generate, search
 
 PROMPTS = [[5, 4, 3, 2], [3], [2, 2, 5], [4, 5, 4, 5, 4, 5, 4], [2]]

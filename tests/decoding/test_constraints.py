@@ -6,7 +6,7 @@ from table_model import END, START, TableModel, log_prob
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.constraints import block_end, block_ngrams, repetition_penalty
-from regard.decoding.interface import Hypothesis
+from regard.decoding.outputs import Hypothesis
 from regard.decoding.search import generate
 from regard.errors import ConfigError, RegardError
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.decoding.batches import grouped
+from regard.decoding.interface import grouped
 
 SIZES = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), max_size=20)
 

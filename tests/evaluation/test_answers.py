@@ -3,7 +3,7 @@
 import pytest
 
 from regard.errors import DataError
-from regard.evaluation.answers import best_threshold, f1, figures, is_exact, normalised
+from regard.evaluation.answers import best_threshold, f1, figures, normalized
 
 INF = float("inf")
 
@@ -22,7 +22,7 @@ INF = float("inf")
     ],
 )
 def test_normalised(text: str, expected: str) -> None:
-    assert normalised(text) == expected
+    assert normalized(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_normalised(text: str, expected: str) -> None:
 def test_f1_by_hand(answer: str, reference: str, expected: float) -> None:
     assert f1(answer, reference) == pytest.approx(expected)
     assert f1(reference, answer) == pytest.approx(expected)
-    assert is_exact(answer, reference) == (expected == 1)
+    assert (normalized(answer) == normalized(reference)) == (expected == 1)
 
 
 def test_figures_by_hand() -> None:

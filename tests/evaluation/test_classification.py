@@ -13,8 +13,8 @@ from regard.evaluation.classification import (
     confusion_picture,
     confusion_rows,
     table_rows,
-    wilson,
 )
+from regard.evaluation.metric import wilson
 
 LABELS = ("ham", "news", "never", "spam")  # "never" is neither true nor predicted, "news" is true but not predicted
 SOURCE = random.Random(0)

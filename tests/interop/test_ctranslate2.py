@@ -13,14 +13,14 @@ from regard.commands.export import export
 from regard.decoding.config import DecodingConfig
 from regard.errors import RegardError, RunError
 from regard.interop.certifying.certificate import compare_rows
-from regard.interop.certifying.ctranslate2_sides import CTranslate2Translator, CTranslate2Writer, our_log_probs
+from regard.interop.certifying.ctranslate2_sides import CTranslate2Translator, CTranslate2Writer
 from regard.interop.certifying.in_other_tools import certify_ctranslate2
 from regard.interop.certifying.samples import random_tokens
-from regard.interop.certifying.sides import Ours
-from regard.interop.certifying.translators import OurTranslator
+from regard.interop.certifying.sides import Ours, OurTranslator
+from regard.interop.families.ctranslate2 import CTRANSLATE2, NEVER
 from regard.interop.formats.carry import take
 from regard.interop.formats.ctranslate2_file import CTranslate2File
-from regard.interop.formats.from_ctranslate2 import CTRANSLATE2, NEVER, CTranslate2Folder
+from regard.interop.formats.from_ctranslate2 import CTranslate2Folder
 from regard.interop.formats.sources import Source
 from regard.interop.formats.to_ctranslate2 import write_folder
 from regard.interop.importing import recipe_of
@@ -77,8 +77,8 @@ def inputs(run: Run) -> list[list[int]]:
 def test_translators_say_the_same(name: str, tmp_path: Path) -> None:
     run = save_translator(tmp_path / "run", **TRANSLATORS[name])
     ours = OurTranslator(run)
-    theirs = CTranslate2Translator(tmp_path / "out", ours, write_folder(run, tmp_path / "out"))
-    found = compare_rows("log-probabilities", our_log_probs(ours, inputs(run)), theirs.log_probs(inputs(run)), "")
+    theirs = CTranslate2Translator(tmp_path / "out", run, write_folder(run, tmp_path / "out"))
+    found = compare_rows("log-probabilities", ours.log_probs(inputs(run)), theirs.log_probs(inputs(run)), "")
     assert found.holds, found
     assert ours.greedy(inputs(run), 12) == theirs.greedy(inputs(run), 12)
 
@@ -87,7 +87,7 @@ def test_translators_say_the_same(name: str, tmp_path: Path) -> None:
 def test_writers_say_the_same(name: str, tmp_path: Path) -> None:
     run = save_writer(tmp_path / "run", **WRITERS[name])
     ours = Ours(run)
-    theirs = CTranslate2Writer(tmp_path / "out", ours, write_folder(run, tmp_path / "out"))
+    theirs = CTranslate2Writer(tmp_path / "out", run, write_folder(run, tmp_path / "out"))
     found = compare_rows("logits", ours.rows(inputs(run)), theirs.rows(inputs(run)), "")
     assert found.holds, found
     assert ours.greedy(inputs(run), 12) == theirs.greedy(inputs(run), 12)
@@ -142,8 +142,8 @@ def test_its_files_come_back_as_ours(quantization: str, settings: dict[str, Any]
     set_weights(model, take(file, CTRANSLATE2, recipe, weights_of(model), "").tensors, "")
     back = Run(tmp_path, recipe, run.tokenizer, model, "")
     ours = OurTranslator(back)
-    theirs = CTranslate2Translator(tmp_path / "out", ours, names)
-    found = compare_rows("log-probabilities", our_log_probs(ours, inputs(run)), theirs.log_probs(inputs(run)), "")
+    theirs = CTranslate2Translator(tmp_path / "out", back, names)
+    found = compare_rows("log-probabilities", ours.log_probs(inputs(run)), theirs.log_probs(inputs(run)), "")
     assert found.holds, found
     assert ours.greedy(inputs(run), 12) == theirs.greedy(inputs(run), 12)
 

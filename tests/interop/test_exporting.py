@@ -161,7 +161,7 @@ def test_a_classifier_of_ours_is_a_pipeline_there(tmp_path: Path, tokenizer: Tok
 def test_only_families_that_do_the_task_say_why_they_do_not_fit(tmp_path: Path, tokenizer: Tokenizer) -> None:
     run = make_run("bert, as a classifier", tmp_path / "run", tokenizer)
     odd = dataclasses.replace(run.recipe, task=dataclasses.replace(LABELS, pooling="mean"))
-    with pytest.raises(ConfigError, match=r"bert needs task\.pooling = 'first' to tell labels") as raised:
+    with pytest.raises(ConfigError, match=r"bert needs task\.pooling = 'first' to classify") as raised:
         find_family(odd, None)
     assert "gpt2" not in str(raised.value)
 

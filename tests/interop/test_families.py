@@ -11,7 +11,7 @@ import transformers
 
 from regard.errors import ConfigError
 from regard.interop.certifying.samples import random_tokens
-from regard.interop.certifying.sides import COMPARED
+from regard.interop.families.settings import exchange_of
 from regard.interop.families.table import FAMILIES
 from regard.interop.formats.carry import give
 from regard.interop.formats.sources import open_source
@@ -42,10 +42,10 @@ def inputs() -> list[list[int]]:
 
 
 def our_rows(recipe: Recipe, model: Any) -> list[torch.Tensor]:
-    lengths, compared = [len(ids) for ids in inputs()], COMPARED[recipe.kind]
+    lengths, exchange = [len(ids) for ids in inputs()], exchange_of(recipe)
     tokens = torch.tensor([token for ids in inputs() for token in ids])
     with torch.no_grad():
-        return list(compared.ours(model, tokens, Ragged(lengths)).split(1 if compared.of_sequences else lengths))
+        return list(exchange.rows(model, tokens, Ragged(lengths)).split(1 if exchange.is_of_sequences else lengths))
 
 
 def their_rows(recipe: Recipe, model: Any) -> list[torch.Tensor]:
@@ -60,7 +60,10 @@ def their_rows(recipe: Recipe, model: Any) -> list[torch.Tensor]:
         named["token_type_ids"] = (ends.cumsum(1) - ends).clamp(max=recipe.model.n_segments - 1)  # a separator ends one
     with torch.no_grad():
         answer = model(**named)
-    rows = answer.prediction_logits if "prediction_logits" in answer else COMPARED[recipe.kind].theirs(answer)
+    exchange = exchange_of(recipe)
+    rows = answer["prediction_logits" if "prediction_logits" in answer else exchange.answer]
+    if exchange.is_of_sequences:
+        return list(rows[:, None])
     return [row[: len(ids)] for row, ids in zip(rows, inputs(), strict=True)]
 
 

@@ -113,7 +113,7 @@ def test_other_angles_and_strange_tensors_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RegardError, match="unknown family of models"):
         open_source(tmp_path / "a.gguf")
     (tmp_path / "b.gguf").write_bytes(b"no GGUF at all")
-    with pytest.raises(RunError, match="no GGUF file that can be used"):
+    with pytest.raises(RunError, match="not a usable GGUF file"):
         open_source(tmp_path / "b.gguf")
 
 

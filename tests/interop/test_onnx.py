@@ -67,7 +67,7 @@ def test_readers_of_both_sides(kind: str, task: Any, tmp_path: Path) -> None:
 def test_what_cannot_be_a_graph_is_refused(tmp_path: Path) -> None:
     run = save_writer(tmp_path / "run")
     object.__setattr__(run.recipe, "architecture", "recurrent")
-    with pytest.raises(RegardError, match="is a recurrent for language; ONNX graphs are made of stack"):
+    with pytest.raises(RegardError, match="is a recurrent; ONNX graphs are made of stack"):
         write_graphs(run, tmp_path / "out")
     with pytest.raises(RegardError, match="scores that are products; this run has 'additive'"):
         write_graphs(save_translator(tmp_path / "other", score="additive"), tmp_path / "out")

@@ -75,16 +75,16 @@ def test_a_pickle_beside_safetensors_is_not_read(gpt2: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("config.json", "{", "is not JSON"),
+        ("config.json", "{", "is not usable JSON"),
         ("config.json", "[]", "must hold a JSON object"),
-        ("config.json", "[" * 100_000, "is not JSON"),
-        ("config.json", '{"model_type": "gpt2", "n_embd": ' + "9" * 5000 + "}", "is not JSON"),
-        ("config.json", "\ud800", "is not JSON"),
+        ("config.json", "[" * 100_000, "is not usable JSON"),
+        ("config.json", '{"model_type": "gpt2", "n_embd": ' + "9" * 5000 + "}", "is not usable JSON"),
+        ("config.json", "\ud800", "is not usable JSON"),
         ("config.json", "{}", "names no model_type"),
         ("config.json", '{"model_type": "gpt9"}', "unknown family of models"),
         ("config.json", '{"model_type": ["gpt2"]}', "names no model_type"),
-        ("model.safetensors", "", "no safetensors file"),
-        ("model.safetensors", "x" * 100, "no safetensors file"),
+        ("model.safetensors", "", "not a usable safetensors file"),
+        ("model.safetensors", "x" * 100, "not a usable safetensors file"),
     ],
 )
 def test_damaged_files_are_named(file: str, content: str, message: str, gpt2: Path) -> None:
@@ -94,7 +94,7 @@ def test_damaged_files_are_named(file: str, content: str, message: str, gpt2: Pa
 
 
 def test_missing_files_are_named(gpt2: Path, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="is no folder"):
+    with pytest.raises(RunError, match="is not a folder"):
         SafeFolder(tmp_path / "nowhere")
     (gpt2 / "model.safetensors").rename(gpt2 / "other.txt")
     with pytest.raises(RunError, match=r"has no model\.safetensors"):
@@ -123,7 +123,7 @@ def test_an_index_cannot_point_elsewhere(name: Any, gpt2: Path) -> None:
     (gpt2.parent / "secret.safetensors").write_bytes((gpt2 / "model.safetensors").read_bytes())
     (gpt2 / "model.safetensors").unlink()
     (gpt2 / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"wte.weight": name}}))
-    with pytest.raises(RunError, match=r"no safetensors file of this folder|is missing|no weight_map"):
+    with pytest.raises(RunError, match=r"not a safetensors file of this folder|is missing|no weight_map"):
         SafeFolder(gpt2)
 
 
@@ -132,13 +132,13 @@ def test_numbers_that_are_not_finite_are_refused(value: float, gpt2: Path) -> No
     bias = torch.zeros(12)
     bias[7] = value
     change_tensors(gpt2, transformer__ln_f__bias=bias)
-    with pytest.raises(RunError, match=r"transformer\.ln_f\.bias holds numbers that are not finite"):
+    with pytest.raises(RunError, match=r"transformer\.ln_f\.bias contains NaN or infinity"):
         read(gpt2)
 
 
 def test_numbers_too_large_for_us_are_refused(gpt2: Path) -> None:
     change_tensors(gpt2, transformer__ln_f__bias=torch.full((12,), 1e300, dtype=torch.float64))
-    with pytest.raises(RunError, match="not finite"):
+    with pytest.raises(RunError, match="contains NaN or infinity"):
         read(gpt2)
 
 

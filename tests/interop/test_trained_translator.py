@@ -1,4 +1,4 @@
-"""A translator that learnt something goes out to every tool, and translates its dev set there as well as here."""
+"""A translator that learned something goes out to every tool, and translates its dev set there as well as here."""
 
 import json
 import subprocess

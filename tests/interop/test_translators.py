@@ -16,7 +16,8 @@ from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
 from regard.interop.certifying.certificate import LIMIT
 from regard.interop.certifying.samples import random_tokens
-from regard.interop.certifying.translators import OurTranslator, TheirTranslator
+from regard.interop.certifying.sides import OurTranslator
+from regard.interop.certifying.transformers_sides import TranslatorInTransformers
 from regard.interop.families.table import FAMILIES
 from regard.interop.formats.carry import give
 from regard.interop.formats.sources import open_source
@@ -24,12 +25,13 @@ from regard.interop.importing import import_weights, recipe_of
 from regard.learning.config import TrainingConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.runs.recipe import Recipe
+from regard.runs.run import Run
 from regard.runs.weights import set_weights, weights_of
-from regard.tasks.translation.task import TranslationConfig
+from regard.tasks.translation.settings import TranslationConfig
 from regard.text.tokenizer import TokenizerConfig
 
 N_WORDS = 53
-TOKENIZER = SimpleNamespace(start_id=1, end_id=2, pad_id=0)
+TOKENIZER: Any = SimpleNamespace(start_id=1, end_id=2, pad_id=0)
 SIZES = {"d_model": 12, "max_position_embeddings": 40} | {
     f"{side}_{name}": n
     for side in ("encoder", "decoder")
@@ -111,15 +113,9 @@ def imported(folder: Path) -> tuple[Recipe, Any]:
     return recipe, model
 
 
-def our_side(recipe: Recipe, model: Any) -> OurTranslator:
-    frame = recipe.task.frame(TOKENIZER)
-    run: Any = SimpleNamespace(model=model, device=torch.device("cpu"), frame=frame, tokenizer=TOKENIZER, recipe=recipe)
-    return OurTranslator(run)
-
-
 def assert_same(recipe: Recipe, model: Any, folder: Path) -> None:
-    ours = our_side(recipe, model)
-    theirs = TheirTranslator(folder, ours)
+    run = Run(folder, recipe, TOKENIZER, model, "as they are")
+    ours, theirs = OurTranslator(run), TranslatorInTransformers(folder, run)
     inputs = random_tokens(9, 30, N_WORDS, without={0, 1, 2, 52})
     for a, b in zip(ours.rows(inputs), theirs.rows(inputs), strict=True):
         torch.testing.assert_close(a, b, atol=LIMIT, rtol=0.0)

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import torch
 
+from regard.models.chain import SMOOTHINGS
 from regard.models.markov import Markov, MarkovConfig
-from regard.models.transitions import SMOOTHINGS
 from regard.nn.layout import Ragged
 
 V = 7

@@ -128,7 +128,7 @@ def test_more_than_the_last_step_cannot_be_taken_back():
     state = model.start(1, room=20)
     model.step(tokens(7)[None], state)
     model.step(tokens(2)[None], state)
-    with pytest.raises(RegardError, match=r"the 2 tokens of its last step.*asked for 3"):
+    with pytest.raises(RegardError, match=r"the 2 tokens of its last step.*not 3"):
         state.truncate(torch.tensor([6]))
 
 

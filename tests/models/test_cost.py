@@ -2,7 +2,6 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.models.cost import seq2seq_cost, transformer_cost
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn import paths
@@ -30,11 +29,13 @@ def counted(model):
 def test_the_cost_is_what_pytorch_counts(score, monkeypatch):
     monkeypatch.setattr(paths, "FAST_PATHS", {})  # not every fused kernel is counted
     unseen = 2 * 2 * 2 * (N / 2) * 16  # layers, products, FLOPs: the half of the decoder's keys that its rule hides
-    assert counted(Transformer(config(score))) == transformer_cost(config(score), N, N).forward + unseen
+    model = Transformer(config(score))
+    assert counted(model) == model.cost(N).forward + unseen
 
 
 def test_the_additive_score_costs_two_maps_and_a_third_look_more():
-    more = transformer_cost(config("additive"), N, N).forward - transformer_cost(config("dot"), N, N).forward
+    additive, dot = (Transformer(config(score)).cost(N).forward for score in ("additive", "dot"))
+    more = additive - dot
     maps, looks = 2 * 16 * 8, (N + N / 2 + N) * 16
     assert more == 2 * 2 * (3 * maps + looks)  # layers, FLOPs
 
@@ -51,4 +52,5 @@ def test_the_cost_of_a_recurrent_translator_is_what_pytorch_counts(cell, score, 
         vocab_size=11, d_model=6, d_hidden=5, n_layers=n_layers, cell=cell, score=score, bidirectional=bidirectional
     )
     unseen = 2 * 2 * N * 5 if score == "additive" else 0  # FLOPs of v . tanh(q + k), which it does not count
-    assert counted(Seq2Seq(config)) + unseen == pytest.approx(seq2seq_cost(config, N, N).forward)
+    model = Seq2Seq(config)
+    assert counted(model) + unseen == pytest.approx(model.cost(N).forward)

@@ -93,7 +93,7 @@ def test_the_mix_is_equation_1():
     layers = model.layers(tokens, layout)
     close(model.features(tokens, layout), layers.mean(0))  # before anything is learnt, all layers alike
     close(BiLM.features(model, tokens, layout), layers.mean(0))
-    close(layers[0], model.embedding(tokens).repeat(1, 2))
+    close(layers[0], model.embedding(tokens, layout).repeat(1, 2))
     model.w.copy_(torch.tensor([0.3, -1.0, 2.0]))
     model.gamma.fill_(1.7)
     s = model.weights()

@@ -5,7 +5,6 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.models.convolutional import Convolutional, ConvolutionalConfig
-from regard.models.cost import reader_cost
 from regard.models.heads import LanguageModel
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.stack import Stack, StackConfig
@@ -36,13 +35,20 @@ def test_a_stack_costs_what_pytorch_counts(score, causal, monkeypatch):
     monkeypatch.setattr(paths, "FAST_PATHS", {})  # not every fused kernel is counted
     model = stack(score=score, causal=causal)
     unseen = 3 * 2 * 2 * (N / 2) * D if causal else 0  # layers, products, FLOPs: the half of the keys that is hidden
-    assert reader_cost(model, N).forward + unseen == counted(model)
+    assert model.cost(N).forward + unseen == counted(model)
     if causal:
-        assert reader_cost(LanguageModel(model), N).forward + unseen == counted(LanguageModel(model))
+        assert LanguageModel(model).cost(N).forward + unseen == counted(LanguageModel(model))
+
+
+@pytest.mark.parametrize("score", ["dot", "general"])
+def test_heads_that_share_keys_cost_what_pytorch_counts(score, monkeypatch):
+    monkeypatch.setattr(paths, "FAST_PATHS", {})
+    model = stack(score=score, causal=False, n_key_heads=1)
+    assert model.cost(N).forward == counted(model)
 
 
 def test_the_additive_score_costs_two_maps_and_a_third_look_more():
-    more = reader_cost(stack(score="additive"), N).forward - reader_cost(stack(score="dot"), N).forward
+    more = stack(score="additive").cost(N).forward - stack(score="dot").cost(N).forward
     assert more == 3 * 2 * (2 * 2 * 8 * 8 + N / 2 * D)  # layers, FLOPs, (maps, heads; looks)
 
 
@@ -50,7 +56,7 @@ def test_the_additive_score_costs_two_maps_and_a_third_look_more():
 def test_a_convolution_costs_what_pytorch_counts(kind):
     config = ConvolutionalConfig(vocab_size=V, d_model=D, n_layers=3, kind=kind)
     model = LanguageModel(Convolutional(config)).eval()
-    assert reader_cost(model, N).forward == counted(model) and not reader_cost(model, N).is_sequential
+    assert model.cost(N).forward == counted(model) and not model.cost(N).is_sequential
 
 
 @pytest.mark.parametrize("d_last", [0, D])
@@ -58,5 +64,5 @@ def test_a_recurrent_net_costs_two_per_weight(d_last):
     model = LanguageModel(Recurrent(RecurrentConfig(vocab_size=V, d_model=D, d_hidden=8, d_last=d_last, n_layers=2)))
     last = d_last or 8
     cells = 4 * (8 * (D + 8) + last * (8 + last))
-    cost = reader_cost(model, N)
+    cost = model.cost(N)
     assert cost.forward == 2 * (cells + V * last) and cost.is_sequential

@@ -134,12 +134,12 @@ def test_a_last_layer_as_wide_as_the_embeddings():
 def test_words_are_left_out_wherever_they_stand():
     model = make(vocab_size=400, embedding_dropout=0.25).train()
     tokens = torch.arange(400).repeat(2)
-    seen = model.embed(tokens)
+    seen = model.embedding(tokens, Ragged([800]))
     assert seen[:400].equal(seen[400:])
     absent = (seen[:400] == 0).all(1)
     assert 0.18 < absent.float().mean() < 0.32
     close(seen[:400][~absent], model.embedding.weight[~absent] / 0.75)
-    assert model.eval().embed(tokens).equal(F.embedding(tokens, model.embedding.weight))
+    assert model.eval().embedding(tokens, Ragged([800])).equal(F.embedding(tokens, model.embedding.weight))
 
 
 @pytest.mark.parametrize("assign", [False, True])

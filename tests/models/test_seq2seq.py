@@ -133,11 +133,11 @@ def test_the_forward_pass_is_the_equations():
     source, source_layout, target, target_layout = batch()
     expected = []
     for s, t in zip(source.split(SOURCES), target.split(TARGETS), strict=True):
-        rows, (h_last, _) = twin(model.embedding(s) * 5**0.5)
+        rows, (h_last, _) = twin(model.embedding.weight[s] * 5**0.5)
         memory = rows @ model.to_memory.weight.T
         h, c = torch.tanh(model.bridge(h_last.flatten())).view(2, 1, 4)
         cell = model.decoder.forwards[0]
-        for y in model.embedding(t) * 5**0.5:
+        for y in model.embedding.weight[t] * 5**0.5:
             h, c = cell.step(y[None], torch.stack([h, c]), cell.weights())
             hidden = torch.tanh(score.query_to_hidden.weight @ h[0] + memory @ score.key_to_hidden.weight.T)
             weights = (hidden @ score.hidden_to_score).softmax(0)
@@ -158,7 +158,7 @@ def test_seen_weights_sum_to_one_and_make_the_answer(score, cell):
     with watch(model, vectors=True) as seen, torch.no_grad():
         out = model(source, source_layout, target, target_layout)
         _, start = model.hand_over(model.encode(source, source_layout), source_layout)
-        states, _ = model.decoder.carry(model.embed(target), target_layout, start)
+        states, _ = model.decoder.carry(model.embedding(target, target_layout), target_layout, start)
     assert [(s.kind, s.layer, s.heads) for s in seen.sightings] == [("cross", 0, (0,))]
     cross = seen.of("cross", 0)
     assert cross.error < 1e-5

@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.errors import ConfigError
-from regard.models.cost import xlnet_cost
 from regard.models.xlnet import PermutationModel, XLNet, XLNetConfig
 from regard.nn import paths
 from regard.nn.layout import Ragged
@@ -110,7 +109,7 @@ def test_two_streams_equal_transformers(n_segments: int) -> None:
 
 def foretold(model: XLNet, tokens: Tensor, layout: Ragged, ranks: Tensor) -> Tensor:
     """Of every place."""
-    return model.foretell(tokens, layout, ranks, torch.arange(len(tokens)), layout)
+    return model.predict_targets(tokens, layout, ranks, torch.arange(len(tokens)), layout)
 
 
 RANKS = torch.tensor([[4, 2, 0, 1, 3], [0, 1, 2, 3, 4], [0, 0, 2, 1, 0]])
@@ -226,7 +225,7 @@ def test_it_costs_what_pytorch_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens, layout = torch.arange(n), Ragged([n])
     with FlopCounterMode(display=False) as plain, torch.no_grad():
         reader(tokens, layout)
-    assert xlnet_cost(reader, n).forward == plain.get_total_flops() / n
+    assert reader.cost(n).forward == plain.get_total_flops() / n
 
 
 def test_a_query_is_the_same_whoever_else_asks() -> None:
@@ -236,10 +235,10 @@ def test_a_query_is_the_same_whoever_else_asks() -> None:
     ranks = layout.pad(torch.rand(n).argsort())
     targets, asked = torch.tensor([1, 4, 6, 9, 12, 13, 14]), Ragged([2, 1, 4])
     expected = foretold(model, tokens, layout, ranks).index_select(0, targets)
-    assert torch.allclose(model.foretell(tokens, layout, ranks, targets, asked), expected, atol=1e-5)
+    assert torch.allclose(model.predict_targets(tokens, layout, ranks, targets, asked), expected, atol=1e-5)
     nobody = Ragged([2, 0, 4])  # of the second text nothing is asked
     rest = targets[targets != 6]
-    found = model.foretell(tokens, layout, ranks, rest, nobody)
+    found = model.predict_targets(tokens, layout, ranks, rest, nobody)
     assert torch.allclose(found, expected[targets != 6], atol=1e-5)
 
 

@@ -26,8 +26,14 @@ def gradients(config: TransformerConfig, lengths: tuple[list[int], list[int]], c
     return {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
 
 
-@pytest.mark.filterwarnings("ignore:.*should not be instantiated.*:DeprecationWarning")  # said by the compiler itself
-@pytest.mark.parametrize("lengths", [SHORT, LONG, FULL], ids=["short", "long", "full"])
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        pytest.param(SHORT, id="short"),
+        pytest.param(LONG, id="long"),
+        pytest.param(FULL, id="full", marks=pytest.mark.slow),  # 5 s more of compiling: the long ones without padding
+    ],
+)
 def test_compiled_gradients_are_those_of_the_model(lengths):
     torch.compiler.reset()
     config = TransformerConfig(**SHAPE)

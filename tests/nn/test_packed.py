@@ -12,7 +12,7 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn import packed
 from regard.nn.linear import Linear, logits
 from regard.nn.packed import PackedReading
-from regard.text.special import END, START
+from regard.text.words import END, START
 
 pytestmark = pytest.mark.skipif(not packed.HAS_BLOCKS, reason="weights are packed on x86 only")
 

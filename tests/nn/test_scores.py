@@ -195,7 +195,6 @@ def test_half_precision_by_autocast_learns_about_the_same(name):
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-@pytest.mark.filterwarnings("ignore:.*should not be instantiated.*:DeprecationWarning")  # said by the compiler itself
 @pytest.mark.parametrize("name", ["additive", "location"])  # the two that say something to the compiler
 def test_compiled_attention_gives_the_same(name):
     torch.manual_seed(0)

@@ -48,7 +48,7 @@ def test_and_or_are_and_or_of_the_tables(one, other):
 def test_a_band_is_the_rule(rule):
     band = rule.band()
     if band is None:  # causal | window crosses two bands
-        assert rule.one is causal
+        assert rule.left is causal
         return
     expected = [[-band[0] <= k - q <= band[1] for k in range(T)] for q in range(T)]
     assert table(rule)[0].tolist() == expected

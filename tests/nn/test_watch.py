@@ -54,7 +54,6 @@ def test_watching_changes_nothing_and_ends():
     assert len(seen.sightings) == 6
 
 
-@pytest.mark.filterwarnings("ignore:.*should not be instantiated.*:DeprecationWarning")  # said by the compiler itself
 def test_a_compiled_model_is_watched_through_its_eager_twin():
     model = Transformer(TransformerConfig(**SMALL)).eval()
     batch = inputs()

@@ -11,8 +11,8 @@ from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.stack import Stack, StackConfig
 from regard.nn.layout import Ragged
 from regard.nn.pooling import POOLINGS
-from regard.tasks.features import use as embedding
-from regard.tasks.features.use import ENCODERS, READERS, embed
+from regard.tasks import embedding
+from regard.tasks.embedding import embed
 
 DOCUMENTS = [np.array(ids, np.int64) for ids in ([5, 6, 7], [], [8], [9, 4, 4, 5, 6, 7])]
 
@@ -32,32 +32,31 @@ def seq2seq() -> Seq2Seq:
 def test_a_document_alone_is_as_among_others_in_any_batch(monkeypatch, architecture, model, width, pooling):
     if (architecture, pooling) == ("stack", "first"):
         with pytest.raises(RegardError, match="knows nothing of what follows; use last"):
-            embed(model, architecture, DOCUMENTS, pooling, None)
+            embed(model, DOCUMENTS, pooling, None)
         return
-    vectors = embed(model, architecture, DOCUMENTS, pooling, None)
+    vectors = embed(model, DOCUMENTS, pooling, None)
     assert vectors.shape == (4, width) and not vectors[1].any() and vectors[[0, 2, 3]].any(1).all()
     monkeypatch.setattr(embedding, "BATCH_TOKENS", 3)  # several batches, by length
-    for i, alone in enumerate(embed(model, architecture, DOCUMENTS[::-1], pooling, None)[::-1]):
+    for i, alone in enumerate(embed(model, DOCUMENTS[::-1], pooling, None)[::-1]):
         np.testing.assert_allclose(alone, vectors[i], atol=1e-6)
-        np.testing.assert_allclose(embed(model, architecture, [DOCUMENTS[i]], pooling, None)[0], vectors[i], atol=1e-6)
+        np.testing.assert_allclose(embed(model, [DOCUMENTS[i]], pooling, None)[0], vectors[i], atol=1e-6)
 
 
 def test_the_last_of_both_directions_is_the_end_of_each():
     model, tokens = seq2seq(), torch.from_numpy(DOCUMENTS[3])
     with torch.no_grad():
         rows = model.encode(tokens, Ragged([6])).numpy()
-    (vector,) = embed(model, "seq2seq", DOCUMENTS[3:], "last", None)
+    (vector,) = embed(model, DOCUMENTS[3:], "last", None)
     np.testing.assert_allclose(vector, [*rows[-1, :5], *rows[0, 5:]], atol=1e-6)
 
 
-def test_every_architecture_reads_or_is_refused():
-    known = {name for name, row in ARCHITECTURES.items() if row.role in READERS} | set(ENCODERS)
-    assert set(ENCODERS) == {name for name, row in ARCHITECTURES.items() if row.role == "translator"}
-    for name in ARCHITECTURES.keys() - known:
-        with pytest.raises(RegardError, match=f"'{name}' makes no hidden rows"):
-            embed(None, name, DOCUMENTS, "mean", None)
+@pytest.mark.parametrize("architecture", ["bag", "markov"])
+def test_a_model_without_rows_is_refused(architecture):
+    row = ARCHITECTURES[architecture]
+    with pytest.raises(RegardError, match="makes no hidden rows"):
+        embed(row.module(row.config(vocab_size=10)), DOCUMENTS, "mean", None)
 
 
 def test_an_unknown_pooling_is_named():
     with pytest.raises(ConfigError, match=r"median.*mean"):
-        embed(stack(), "stack", DOCUMENTS, "median", None)
+        embed(stack(), DOCUMENTS, "median", None)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -5,7 +6,7 @@ import pytest
 from tiny_reviews import train_reviews
 
 from regard.data.config import DataConfig
-from regard.data.files.labelled import read_labelled, read_training
+from regard.data.files.labelled import labelled_parts, read_labelled
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError
 from regard.runs.run import Run, load
@@ -133,7 +134,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_pairs_are_learnt_and_asked_with_a_tab(run: Run) -> None:
-    _, (accuracy, _) = run.measure()
+    _, (accuracy, _) = run.measure()[:2]
     assert accuracy.value == 100
     pairs = ["does a dog woof\twoof indeed", "does a dog moo\tmoo indeed", "does a dog woof", ""]
     answers = run.classify(pairs)
@@ -170,10 +171,11 @@ def test_a_pair_is_one_line_of_two_texts(tmp_path: Path) -> None:
 
 def test_documents_of_pairs_are_cut_and_sampled(tmp_path: Path) -> None:
     made = setup(tmp_path)
-    labelled = read_training(made.data).train
-    part = Documents(labelled, ("false", "true"), "first", made, to_learn=True, framed=True)
+    labelled = labelled_parts(made.data).train
+    framing = ClassificationConfig(framed=True).framing(made.tokenizer, made.data)
     for dropout in (0.0, 0.5):
-        batch = part.batch(np.arange(len(part)), dropout, draw=1)
+        part = Documents(labelled, ("false", "true"), framing, replace(made, dropout=dropout), to_learn=True)
+        batch = part.batch(np.arange(len(part)), epoch=1)
         assert batch.layout.longest == 8  # all are longer
         for ids in batch.tokens.split(batch.layout.lengths.tolist()):
             assert ids[0] == S and ids[-1] == E and (ids == E).sum() == 2
@@ -186,7 +188,7 @@ def test_the_doctor_compares_pairs_with_training(tmp_path: Path) -> None:
     lines = [f'{{"question": "{a}", "passage": "{b}", "label": true}}\n' for a, b in rows]
     (tmp_path / "test.jsonl").write_text("".join(lines), encoding="utf-8")
     task = Classification.make(ClassificationConfig(framed=True), made)
-    found = {(row.part, row.what): row.value for row in task.inspect(made.data)}
+    found = {(row.part, row.what): row.value for row in task.inspect()}
     assert found["test", "also in training"] == "1"
     assert found["test", "question also in training"] == "2"
     assert found["test", "passage also in training"] == "1"

@@ -80,14 +80,6 @@ def test_another_process_draws_the_same() -> None:
     assert result.stdout.strip() == str([TOKENIZER.sample("the animals crossed", key, 0.5) for key in range(20)])
 
 
-def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_WORDS", 10)
-    dropout = module.Dropout(TOKENIZER.pairs, 0.3)
-    for n in range(100):
-        dropout.encode(f"word{'x' * n} the", n)
-    assert len(dropout.ways) <= 10
-
-
 def test_a_line_without_spaces_takes_no_time() -> None:
     began = time.perf_counter()
     text = "animalstreet" * 5000

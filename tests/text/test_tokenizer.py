@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from regard.errors import ConfigError, DataError, RunError
 from regard.text import Tokenizer, TokenizerConfig
-from regard.text.kinds import KINDS
-from regard.text.special import SPECIAL
+from regard.text.learned import KINDS
 from regard.text.unicode import visible, well_formed
-from regard.text.words import split
+from regard.text.words import SPECIAL, split
 
 LINES = [
     "The animal didn't cross the street because it was too tired.",

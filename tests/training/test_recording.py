@@ -8,12 +8,14 @@ import torch
 
 from regard.data.batching.packing import Packing
 from regard.models.heads import LanguageModel
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.stack import Stack, StackConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.attention import pads
 from regard.nn.layout import Ragged, filled, power_of_two, rounded
 from regard.nn.loss import IGNORED
 from regard.tasks.language.batches import TextBatch
+from regard.tasks.tagging.batches import TagBatch
 from regard.tasks.translation.batches import Frame, PairBatch, make_batch
 from regard.tasks.translation.task import pair_loss
 from regard.training.recording import Recorder, can_be_recorded, copy_of, shape_of, tensors_of
@@ -83,14 +85,14 @@ def test_only_what_never_pads_is_recorded() -> None:
     for setting in ({"position": "alibi"}, {"position": "buckets"}, {"score": "additive"}, {"d_head": 12}):
         model = Transformer(TransformerConfig(vocab_size=9, d_model=16, n_heads=2, n_layers=1, d_ff=16, **setting))
         assert pads(model) and not can_be_recorded(model, cuda)
-    assert not can_be_recorded(torch.nn.LSTM(3, 3), cuda)
+    assert not can_be_recorded(Seq2Seq(Seq2SeqConfig(vocab_size=9, d_model=6, d_hidden=5)), cuda)
 
 
 def test_what_cannot_be_filled_is_learnt_from_as_it_comes() -> None:
     learnt = []
     recorder = Recorder(lambda batch, n: learnt.append(batch) or n)
     for _ in range(3):
-        recorder("a batch of another kind", torch.tensor(1.0))
+        recorder(TagBatch([], torch.arange(1), Ragged([1]), torch.arange(1), torch.arange(1)), torch.tensor(1.0))
     assert len(learnt) == 3 and not recorder.recordings and not recorder.seen
 
 

@@ -136,7 +136,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over_and_said(tmp_path: Path, dam
         (newest / "state.json").write_text('{"progress": {"st')
     screen = io.StringIO()
     run_tiny(run, dataclasses.replace(CONFIG, keep=9), resume=True, say=screen)
-    assert (f"passing over {newest}" in screen.getvalue()) == (damage != "half written")
+    assert (f"skipping {newest}" in screen.getvalue()) == (damage != "half written")
     assert "resuming from " + str(run / "checkpoints/step-8") in screen.getvalue()
     assert not list((run / "checkpoints").glob(".*"))
     ours, theirs = read_metrics(run / "metrics.jsonl"), read_metrics(whole / "metrics.jsonl")
@@ -224,7 +224,7 @@ def test_a_resume_on_another_machine_is_said_and_recorded(tmp_path: Path) -> Non
     path.write_text(json.dumps(record))
     screen = io.StringIO()
     run_tiny(tmp_path, resume=True, say=screen)
-    assert "this resume differs, so losses may too: threads was 77" in screen.getvalue()
+    assert "this machine differs from before, so losses may differ too: threads was 77" in screen.getvalue()
     assert json.loads(path.read_text())["changes"][0]["step"] == 9
 
 

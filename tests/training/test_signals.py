@@ -77,7 +77,7 @@ def test_a_second_signal_leaves_at_once_and_saves_nothing_half_done(tmp_path: Pa
                 raise AssertionError("unreachable")
             return super().loss(model, batch)
 
-    with pytest.raises(Stopped, match=r"at once by a second Ctrl-C\. Intact: .*/step-0 ") as caught:
+    with pytest.raises(Stopped, match=r"immediately by a second Ctrl-C\. Intact: .*/step-0 ") as caught:
         run_tiny(tmp_path, task=Impatient())
     assert caught.value.exit_code == 130
     assert Checkpoints(tmp_path, 1, 1, print).steps() == [0]

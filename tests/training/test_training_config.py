@@ -26,7 +26,7 @@ def test_a_recipe_table_and_back() -> None:
         ({"betas": [0.9]}, "betas must be two numbers"),
         ({"ema": 1.0}, "ema must be"),
         ({"average": 6}, "average = 6 needs keep to be at least that"),
-        ({"average": 2, "ema": 0.9}, "do the same work"),
+        ({"average": 2, "ema": 0.9}, "both average weights"),
         ({"patience": 3, "validate_every": 0}, "validate_every must not be 0"),
     ],
 )

@@ -99,6 +99,8 @@ class TinyTask:
 class TinyModel(nn.Module):
     """Tied, so that one tensor has two names."""
 
+    is_recordable = False
+
     def __init__(self, dropout: float = 0.2) -> None:
         super().__init__()
         torch.manual_seed(7)

@@ -10,8 +10,8 @@ from regard.errors import RegardError
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.layout import Ragged
 from regard.nn.watch import watch
+from regard.tasks.translation.reference import BATCH, HeadScore, best_head, find_places, only_meaning_tells, score_heads
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
-from regard.viewer.reference import BATCH, HeadScore, best_head, find_places, only_meaning_tells, score_heads
 
 PAIRS = generate(2000).train
 LINES = [line for pair in PAIRS for line in (pair.source, pair.target)]

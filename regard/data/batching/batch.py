@@ -1,13 +1,17 @@
-"""A batch: examples that go through the model together, as flat tensors and their layouts."""
+"""A batch: examples that go through the model together, as flat tensors and their layouts.
+
+Those of about one length are read together; what was found of each goes back to its place."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from regard.data.batching.packing import cut
 from regard.nn.layout import Ragged
 
 
@@ -48,3 +52,54 @@ class Batch(ABC):
 
     def parts(self) -> dict[str, object]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@dataclass(frozen=True)
+class SequenceBatch(Batch):
+    """What a model of one sequence reads: flat rows of tokens."""
+
+    tokens: Tensor  # N
+    layout: Ragged
+
+    @property
+    def n_tokens(self) -> int:
+        return self.layout.n_rows
+
+
+def flat(documents: Sequence[np.ndarray]) -> tuple[Tensor, Ragged]:
+    """All tokens one after the other, and where each document lies."""
+    tokens = np.concatenate([np.empty(0, np.int64), *documents])
+    return torch.from_numpy(tokens.astype(np.int64)), Ragged([len(document) for document in documents])
+
+
+def by_length(lengths: np.ndarray, budget: int) -> list[np.ndarray]:
+    """All examples, sorted by length, in groups of at most `budget` tokens."""
+    return cut(np.argsort(lengths, kind="stable"), lengths, budget)
+
+
+def read_together(
+    documents: Sequence[np.ndarray], budget: int, device: torch.device
+) -> Iterator[tuple[np.ndarray, Tensor, Ragged]]:
+    """Groups of documents of about one length: which they are, their tokens and their layout."""
+    for group in by_length(np.array([len(document) for document in documents], np.int64), budget):
+        tokens, layout = flat([documents[i] for i in group])
+        yield group, tokens.to(device), layout.to(device)
+
+
+@torch.no_grad()
+def read_each(
+    model: Callable[[Tensor, Ragged], Tensor], documents: Sequence[np.ndarray], budget: int, device: torch.device
+) -> Tensor:
+    """What a model makes of each document, on the host (documents, ...)."""
+    groups, rows = [], []
+    for group, tokens, layout in read_together(documents, budget, device):
+        groups.append(group)
+        rows.append(model(tokens, layout).float().cpu())
+    return put_back(rows, groups)
+
+
+def put_back(rows: Sequence[Tensor], groups: Sequence[np.ndarray]) -> Tensor:
+    """The rows of each group, as the rows of all examples in their own order."""
+    if not groups:
+        return torch.empty(0, 0)
+    return torch.cat(list(rows))[np.argsort(np.concatenate(groups))]

@@ -1,14 +1,16 @@
 """Plain documents as tokens: where each document, each sentence and each window of it lies."""
 
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
 from regard.data.batching.shards import TokenShard, shard
-from regard.data.batching.streams import PlainText
+from regard.data.files.plain import PlainText
 from regard.data.notes import Notes
 from regard.errors import DataError
+from regard.text.dropout import ranges
 from regard.text.tokenizer import Tokenizer
 
 ENDINGS = (".", "!", "?", "。", "！", "？")  # a token that ends so is taken for the end of a sentence
@@ -25,17 +27,9 @@ def by_line(text: PlainText) -> Texts:
 
 def by_block(text: PlainText) -> Texts:
     """Lines up to an empty one, joined, and the place of the first."""
-    blocks: list[list[str]] = []
-    places: list[str] = []
-    is_open = False
-    for line, place in zip(text.lines, text.places, strict=True):
-        if line.strip() and not is_open:
-            blocks.append([])
-            places.append(place)
-        if line.strip():
-            blocks[-1].append(line.strip())
-        is_open = bool(line.strip())
-    return [" ".join(block) for block in blocks], places
+    lines = zip((line.strip() for line in text.lines), text.places, strict=True)
+    blocks = [list(block) for has_text, block in groupby(lines, lambda line: bool(line[0])) if has_text]
+    return [" ".join(line for line, _ in block) for block in blocks], [block[0][1] for block in blocks]
 
 
 DOCUMENTS: dict[str, Callable[[PlainText], Texts]] = {"lines": by_line, "blocks": by_block}
@@ -44,7 +38,7 @@ DOCUMENTS: dict[str, Callable[[PlainText], Texts]] = {"lines": by_line, "blocks"
 class Passages:
     """Documents one after the other in `ids`.  A window is as much of one document as is read at once."""
 
-    def __init__(self, text: PlainText, documents: str, width: int, tokenizer: Tokenizer, cache: Path):
+    def __init__(self, text: PlainText, documents: str, width: int, tokenizer: Tokenizer, cache: Path | None):
         self.text = text
         texts, self.places = DOCUMENTS[documents](text)
         self.shard: TokenShard = shard(texts, tokenizer, tokenizer.to_json(), cache)
@@ -54,13 +48,13 @@ class Passages:
         lengths = self.shard.lengths
         short = np.flatnonzero(lengths < FEWEST)
         if len(short):
-            self.notes.add("left out: a document of fewer than two tokens", self.places[short[0]], len(short))
+            self.notes.add("skipped: a document of fewer than two tokens", self.places[short[0]], len(short))
         # A long document is cut into windows of about the same size, so that none is left with hardly any context.
         n_pieces = np.where(lengths < FEWEST, 0, -(-lengths // width))
         self.document = np.repeat(np.arange(len(lengths)), n_pieces)  # of each window
         if not len(self.document):
             raise DataError(f"{text.places[0]}: no document has {FEWEST} tokens or more; give more text")
-        piece = np.arange(len(self.document)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
+        piece = ranges(n_pieces)
         first, length, n = self.offsets[self.document], lengths[self.document], n_pieces[self.document]
         self.starts, self.stops = first + piece * length // n, first + (piece + 1) * length // n
         ends_here = np.array([tokenizer.token(i).rstrip().endswith(ENDINGS) for i in range(tokenizer.vocab_size)])

@@ -1,13 +1,67 @@
-"""Ways to spoil a text so that a model can learn to mend it: BART's five noises and T5's corruption of spans.
+"""Ways to corrupt a text so that a model can learn to restore it: BERT's masked words, BART's five noises, T5's spans.
 
-Every noise is a function of the tokens and of a `Draws`: the same draws spoil the same text in the same way.
+Each is a function of the tokens and of chance, which has a key: the same key corrupts the same text in the same way.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+
+from regard.text.dropout import GOLDEN, ranges, scramble, scramble_all
+
+BY_MASK, BY_OTHER = 0.8, 0.1  # of the hidden tokens; the rest stays as it is  (Devlin et al. 2019, section 3.1)
+
+
+class Masked(NamedTuple):
+    tokens: np.ndarray  # with the hidden ones replaced
+    places: np.ndarray  # of the hidden ones, ascending
+    labels: np.ndarray  # what stood there
+
+
+def keys(seed: int, draw: int, texts: np.ndarray) -> np.ndarray:
+    """A number for each text, a function of (seed, draw, text): chance begins with it."""
+    return scramble_all(np.uint64(scramble(scramble(seed) ^ draw)) ^ texts.astype(np.uint64))
+
+
+def chances(keys: np.ndarray, n: int) -> np.ndarray:
+    """n numbers, at least 0 and below 1, for each key (keys, n)."""
+    with np.errstate(over="ignore"):  # modulo 2^64
+        steps = keys[:, None] + np.arange(1, n + 1, dtype=np.uint64) * np.uint64(GOLDEN)
+    return as_shares(scramble_all(steps))
+
+
+def as_shares(numbers: np.ndarray) -> np.ndarray:
+    """Random bits (uint64) as numbers, at least 0 and below 1."""
+    return np.multiply(numbers >> np.uint64(11), 2.0**-53)
+
+
+@dataclass(frozen=True)
+class Hiding:
+    """In place of a hidden token stands `mask` in 80 % of the cases, any of `words` in 10 %, itself in 10 %."""
+
+    share: float
+    mask: int
+    words: np.ndarray
+
+    def hide(self, tokens: np.ndarray, lengths: np.ndarray, fixed: np.ndarray, keys: np.ndarray) -> Masked:
+        """Hide a share of the tokens of each text, at least one; the texts, each with its key, stand one after the
+        other.  What is `fixed`, such as <s>, is never hidden."""
+        text = np.repeat(np.arange(len(lengths)), lengths)
+        with np.errstate(over="ignore"):
+            step = keys[text] + (ranges(lengths).astype(np.uint64) + np.uint64(1)) * np.uint64(GOLDEN)
+        lot, kind, word = (as_shares(scramble_all(step ^ np.uint64(scramble(purpose)))) for purpose in range(3))
+        n_free = np.bincount(text, weights=~fixed, minlength=len(lengths))
+        n_hidden = np.minimum(np.maximum(np.rint(self.share * n_free), 1), n_free).astype(np.int64)
+        order = np.lexsort((np.where(fixed, np.inf, lot), text))  # within each text by lot, what is fixed last
+        places = np.sort(order[ranges(lengths) < n_hidden[text]])
+        labels, kind = tokens[places], kind[places]
+        other = self.words[(word[places] * len(self.words)).astype(np.int64)]
+        hidden = tokens.copy()
+        hidden[places] = np.where(kind < BY_MASK, self.mask, np.where(kind < BY_MASK + BY_OTHER, other, labels))
+        return Masked(hidden, places, labels)
 
 
 class Draws:
@@ -17,8 +71,8 @@ class Draws:
         self.bits = np.random.PCG64(list(key))
 
     def uniform(self, n: int) -> np.ndarray:
-        """n numbers from 0 up to, not including, 1."""
-        return (np.atleast_1d(self.bits.random_raw(n)) >> np.uint64(11)) * 2.0**-53
+        """n numbers, at least 0 and below 1."""
+        return as_shares(np.atleast_1d(self.bits.random_raw(n)))
 
     def below(self, n: int) -> int:
         return int(self.uniform(1)[0] * n)
@@ -35,7 +89,7 @@ class Draws:
 
 @dataclass(frozen=True)
 class Noise:
-    """How much is spoilt, and what tokens stand for what is gone."""
+    """How much is corrupted, and which tokens replace what is gone."""
 
     share: float  # of the tokens
     mean_span: float
@@ -88,13 +142,8 @@ def rotate(tokens: np.ndarray, draws: Draws, noise: Noise) -> np.ndarray:
 
 
 # Lewis et al. 2020, section 2.2 and figure 2.
-NOISES: dict[str, Callable[[np.ndarray, Draws, Noise], np.ndarray]] = {
-    "mask": mask,
-    "delete": delete,
-    "infill": infill,
-    "permute": permute,
-    "rotate": rotate,
-}
+Corrupt = Callable[[np.ndarray, Draws, Noise], np.ndarray]
+NOISES: dict[str, Corrupt] = {"mask": mask, "delete": delete, "infill": infill, "permute": permute, "rotate": rotate}
 
 
 def corrupt_spans(tokens: np.ndarray, draws: Draws, noise: Noise) -> tuple[np.ndarray, np.ndarray]:
@@ -119,7 +168,7 @@ def corrupt_spans(tokens: np.ndarray, draws: Draws, noise: Noise) -> tuple[np.nd
 
 
 def n_sentinels(n: int, share: float, mean_span: float) -> int:
-    """How many a text of n tokens takes: one for each gap, and one behind the last."""
+    """How many a text of n tokens takes: one for each gap, and one after the last."""
     return max(round(max(round(n * share), 1) / mean_span), 1) + 1
 
 
@@ -139,14 +188,14 @@ def parts(n: int, n_parts: int, draws: Draws) -> np.ndarray:
     return np.diff(np.concatenate([[0], cuts, [n]]))
 
 
-def foretold_spans(n: int, draws: Draws, share: float, longest: int) -> np.ndarray:
-    """Which of n tokens XLNet foretells: spans of 1 .. longest tokens, each at a random place of the 1 / share times as
+def predicted_spans(n: int, draws: Draws, share: float, longest: int) -> np.ndarray:
+    """Which of n tokens XLNet predicts: spans of 1 .. longest tokens, each at a random place of the 1 / share times as
     many that it has for itself  (Yang et al. 2019, section 2.6 "partial prediction"; their code's spans)."""
     n_spans = n // max(1, round(1 / share)) + 1  # no span has less room than one of a single token
     lengths = 1 + (draws.uniform(n_spans) * longest).astype(np.int64)
     rooms = np.maximum(lengths, np.rint(lengths / share).astype(np.int64))
     starts = np.cumsum(rooms) - rooms + (draws.uniform(n_spans) * (rooms - lengths + 1)).astype(np.int64)
-    edges = np.zeros(n + 1, np.int64)  # +1 where a span begins, -1 behind its end
+    edges = np.zeros(n + 1, np.int64)  # +1 where a span begins, -1 after its end
     np.add.at(edges, np.minimum(starts, n), 1)
     np.add.at(edges, np.minimum(starts + lengths, n), -1)
     is_target = np.cumsum(edges[:n]) > 0

@@ -1,13 +1,47 @@
-"""Packed batches by token budget.  The order depends on (seed, epoch); a place in it is (epoch, index)."""
+"""Which examples are fit to learn from, and packed batches of them by token budget.
 
-from collections.abc import Callable
+The order depends on (seed, epoch); a place in it is (epoch, index).  What is dropped is counted, with its first place.
+"""
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from regard.choose import choose
+from regard.data.files.reading import Examples
+from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
 
 POOL = 100  # batches' worth of tokens that "grouped" sorts together
+
+
+def select(examples: Examples, lengths: Sequence[np.ndarray], max_length: int) -> tuple[np.ndarray, Notes]:
+    """The indices of the examples fit to learn from, and what was dropped."""
+    fit, reasons = fitness(examples, lengths, max_length)
+    notes = Notes()
+    notes.update(reasons, "dropped: ")
+    return np.flatnonzero(fit), notes
+
+
+def fitness(examples: Examples, lengths: Sequence[np.ndarray], max_length: int) -> tuple[np.ndarray, Notes]:
+    """Which examples have no empty or too long side, and why the others do; `lengths[c]` are tokens of column c."""
+    fit = np.ones(len(examples), bool)
+    reasons = Notes()
+
+    def refuse(bad: np.ndarray, reason: str, column: int = 0) -> None:
+        bad = bad & fit  # an example counts once, for the first reason
+        if bad.any():
+            reasons.add(reason, examples.where(int(bad.argmax()), column), int(bad.sum()))
+            fit[bad] = False
+
+    blank = np.array([[not text.strip() for text in column] for column in examples.columns])
+    refuse(np.logical_and.reduce(blank), "empty line" if len(blank) == 1 else "empty on every side")
+    for c, (name, side) in enumerate(zip(examples.names, blank, strict=True)):
+        refuse(side, f"{name} is empty", c)
+    for c, (name, tokens) in enumerate(zip(examples.names, lengths, strict=True)):
+        refuse(np.asarray(tokens) == 0, f"{name} has no tokens", c)
+        refuse(np.asarray(tokens) > max_length, f"{name} is longer than {max_length} tokens", c)
+    return fit, reasons
 
 
 def shuffled(n: int, seed: int, epoch: int, purpose: int = 0) -> np.ndarray:
@@ -39,10 +73,7 @@ def grouped(lengths: np.ndarray, budget: int, seed: int, epoch: int) -> list[np.
     return [batches[i] for i in shuffled(len(batches), seed, epoch, purpose=1)]
 
 
-ORDERS: dict[str, Callable[[np.ndarray, int, int, int], list[np.ndarray]]] = {
-    "random": random,
-    "grouped": grouped,
-}
+ORDERS: dict[str, Callable[[np.ndarray, int, int, int], list[np.ndarray]]] = {"random": random, "grouped": grouped}
 
 
 class Packing:
@@ -53,10 +84,8 @@ class Packing:
             raise DataError("no examples are left to make batches of; see what was dropped, and data.max_length")
         if budget < 1 or seed < 0:
             raise ConfigError(f"batch_tokens must be at least 1 and seed at least 0, got {budget} and {seed}")
-        self.lengths = np.asarray(lengths, np.int64)
-        self.budget = budget
+        self.lengths, self.budget, self.seed = np.asarray(lengths, np.int64), budget, seed
         self.order = choose(ORDERS, order, "order")
-        self.seed = seed
         self.latest: tuple[int, list[np.ndarray]] = (-1, [])
 
     def epoch(self, epoch: int) -> list[np.ndarray]:

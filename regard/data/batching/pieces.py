@@ -5,10 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.data.batching.shards import tokenise
+from regard.data.batching.packing import cut
+from regard.data.batching.shards import tokenize
 from regard.data.notes import Notes
 from regard.errors import ConfigError
 from regard.text.tokenizer import Tokenizer
+
+Sentences = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,7 @@ class WordPieces:
     <s> and </s>, as BERT reads them."""
 
     def __init__(
-        self,
-        sentences: Sequence[Sequence[str]],
-        places: Sequence[str],
-        tokenizer: Tokenizer,
-        max_length: int,
-        framed: bool = False,
+        self, sentences: Sentences, places: Sequence[str], tokenizer: Tokenizer, max_length: int, framed: bool = False
     ):
         self.frame = (tokenizer.start_id, tokenizer.end_id) if framed else ()
         self.max_length = max_length
@@ -40,7 +38,7 @@ class WordPieces:
             raise ConfigError(f"data.max_length = {self.max_length} leaves no room between <s> and </s>; raise it")
         distinct: dict[str, int] = {}
         self.words = np.array([distinct.setdefault(w, len(distinct)) for words in sentences for w in words], np.int64)
-        self.spelling = tokenise([f" {word}" for word in distinct], tokenizer)
+        self.spelling = tokenize([f" {word}" for word in distinct], tokenizer)
         lengths = np.minimum(self.spelling.lengths, max_length)
         self.word_lengths = lengths[self.words]  # in tokens
         self.notes = Notes()
@@ -49,10 +47,10 @@ class WordPieces:
         start = 0
         for i, words in enumerate(sentences):
             stop = start + len(words)
-            cut = fill(self.word_lengths[start:stop], max_length)
-            bounds += [(start + a, start + b) for a, b in cut]
-            owners += [i] * len(cut)
-            if len(cut) > 1:
+            groups = cut(np.arange(start, stop), self.word_lengths, max_length)
+            bounds += [(int(group[0]), int(group[-1]) + 1) for group in groups]
+            owners += [i] * len(groups)
+            if len(groups) > 1:
                 self.notes.add(f"read in pieces: longer than {max_length} tokens", places[i])
             start = stop
         self.bounds, self.sentence = np.array(bounds, np.int64).reshape(-1, 2), np.array(owners, np.int64)
@@ -79,29 +77,11 @@ class WordPieces:
         from_here = np.repeat(self.spelling.offsets[1:][words] - 1 - last, lengths) + np.arange(last[-1] + 1)
         tokens = self.spelling.ids[from_here].astype(np.int64)
         n_words, whole = np.diff(self.bounds[pieces])[:, 0], self.lengths[pieces]
-        return Rows(*self.framed(tokens, whole, last, n_words), chosen)
-
-    def framed(
-        self, tokens: np.ndarray, whole: np.ndarray, last: np.ndarray, n_words: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Tokens, lengths and places of last tokens, now with the frame of each piece; `whole` counts it already."""
         if not self.frame:
-            return tokens, whole, last
+            return Rows(tokens, whole, last, chosen)
         start, end = self.frame
         further = 1 + 2 * np.arange(len(whole))  # so much later comes what a piece holds
-        found = np.full(int(whole.sum()), end, np.int64)
-        found[np.cumsum(whole) - whole] = start
-        found[np.arange(len(tokens)) + np.repeat(further, whole - 2)] = tokens
-        return found, whole, last + np.repeat(further, n_words)
-
-
-def fill(lengths: np.ndarray, room: int) -> list[tuple[int, int]]:
-    """Consecutive groups of items, each as many as fit the room: (first, one after the last).  No item is larger."""
-    ends = np.cumsum(lengths)
-    groups = []
-    start, done = 0, 0
-    while start < len(lengths):
-        stop = int(np.searchsorted(ends, done + room, side="right"))
-        groups.append((start, stop))
-        start, done = stop, int(ends[stop - 1])
-    return groups
+        framed = np.full(int(whole.sum()), end, np.int64)
+        framed[np.cumsum(whole) - whole] = start
+        framed[np.arange(len(tokens)) + np.repeat(further, whole - 2)] = tokens
+        return Rows(framed, whole, last + np.repeat(further, n_words), chosen)

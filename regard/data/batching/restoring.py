@@ -6,7 +6,7 @@
 import re
 from collections.abc import Callable, Sequence
 
-from regard.data.batching.streams import PlainText
+from regard.data.files.plain import PlainText
 from regard.data.files.tagged import Tagged
 from regard.data.notes import Notes
 
@@ -18,7 +18,8 @@ def capital(word: str) -> str:
 CASES: dict[str, Callable[[str], str]] = {"lower": str, "Capital": capital, "UPPER": str.upper}
 MARKS = ("", ",", ".", "?", "!", ":", ";")  # after a word
 NEUTRAL = "lower"  # the word as it is
-TAGS = tuple(case + mark for case in CASES for mark in MARKS)
+WRITTEN = {case + mark: (write, mark) for case, write in CASES.items() for mark in MARKS}
+TAGS = tuple(WRITTEN)
 
 JOINED = re.compile(r" @([-.,])@ ")  # WikiText's "red @-@ tipped", "1 @,@ 000"
 CLITIC = re.compile(r" ('(?:s|t|re|ve|m|ll|d))(?=\s|$)", re.IGNORECASE)  # and its "lobster 's"
@@ -28,7 +29,7 @@ BARE = re.compile(r"[^\W_](?:.*[^\W_])?", re.DOTALL)  # from the first letter or
 def strip(text: str) -> tuple[list[str], list[str]]:
     """The words of a text in lower case without punctuation, and the tag of each.
 
-    Of several marks after a word the first counts; brackets, quotes and dashes between words are left out.  Of a
+    Of several marks after a word the first counts; brackets, quotes and dashes between words are dropped.  Of a
     word with capitals inside ("iPhone", "McDonald") the first letter counts.
     """
     words: list[str] = []
@@ -55,26 +56,20 @@ def case_of(word: str) -> str:
 
 def restore(words: Sequence[str], tags: Sequence[str]) -> str:
     """The text, with single spaces."""
-    return " ".join(WRITERS[tag](word) for word, tag in zip(words, tags, strict=True))
-
-
-def writer(case: str, mark: str) -> Callable[[str], str]:
-    return lambda word: CASES[case](word) + mark
-
-
-WRITERS = {case + mark: writer(case, mark) for case in CASES for mark in MARKS}
+    forms = (WRITTEN[tag] for tag in tags)
+    return " ".join(write(word) + mark for word, (write, mark) in zip(words, forms, strict=True))
 
 
 def stripped(text: PlainText) -> Tagged:
-    """Every line as a tagged sentence; lines without a word are left out, and counted."""
-    notes = Notes()
-    notes.update(text.notes)
-    sentences = []
+    """Every line as a tagged sentence; lines without a word are skipped, and counted."""
+    found = Tagged([], [], [], Notes())
+    found.notes.update(text.notes)
     for line, place in zip(text.lines, text.places, strict=True):
         words, tags = strip(line)
         if words:
-            sentences.append((words, tags, place))
+            found.words.append(words)
+            found.tags.append(tags)
+            found.places.append(place)
         else:
-            notes.add("line without a word left out", place)
-    words_of, tags_of, places = (list(column) for column in zip(*sentences, strict=True)) if sentences else ([],) * 3
-    return Tagged(words_of, tags_of, places, notes)
+            found.notes.add("line without a word skipped", place)
+    return found

@@ -1,4 +1,4 @@
-"""Texts are tokenised once, into files that are mapped into memory and found again by their content."""
+"""Texts are tokenized once, into files that are mapped into memory and found again by their content."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ import numpy as np
 
 from regard.errors import RunError
 
-CHUNK = 10_000  # texts tokenised at a time
+CHUNK = 10_000  # texts tokenized at a time
 FILES = ("ids.npy", "offsets.npy")
 
 
@@ -46,37 +46,36 @@ class TokenShard:
         return np.diff(self.offsets)
 
 
-def shard(texts: Sequence[str], tokenizer: CutsText, tokenizer_json: str | bytes, cache: Path | str) -> TokenShard:
-    """The tokens of `texts`: from `cache` if they are there unharmed, otherwise made and left there.
+def shard(texts: Sequence[str], tokenizer: CutsText, tokenizer_json: str, cache: Path | str | None) -> TokenShard:
+    """The tokens of `texts`: from `cache` if they are there unharmed, otherwise made and left there (None: nowhere).
 
     `tokenizer_json` is the content of the tokenizer's file; together with the texts it names the shard.
     """
+    if cache is None:
+        return tokenize(texts, tokenizer)
     folder = Path(cache) / content_key(texts, tokenizer_json)
     found = open_shard(folder)
     if found is not None:
         return found
-    made = tokenise(texts, tokenizer)
+    made = tokenize(texts, tokenizer)
     try:
         write_shard(made, folder)
     except OSError as error:
-        raise RunError(
-            f"the token cache {cache} cannot be written ({error.strerror}); the texts are untouched; "
-            "free some space or set data.cache to another folder"
-        ) from None
+        hint = "the texts are untouched; free some space or set data.cache to another folder"
+        raise RunError(f"the token cache {cache} cannot be written ({error.strerror}); {hint}") from None
     return open_shard(folder) or made
 
 
-def content_key(texts: Sequence[str], tokenizer_json: str | bytes) -> str:
+def content_key(texts: Sequence[str], tokenizer_json: str) -> str:
     """A name for the pair (texts, tokenizer) that no other pair has."""
-    raw = tokenizer_json.encode() if isinstance(tokenizer_json, str) else tokenizer_json
-    key = hashlib.blake2b(f"{len(raw)}:".encode() + raw, digest_size=16)
-    for text in texts:
+    key = hashlib.blake2b(digest_size=16)
+    for text in (tokenizer_json, *texts):
         data = text.encode("utf-8", "surrogatepass")
         key.update(f"{len(data)}:".encode() + data)
     return key.hexdigest()
 
 
-def tokenise(texts: Sequence[str], tokenizer: CutsText) -> TokenShard:
+def tokenize(texts: Sequence[str], tokenizer: CutsText) -> TokenShard:
     kind = np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32
     pieces, lengths = [np.empty(0, kind)], [0]
     for start in range(0, len(texts), CHUNK):

@@ -1,19 +1,16 @@
 """Running text: all of a file as one array of tokens, and the windows that are cut from it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from regard.data.batching.packing import shuffled
 from regard.data.batching.shards import TokenShard, shard
-from regard.data.config import DataConfig
-from regard.data.files.reading import kind_of, read_columns, read_lines
-from regard.data.files.tables import TABLES
+from regard.data.files.plain import PlainText
 from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
+from regard.text.dropout import ranges
 from regard.text.tokenizer import Tokenizer
 
 
@@ -30,107 +27,11 @@ UNITS: dict[str, Callable[[Tokenizer], int]] = {
 }
 
 
-@dataclass(frozen=True)
-class PlainText:
-    """The lines of some files, each known by its place."""
-
-    lines: list[str]
-    places: list[str]  # "train.txt:12"
-    notes: Notes
-    is_closed: bool = True  # False: cut within its last line, which has no end
-
-    @classmethod
-    def read(cls, files: tuple[str, ...], root: str, columns: tuple[str, ...] = ()) -> "PlainText":
-        """All lines of plain files, and, where `columns` are named, of tables the texts of these columns."""
-        notes = Notes()
-        lines: list[str] = []
-        places: list[str] = []
-        for name in files:
-            path = Path(root) / name
-            if columns and kind_of(path) in TABLES:
-                texts, numbers = read_columns(path, columns, notes)
-            else:
-                texts = [read_lines(path, notes)]
-                numbers = list(range(1, len(texts[0]) + 1))
-            for column in texts:
-                lines += column
-                places += [f"{path.name}:{i}" for i in numbers]
-        if not any(line.strip() for line in lines):
-            raise DataError(f"{', '.join(files)}: there is no text to learn from")
-        return cls(lines, places, notes)
-
-    def divide(self, place: int) -> tuple["PlainText", "PlainText"]:
-        """The first `place` characters, line ends counted, and the rest; a line may be cut in two."""
-        if not 0 < place < self.n_characters:
-            raise ConfigError(
-                f"a text of {self.n_characters:,} characters cannot be divided after {max(place, 0):,}: nothing would "
-                "be left on one side; change data.valid_share or data.test_share, or name files"
-            )
-        ends = self.line_ends()
-        i = int(np.searchsorted(ends, place, side="right"))
-        inside = place - (int(ends[i - 1]) if i else 0)
-        first = [*self.lines[:i], self.lines[i][:inside]] if inside else self.lines[:i]
-        rest = [self.lines[i][inside:], *self.lines[i + 1 :]]
-        return (
-            PlainText(first, self.places[: len(first)], self.notes, is_closed=not inside),
-            PlainText(rest, self.places[i:], Notes(), self.is_closed),
-        )
-
-    def whole_lines(self, place: int) -> int:
-        """The end of the line that has the character before `place`."""
-        ends = self.line_ends()
-        return int(ends[np.searchsorted(ends, place)])
-
-    def line_ends(self) -> np.ndarray:
-        """In characters."""
-        return np.cumsum([len(line) + 1 for line in self.lines])
-
-    @property
-    def n_characters(self) -> int:
-        return sum(len(line) + 1 for line in self.lines) - (not self.is_closed)
-
-    @property
-    def n_bytes(self) -> int:
-        return sum(len(line.encode()) + 1 for line in self.lines) - (not self.is_closed)
-
-    @property
-    def n_words(self) -> int:
-        """Between white space, and one for the end of each line."""
-        return sum(len(line.split()) + 1 for line in self.lines) - (not self.is_closed)
-
-
-class TextParts(NamedTuple):
-    train: PlainText
-    valid: PlainText | None
-    test: PlainText | None  # only what `test_share` kept back; files are read by who needs them
-
-
-def read_parts(data: DataConfig, unit: str) -> TextParts:
-    """Shares are kept back from the end of the training text: before the test part lies the validation part.
-
-    A text is divided at the exact character, lines and streams at the end of the line that this falls into.
-    """
-    train = PlainText.read(data.train, data.root, data.columns)
-    valid = PlainText.read(data.valid, data.root, data.columns) if data.valid else None
-    test = None
-    n = train.n_characters
-
-    def place(kept: float) -> int:
-        exact = int(kept * n)
-        return exact if unit == "text" or not exact else train.whole_lines(exact)
-
-    if data.test_share:
-        train, test = train.divide(place(1 - data.test_share))
-    if data.valid_share:
-        train, valid = train.divide(place(1 - data.test_share - data.valid_share))
-    return TextParts(train, valid, test)
-
-
 class Stream:
     """Tokens of a text.  `unit`: "lines" are texts of their own; a "stream" is all lines, each closed by </s>;
     a "text" is the file as it is, its line ends among the characters."""
 
-    def __init__(self, text: PlainText, unit: str, tokenizer: Tokenizer, cache: Path):
+    def __init__(self, text: PlainText, unit: str, tokenizer: Tokenizer, cache: Path | None):
         self.text, self.unit = text, unit
         self.start_id, self.end_id = tokenizer.start_id, tokenizer.end_id
         lines = text.lines
@@ -152,6 +53,18 @@ class Stream:
         """Tokens that can be predicted: all but the one that stands before the first."""
         return len(self.tokens) - 1
 
+    @property
+    def notes(self) -> Notes:
+        return self.text.notes
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each line, with what closes it."""
+        return self.ends - self.starts
+
+    def describe(self) -> str:
+        return f"{len(self):,} tokens in {len(self.text.lines):,} lines, {self.text.n_bytes:,} bytes"
+
     def where(self, token: int) -> str:
         """The line that holds a token."""
         return self.text.places[min(int(np.searchsorted(self.ends, token)), len(self.text.places) - 1)]
@@ -163,11 +76,10 @@ class Stream:
 
     def line_windows(self, width: int) -> np.ndarray:
         """(n, 2): each line with its end; one of more than `width` tokens is cut into several windows."""
-        lengths = self.ends - self.starts
+        lengths = self.lengths
         n_pieces = -(-lengths // width)
         line = np.repeat(np.arange(len(lengths)), n_pieces)
-        piece = np.arange(len(line)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
-        starts = self.starts[line] + width * piece
+        starts = self.starts[line] + width * ranges(n_pieces)
         return np.stack([starts, np.minimum(starts + width, self.ends[line])], 1)
 
     def all_windows(self, width: int) -> np.ndarray:

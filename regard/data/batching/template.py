@@ -49,9 +49,9 @@ class Template:
             n_before = len(self.head[role])
             parts = (self.opening[role] + content[:n_before], content[n_before:], self.closing[role])
             ids += [n for part in parts for n in part]
-            learnt = role == ASSISTANT
-            is_answer += [False] * len(parts[0]) + [learnt] * len(parts[1])
-            is_answer += [learnt and n == self.end_id for n in parts[2]]
+            learned = role == ASSISTANT
+            is_answer += [False] * len(parts[0]) + [learned] * len(parts[1])
+            is_answer += [learned and n == self.end_id for n in parts[2]]
         return np.array(ids, np.int64), np.array(is_answer, bool)
 
 

@@ -15,7 +15,7 @@ FRAME = 3  # <s> question </s> context </s>
 
 @dataclass(frozen=True)
 class Lengths:
-    """In tokens.  The next window of a context begins `stride` behind the one before."""
+    """In tokens.  The next window of a context begins `stride` tokens after the one before."""
 
     window: int
     stride: int
@@ -115,7 +115,7 @@ def with_history(question: Question, history: int) -> str:
 
 
 def fit_to_learn(windows: Windows, spans: np.ndarray, max_answer: int) -> tuple[np.ndarray, Notes]:
-    """Which windows are learnt from: all those of a question, unless nothing could be learnt from its answer."""
+    """Which windows are learned from: all those of a question, unless nothing could be learned from its answer."""
     notes = Notes()
     reached = np.bincount(windows.owner, weights=spans[:, 1] > 0, minlength=len(windows.questions)) > 0
     fit = np.ones(len(windows.questions), bool)
@@ -130,14 +130,14 @@ def fit_to_learn(windows: Windows, spans: np.ndarray, max_answer: int) -> tuple[
             first, last = context.span_of(answer)
             start, end = context.characters(question.context, first, last)
             if question.context[start:end] != answer.text:
-                notes.add("answer begins or ends inside a token: learnt with the whole of it", question.place)
+                notes.add("answer begins or ends inside a token: the whole token is learned", question.place)
             if last - first >= max_answer:
                 notes.add(f"answer longer than the {max_answer} tokens that are ever answered", question.place)
     return np.flatnonzero(fit[windows.owner]), notes
 
 
 def unfit(question: Question, is_reached: bool) -> str:
-    """Why nothing can be learnt from a question; "" if something can."""
+    """Why nothing can be learned from a question; "" if something can."""
     answer = question.answers[0]
     if not question.text.strip():
         return "empty question"

@@ -10,16 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.choose import choose
-from regard.data.corpora.lexicon import (
-    FITS_SUBJECT,
-    SCENE_OF,
-    SUBJECTS,
-    Noun,
-    agree,
-    english_plural,
-    french_pronoun,
-    with_article,
-)
+from regard.data.corpora import lexicon
+from regard.data.corpora.lexicon import FITS_SUBJECT, SCENE_OF, SUBJECTS, Noun, with_article
 from regard.errors import ConfigError
 
 N_VALID, N_HELD_OUT = 200, 1000
@@ -69,10 +61,9 @@ class Sentence:
 
     @property
     def english_nouns(self) -> tuple[str, str]:
-        return (
-            english_plural(self.subject) if self.plural_subject else self.subject,
-            english_plural(self.object) if self.plural_object else self.object,
-        )
+        nouns = ((self.subject, self.plural_subject), (self.object, self.plural_object))
+        subject, thing = (lexicon.inflect(noun, "english_plural") if plural else noun for noun, plural in nouns)
+        return subject, thing
 
     def english(self) -> str:
         subject, thing = self.english_nouns
@@ -85,23 +76,25 @@ class Sentence:
         did = f"didn't {self.verb}" if self.negative else past
         return f"The {subject} {did} the {thing} {reason} {self.adjective}."
 
-    def french_pronoun(self) -> str:
+    def gender(self) -> str:
+        """Of the noun that "it" refers to, in French."""
         subject, thing = self.nouns
-        return french_pronoun((subject if self.about_subject else thing).gender, self.pronoun_is_plural)
+        return subject.gender if self.about_subject else thing.gender
+
+    def french_pronoun(self) -> str:
+        return ("elle" if self.gender() == "f" else "il") + ("s" if self.pronoun_is_plural else "")
 
     def french(self) -> str:
         scene = SCENE_OF[self.verb]
         subject, thing = self.nouns
-        referent = subject if self.about_subject else thing
-        plural = self.pronoun_is_plural
-
         has = "ont" if self.plural_subject else "a"
         done = scene.verbs[self.verb].participle
         did = f"n'{has} pas {done}" if self.negative else f"{has} {done}"
         it = self.french_pronoun()
-        if_it = f"si {it}" if referent.gender == "f" else f"s'{it}"  # si elides before il and ils only
-        was = "étaient" if plural else "était"
-        adjective = agree((FITS_SUBJECT | scene.adjectives)[self.adjective], referent.gender, plural)
+        if_it = f"si {it}" if self.gender() == "f" else f"s'{it}"  # si elides before il and ils only
+        was = "étaient" if self.pronoun_is_plural else "était"
+        masculine = (FITS_SUBJECT | scene.adjectives)[self.adjective]
+        adjective = lexicon.agree(masculine, self.gender(), self.pronoun_is_plural)
         reason = f"parce qu'{it} {was} trop" if self.negative else f"même {if_it} {was} très"
 
         clause = f"{with_article(subject, self.plural_subject)} {did} {with_article(thing, self.plural_object)}"

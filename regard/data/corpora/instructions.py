@@ -8,9 +8,11 @@ Most instructions can be answered shortly ("hen") or in a sentence ("The first w
 import json
 import random
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from regard.data.corpora.lexicon import SUBJECTS
 from regard.data.files.conversations import ASSISTANT, SYSTEM, USER, Conversation, Message
@@ -22,8 +24,7 @@ LONG_SHARE = 0.7  # of the answers in conversations that are whole sentences: wh
 N_TRAIN, N_HELD_OUT, N_PAIRS, N_HELD_OUT_PAIRS = 12_000, 400, 1500, 500
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(NamedTuple):
     """What the user says, and every good answer: shortly and in a sentence, or one alone."""
 
     asked: str
@@ -31,95 +32,88 @@ class Turn:
     system: str = ""
 
 
-def some_words(draw: random.Random) -> list[str]:
-    return draw.sample(WORDS, draw.randint(2, 5))
+class Kind(NamedTuple):
+    """A turn with gaps in braces, and what draws the words that fill them."""
+
+    drawn: Callable[[random.Random], dict[str, str]]
+    asked: str
+    answers: tuple[str, ...]
+    system: str = ""
+
+    def turn(self, draw: random.Random) -> Turn:
+        gaps = self.drawn(draw)
+        answers = tuple(answer.format(**gaps) for answer in self.answers)
+        return Turn(self.asked.format(**gaps), answers, self.system.format(**gaps))
 
 
-def first(draw: random.Random) -> Turn:
-    words = some_words(draw)
-    return Turn(f"Which word comes first: {', '.join(words)}?", (words[0], f"The first word is {words[0]}."))
+def some_words(draw: random.Random, most: int = 5) -> dict[str, str]:
+    words = draw.sample(WORDS, draw.randint(2, most))
+    spaced = " ".join(words)
+    return {
+        "words": ", ".join(words),
+        "backwards": ", ".join(reversed(words)),
+        "spaced": spaced,
+        "capitals": spaced.upper(),
+        "first": words[0],
+        "last": words[-1],
+        "number": NUMBERS[len(words)],
+    }
 
 
-def last(draw: random.Random) -> Turn:
-    words = some_words(draw)
-    return Turn(f"Which word comes last: {', '.join(words)}?", (words[-1], f"The last word is {words[-1]}."))
+def some_name(draw: random.Random) -> dict[str, str]:
+    return {"name": draw.choice(NAMES)}
 
 
-def count(draw: random.Random) -> Turn:
-    words = some_words(draw)
-    number = NUMBERS[len(words)]
-    return Turn(f"How many words are these: {', '.join(words)}?", (number, f"There are {number} words."))
+Kinds = tuple[Kind, ...]
+OPEN: Kinds = (
+    Kind(some_words, "Which word comes first: {words}?", ("{first}", "The first word is {first}.")),
+    Kind(some_words, "Which word comes last: {words}?", ("{last}", "The last word is {last}.")),
+    Kind(some_words, "How many words are these: {words}?", ("{number}", "There are {number} words.")),
+    Kind(some_words, "Say backwards: {words}.", ("{backwards}", "Backwards that is {backwards}.")),
+    Kind(partial(some_words, most=3), "Write {spaced} in capitals.", ("{capitals}", "In capitals that is {capitals}.")),
+)
+FIXED: Kinds = (
+    Kind(some_name, "My name is {name}.", ("Hello, {name}! What can I do for you?",)),
+    Kind(some_name, "Who are you?", ("I am {name}, and I know many words.",), system="You are {name}."),
+    Kind(some_words, "Repeat after me: {words}.", ("{words}.",)),
+)
 
 
-def backwards(draw: random.Random) -> Turn:
-    words = some_words(draw)
-    turned = ", ".join(reversed(words))
-    return Turn(f"Say backwards: {', '.join(words)}.", (turned, f"Backwards that is {turned}."))
-
-
-def capitals(draw: random.Random) -> Turn:
-    words = draw.sample(WORDS, draw.randint(2, 3))
-    large = " ".join(words).upper()
-    return Turn(f"Write {' '.join(words)} in capitals.", (large, f"In capitals that is {large}."))
-
-
-def greeting(draw: random.Random) -> Turn:
-    name = draw.choice(NAMES)
-    return Turn(f"My name is {name}.", (f"Hello, {name}! What can I do for you?",))
-
-
-def own_name(draw: random.Random) -> Turn:
-    name = draw.choice(NAMES)
-    return Turn("Who are you?", (f"I am {name}, and I know many words.",), system=f"You are {name}.")
-
-
-def repeating(draw: random.Random) -> Turn:
-    words = ", ".join(some_words(draw))
-    return Turn(f"Repeat after me: {words}.", (f"{words}.",))
-
-
-Kinds = tuple[Callable[[random.Random], Turn], ...]
-
-OPEN: Kinds = (first, last, count, backwards, capitals)
-FIXED: Kinds = (greeting, own_name, repeating)
-
-
-@dataclass
+@dataclass(frozen=True, kw_only=True)
 class Instructions:
     """No open instruction that is held out is in training; of a pair the short answer is preferred."""
 
-    train: list[Conversation] = field(default_factory=list)
-    held_out: list[Conversation] = field(default_factory=list)
-    fixed: list[Conversation] = field(default_factory=list)  # held out, of the instructions with one answer alone
-    preferred: list[Turn] = field(default_factory=list)
-    held_out_preferred: list[Turn] = field(default_factory=list)
+    train: list[Conversation]
+    held_out: list[Conversation]
+    fixed: list[Conversation]  # held out, of the instructions with one answer alone
+    preferred: list[Turn]
+    held_out_preferred: list[Turn]
 
     def write(self, folder: Path | str) -> None:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         for name, talks in (("train", self.train), ("held-out", self.held_out), ("fixed", self.fixed)):
-            write_lines(folder / f"{name}.jsonl", [{"messages": as_json(talk)} for talk in talks])
+            records = [{"messages": [asdict(message) for message in talk]} for talk in talks]
+            write_lines(folder / f"{name}.jsonl", records)
         for name, turns in (("pairs", self.preferred), ("held-out-pairs", self.held_out_preferred)):
-            write_lines(
-                folder / f"{name}.jsonl",
-                [{"prompt": turn.asked, "chosen": turn.answers[0], "rejected": turn.answers[1]} for turn in turns],
-            )
+            pairs = [{"prompt": asked, "chosen": short, "rejected": long} for asked, (short, long), _ in turns]
+            write_lines(folder / f"{name}.jsonl", pairs)
 
 
 def generate(seed: int = 0) -> Instructions:
     draw = random.Random(seed)
-    found, held_out = Instructions(), set[str]()
+    held_out: set[str] = set()
 
     def held(kinds: Kinds) -> Turn:
-        turn = draw.choice(kinds)(draw)
+        turn = draw.choice(kinds).turn(draw)
         held_out.add(turn.asked)
         return turn
 
-    def learnt(kinds: Kinds) -> Turn:
-        make = draw.choice(kinds)
-        turn = make(draw)
-        while make in OPEN and turn.asked in held_out:
-            turn = make(draw)
+    def learned(kinds: Kinds) -> Turn:
+        kind = draw.choice(kinds)
+        turn = kind.turn(draw)
+        while kind in OPEN and turn.asked in held_out:
+            turn = kind.turn(draw)
         return turn
 
     def talk(kinds: Kinds, make: Callable[[Kinds], Turn]) -> Conversation:
@@ -133,20 +127,16 @@ def generate(seed: int = 0) -> Instructions:
             messages += [Message(USER, turn.asked), Message(ASSISTANT, turn.answers[-1 if is_long else 0])]
         return tuple(messages)
 
-    everything = OPEN + FIXED
-    found.held_out_preferred += [held(OPEN) for _ in range(N_HELD_OUT_PAIRS)]
-    found.held_out += [talk(everything, held) for _ in range(N_HELD_OUT)]
-    found.fixed += [talk(FIXED, held) for _ in range(N_HELD_OUT)]
-    found.preferred += [learnt(OPEN) for _ in range(N_PAIRS)]
-    found.train += [talk(everything, learnt) for _ in range(N_TRAIN)]
-    return found
+    return Instructions(
+        held_out_preferred=[held(OPEN) for _ in range(N_HELD_OUT_PAIRS)],
+        held_out=[talk(OPEN + FIXED, held) for _ in range(N_HELD_OUT)],
+        fixed=[talk(FIXED, held) for _ in range(N_HELD_OUT)],
+        preferred=[learned(OPEN) for _ in range(N_PAIRS)],
+        train=[talk(OPEN + FIXED, learned) for _ in range(N_TRAIN)],
+    )
 
 
-def as_json(talk: Conversation) -> list[dict[str, str]]:
-    return [{"role": message.role, "content": message.content} for message in talk]
-
-
-def write_lines(path: Path, records: list[dict[str, object]]) -> None:
+def write_lines(path: Path, records: Sequence[Mapping[str, object]]) -> None:
     lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     path.write_text("".join(lines), encoding="utf-8", newline="\n")
 

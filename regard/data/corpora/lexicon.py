@@ -1,9 +1,12 @@
-"""The words of the demo corpus, English → French, and how they are inflected.
+"""The words of the demo corpus, English → French (lexicon.toml), and how they are inflected.
 
-The tables hold base forms; number and gender are made by rule, with the few exceptions spelled out.
+The tables hold base forms; number and gender are made by rules, which begin with the few exceptions.
 """
 
-from typing import NamedTuple
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
 
 
 class Noun(NamedTuple):
@@ -24,176 +27,40 @@ class Scene(NamedTuple):
     adjectives: dict[str, str]
 
 
-SUBJECTS = {
-    "animal": Noun("animal", "m"),
-    "bear": Noun("ours", "m"),
-    "dog": Noun("chien", "m"),
-    "donkey": Noun("âne", "m"),
-    "elephant": Noun("éléphant", "m"),
-    "fox": Noun("renard", "m"),
-    "horse": Noun("cheval", "m"),
-    "pig": Noun("cochon", "m"),
-    "rabbit": Noun("lapin", "m"),
-    "wolf": Noun("loup", "m"),
-    "ant": Noun("fourmi", "f"),
-    "bee": Noun("abeille", "f"),
-    "cow": Noun("vache", "f"),
-    "frog": Noun("grenouille", "f"),
-    "giraffe": Noun("girafe", "f"),
-    "goat": Noun("chèvre", "f"),
-    "hen": Noun("poule", "f"),
-    "mouse": Noun("souris", "f"),
-    "owl": Noun("chouette", "f"),
-    "turtle": Noun("tortue", "f"),
-}
+def nouns(by_gender: dict[str, dict[str, str]]) -> dict[str, Noun]:
+    return {english: Noun(french, gender) for gender, words in by_gender.items() for english, french in words.items()}
 
-FITS_SUBJECT = {
-    "frightened": "effrayé",
-    "hungry": "affamé",
-    "ill": "malade",
-    "lazy": "paresseux",
-    "nervous": "nerveux",
-    "shy": "timide",
-    "sleepy": "somnolent",
-    "tired": "fatigué",
-    "worried": "inquiet",
-    "young": "jeune",
-}
 
-SCENES = (
-    Scene(
-        {"cross": Verb("crossed", "traversé"), "follow": Verb("followed", "suivi")},
-        {
-            "boulevard": Noun("boulevard", "m"),
-            "corridor": Noun("couloir", "m"),
-            "path": Noun("sentier", "m"),
-            "tunnel": Noun("tunnel", "m"),
-            "alley": Noun("ruelle", "f"),
-            "avenue": Noun("avenue", "f"),
-            "road": Noun("route", "f"),
-            "street": Noun("rue", "f"),
-        },
-        {"long": "long", "narrow": "étroit", "slippery": "glissant", "wide": "large", "winding": "sinueux"},
-    ),
-    Scene(
-        {"climb": Verb("climbed", "escaladé"), "reach": Verb("reached", "atteint")},
-        {
-            "rock": Noun("rocher", "m"),
-            "roof": Noun("toit", "m"),
-            "volcano": Noun("volcan", "m"),
-            "wall": Noun("mur", "m"),
-            "cliff": Noun("falaise", "f"),
-            "dune": Noun("dune", "f"),
-            "hill": Noun("colline", "f"),
-            "mountain": Noun("montagne", "f"),
-        },
-        {"crumbly": "friable", "high": "haut", "slippery": "glissant", "steep": "raide"},
-    ),
-    Scene(
-        {
-            "eat": Verb("ate", "mangé"),
-            "swallow": Verb("swallowed", "avalé"),
-            "taste": Verb("tasted", "goûté"),
-        },
-        {
-            "cake": Noun("gâteau", "m"),
-            "lemon": Noun("citron", "m"),
-            "melon": Noun("melon", "m"),
-            "mushroom": Noun("champignon", "m"),
-            "onion": Noun("oignon", "m"),
-            "apple": Noun("pomme", "f"),
-            "carrot": Noun("carotte", "f"),
-            "cherry": Noun("cerise", "f"),
-            "orange": Noun("orange", "f"),
-            "pear": Noun("poire", "f"),
-        },
-        {"bitter": "amer", "bland": "fade", "mouldy": "moisi", "sour": "acide", "sugary": "sucré"},
-    ),
-    Scene(
-        {"lift": Verb("lifted", "soulevé"), "pull": Verb("pulled", "tiré"), "push": Verb("pushed", "poussé")},
-        {
-            "bag": Noun("sac", "m"),
-            "barrel": Noun("tonneau", "m"),
-            "basket": Noun("panier", "m"),
-            "cart": Noun("chariot", "m"),
-            "box": Noun("boîte", "f"),
-            "crate": Noun("caisse", "f"),
-            "suitcase": Noun("valise", "f"),
-            "wheelbarrow": Noun("brouette", "f"),
-        },
-        {"bulky": "encombrant", "full": "plein", "heavy": "lourd", "sticky": "collant"},
-    ),
-    Scene(
-        {"close": Verb("closed", "fermé"), "open": Verb("opened", "ouvert")},
-        {
-            "cupboard": Noun("placard", "m"),
-            "drawer": Noun("tiroir", "m"),
-            "gate": Noun("portail", "m"),
-            "shutter": Noun("volet", "m"),
-            "cage": Noun("cage", "f"),
-            "door": Noun("porte", "f"),
-            "trapdoor": Noun("trappe", "f"),
-            "window": Noun("fenêtre", "f"),
-        },
-        {"creaky": "grinçant", "heavy": "lourd", "rusty": "rouillé", "warped": "déformé"},
-    ),
-)
+def scene(words: dict[str, dict[str, Any]]) -> Scene:
+    verbs = {verb: Verb(*forms) for verb, forms in words["verbs"].items()}
+    return Scene(verbs, nouns(words["objects"]), words["adjectives"])
 
-SCENE_OF = {verb: scene for scene in SCENES for verb in scene.verbs}
 
-ENGLISH_PLURALS = {"mouse": "mice", "volcano": "volcanoes", "wolf": "wolves"}
-FRENCH_FEMININES = {"amer": "amère", "inquiet": "inquiète", "long": "longue"}
+TABLES = tomllib.loads((Path(__file__).parent / "lexicon.toml").read_text(encoding="utf-8"))
+SUBJECTS = nouns(TABLES["subjects"])
+FITS_SUBJECT: dict[str, str] = TABLES["fits_subject"]
+SCENES = [scene(words) for words in TABLES["scenes"]]
+SCENE_OF = {verb: place for place in SCENES for verb in place.verbs}
 VOWELS = "aâeéèêiîoôœuûy"
 
 
-def english_plural(noun: str) -> str:
-    """streets, boxes, cherries, mice"""
-    if noun in ENGLISH_PLURALS:
-        return ENGLISH_PLURALS[noun]
-    if noun.endswith(("s", "x", "ch", "sh")):
-        return noun + "es"
-    if noun.endswith("y") and noun[-2] not in "aeou":
-        return noun[:-1] + "ies"
-    return noun + "s"
-
-
-def french_plural(word: str) -> str:
-    """rues, souris, gâteaux, animaux"""
-    if word.endswith(("s", "x")):
-        return word
-    if word.endswith("eau"):
-        return word + "x"
-    if word.endswith("al"):
-        return word[:-2] + "aux"
-    return word + "s"
-
-
-def feminine(adjective: str) -> str:
-    """fatiguée, large, nerveuse, longue"""
-    if adjective in FRENCH_FEMININES:
-        return FRENCH_FEMININES[adjective]
-    if adjective.endswith("e"):
-        return adjective
-    if adjective.endswith("eux"):
-        return adjective[:-1] + "se"
-    return adjective + "e"
+def inflect(word: str, form: str) -> str:
+    """By the first rule for this form whose pattern is in the word."""
+    rules: dict[str, str] = TABLES[form]
+    pattern = next(pattern for pattern in rules if re.search(pattern, word))
+    return re.sub(pattern, rules[pattern], word, count=1)
 
 
 def agree(adjective: str, gender: str, plural: bool) -> str:
     """fatigué, fatiguée, fatigués, fatiguées"""
-    form = feminine(adjective) if gender == "f" else adjective
-    return french_plural(form) if plural else form
+    form = inflect(adjective, "feminine") if gender == "f" else adjective
+    return inflect(form, "french_plural") if plural else form
 
 
 def with_article(noun: Noun, plural: bool) -> str:
     """le chien, la rue, l'animal, les rues"""
     if plural:
-        return f"les {french_plural(noun.french)}"
+        return f"les {inflect(noun.french, 'french_plural')}"
     if noun.french[0] in VOWELS:
         return f"l'{noun.french}"
     return f"{'la' if noun.gender == 'f' else 'le'} {noun.french}"
-
-
-def french_pronoun(gender: str, plural: bool) -> str:
-    """il, elle, ils, elles"""
-    return ("elle" if gender == "f" else "il") + ("s" if plural else "")

@@ -1,19 +1,21 @@
 """Questions about a text, and their answers as spans of its characters: SQuAD's and QuAC's files, or plain JSONL."""
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from regard.data.files.reading import kind_of, read_lines
-from regard.data.files.splits import by_hash
-from regard.data.files.tables import as_text, parse_json
+from regard.data.config import DataConfig
+from regard.data.files.reading import kind_of, paths_of, read_lines
+from regard.data.files.splits import Divisible, Parts, read_parts
+from regard.data.files.tables import as_text, json_lines, parse_json
 from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
 
+K = TypeVar("K")
 CANNOT = "CANNOTANSWER"  # QuAC writes this for an answer, and at the end of every passage
 
 
@@ -35,13 +37,13 @@ NO_ANSWER = Answer("", -1)  # the context does not tell
 class Question:
     text: str
     context: str
-    answers: tuple[Answer, ...]  # what people answered, at least one; the first is learnt
+    answers: tuple[Answer, ...]  # what people answered, at least one; the first is learned
     place: str  # "train.jsonl:12, question 3"
     earlier: tuple[str, ...] = ()  # the questions asked before it in the same dialogue, oldest first
 
 
 @dataclass(frozen=True)
-class Questions:
+class Questions(Divisible):
     """A part of a data set; `notes` says what reading decided."""
 
     all: list[Question]
@@ -62,34 +64,35 @@ class Questions:
     def take(self, places: np.ndarray) -> "Questions":
         return Questions([self.all[i] for i in places], Notes())
 
-    def hold_out(self, share: float, seed: int) -> tuple["Questions", "Questions"]:
-        """What is left, and the questions about about `share` of the contexts: no context falls on both sides."""
-        left, held_out = by_hash([question.context for question in self.all], share, seed)
-        return replace(self.take(left), notes=self.notes), self.take(held_out)
+    def keys(self) -> list[str]:
+        """Questions about one context stay together."""
+        return [question.context for question in self.all]
 
 
 def read_questions(files: tuple[str, ...], root: Path | str) -> Questions:
     """Files of any of the FORMS, one after the other."""
-    if not files:
-        raise ConfigError("no files are named; set data.train, data.valid or data.test")
     notes = Notes()
-    found = [question for name in files for question in read_file(Path(root) / name, notes)]
+    found = [question for path in paths_of(files, root) for question in read_file(path, notes)]
     if not found:
-        raise DataError(f"{', '.join(files)}: there is no question in it; check the file")
+        raise DataError(f"{', '.join(files)}: no questions found; check the file")
     return Questions(found, notes)
+
+
+def question_parts(data: DataConfig) -> Parts[Questions]:
+    if data.columns:
+        raise ConfigError("questions are read by the names of their fields: leave data.columns empty")
+    return read_parts(data, "questions", read_questions)
 
 
 def read_file(path: Path, notes: Notes) -> Iterator[Question]:
     if kind_of(path) not in (".json", ".jsonl"):
         raise ConfigError(f"{path.name}: questions are read from .json and .jsonl files (also .gz, .xz)")
     lines = read_lines(path, notes)
-    whole = kind_of(path) == ".json"
-    for number, text in [(1, "\n".join(lines))] if whole else enumerate(lines, start=1):
-        place = path.name if whole else f"{path.name}:{number}"
-        if not text.strip():
-            notes.add("empty line skipped", place)
-            continue
-        record = parse_json(text, place)
+    if kind_of(path) == ".json":
+        records: Iterable[tuple[str, object]] = [(path.name, parse_json("\n".join(lines), path.name))]
+    else:
+        records = ((f"{path.name}:{i}", record) for i, record in json_lines(lines, path.name, notes))
+    for place, record in records:
         form = next((form for key, form in FORMS.items() if isinstance(record, dict) and key in record), None)
         if form is None:
             known = "; ".join(f"{key!r}: {read.__doc__}" for key, read in FORMS.items())
@@ -97,7 +100,7 @@ def read_file(path: Path, notes: Notes) -> Iterator[Question]:
         yield from form(record, place, notes)
 
 
-def articles(record: dict[str, Any], place: str, notes: Notes) -> Iterator[Question]:
+def articles(record: object, place: str, notes: Notes) -> Iterator[Question]:
     """SQuAD's, or QuAC's own: articles of paragraphs, and questions about each."""
     for a, article in enumerate(field(record, "data", list, place), start=1):
         for p, paragraph in enumerate(field(article, "paragraphs", list, place), start=1):
@@ -113,7 +116,7 @@ def articles(record: dict[str, Any], place: str, notes: Notes) -> Iterator[Quest
                     earlier.append(text)
 
 
-def dialogue(record: dict[str, Any], place: str, notes: Notes) -> Iterator[Question]:
+def dialogue(record: object, place: str, notes: Notes) -> Iterator[Question]:
     """a passage and its turns: [question, answer, start] or [question, [answers]]."""
     context = without_mark(field(record, "passage", str, place))
     earlier: list[str] = []
@@ -129,7 +132,7 @@ def dialogue(record: dict[str, Any], place: str, notes: Notes) -> Iterator[Quest
         earlier.append(text)
 
 
-def single(record: dict[str, Any], place: str, notes: Notes) -> Iterator[Question]:
+def single(record: object, place: str, notes: Notes) -> Iterator[Question]:
     """question, context and answers: texts, or {"text", "answer_start"}; none where the context does not tell."""
     text, context = (field(record, name, str, place) for name in ("question", "context"))
     context = without_mark(context)
@@ -137,33 +140,33 @@ def single(record: dict[str, Any], place: str, notes: Notes) -> Iterator[Questio
 
 
 # By the key that tells a form from the others.
-FORMS: dict[str, Callable[[dict[str, Any], str, Notes], Iterator[Question]]] = {
+FORMS: dict[str, Callable[[object, str, Notes], Iterator[Question]]] = {
     "data": articles,
     "turns": dialogue,
     "question": single,
 }
 
 
-def field(record: Any, name: str, kind: type, place: str) -> Any:
+def field(record: object, name: str, kind: type[K], place: str) -> K:
     """A field that must be there and be text or a list."""
     if not isinstance(record, dict) or name not in record:
-        there = ", ".join(record)[:200] if isinstance(record, dict) else shown(record)
-        raise DataError(f"{place} has no {name!r}; it has: {there}")
-    value = as_text(record[name], place, name) if kind is str else record[name]
+        names = ", ".join(record)[:200] if isinstance(record, dict) else shown(record)
+        raise DataError(f"{place} has no {name!r}; it has: {names}")
+    value: object = as_text(record[name], place, name) if kind is str else record[name]
     if not isinstance(value, kind):
         raise DataError(f"{place}: {name!r} must be a {kind.__name__}, got {shown(value)}")
     return value
 
 
-def read_answers(given: list[Any], context: str, place: str, notes: Notes) -> tuple[Answer, ...]:
+def read_answers(given: list[object], context: str, place: str, notes: Notes) -> tuple[Answer, ...]:
     return tuple(read_answer(item, context, place, notes) for item in given) or (NO_ANSWER,)
 
 
-def read_answer(item: Any, context: str, place: str, notes: Notes) -> Answer:
+def read_answer(item: object, context: str, place: str, notes: Notes) -> Answer:
     """Where the file is wrong about the place, or does not say it, the text is looked for; that is noted."""
     has_start = isinstance(item, dict)
     text = (field(item, "text", str, place) if has_start else as_text(item, place, "answers")).strip()
-    start = item.get("answer_start", 0) if has_start else 0
+    start = item.get("answer_start", 0) if isinstance(item, dict) else 0
     if not isinstance(start, int):
         raise DataError(f"{place}: 'answer_start' must be a number of characters, got {shown(start)}")
     if text in ("", CANNOT):
@@ -182,9 +185,9 @@ def read_answer(item: Any, context: str, place: str, notes: Notes) -> Answer:
 
 
 def without_mark(context: str) -> str:
-    """QuAC's passages end with what its answers call "cannot answer"; to us that is no part of the text."""
+    """QuAC's passages end with what its answers call "cannot answer"; here that is not part of the text."""
     return context.removesuffix(CANNOT).rstrip() if context.endswith(CANNOT) else context
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)[:60]

@@ -5,8 +5,9 @@ import codecs
 import gzip
 import lzma
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from io import BufferedIOBase
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from regard.data.files.tables import TABLES
 from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
 
+Columns = tuple[list[list[str]], list[int]]  # the texts of each column, and the line number of each record
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -58,7 +60,7 @@ def read_lines(path: Path | str, notes: Notes | None = None) -> list[str]:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        hint = "save it as UTF-8" if data.startswith(UTF_16) else "mend the line or convert the file to UTF-8"
+        hint = "save it as UTF-8" if data.startswith(UTF_16) else "fix the line or convert the file to UTF-8"
         kind = "UTF-16" if data.startswith(UTF_16) else f"not UTF-8 (byte 0x{data[error.start]:02x})"
         number = data.count(b"\n", 0, error.start) + 1
         raise DataError(f"{path}:{number} is {kind}; {hint}") from None
@@ -74,7 +76,7 @@ def read_lines(path: Path | str, notes: Notes | None = None) -> list[str]:
 
 
 def unpack_xz(data: bytes) -> bytes:
-    """All streams of an .xz file, or an error; `lzma.decompress` leaves out, unsaid, a bad one behind a good one."""
+    """All streams of an .xz file, or an error; `lzma.decompress` silently skips a bad one after a good one."""
     found: list[bytes] = []
     while data or not found:
         stream = lzma.LZMADecompressor()
@@ -90,32 +92,38 @@ def unpack_xz(data: bytes) -> bytes:
 UNPACKERS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": unpack_xz}
 
 
-def read_bytes(path: Path) -> bytes:
+OPENERS: dict[str, Callable[[Path], BufferedIOBase]] = {".gz": gzip.GzipFile, ".xz": lzma.LZMAFile}
+
+
+def open_plain(path: Path) -> BufferedIOBase:
+    return path.open("rb")
+
+
+def read_bytes(path: Path, most: int | None = None) -> bytes:
+    """All of a file, unpacked, or so many bytes at most: then no more is unpacked."""
     try:
+        if most is not None:
+            with OPENERS.get(path.suffix.lower(), open_plain)(path) as file:
+                return file.read(most)
         data = path.read_bytes()
         unpack = UNPACKERS.get(path.suffix.lower())
         return unpack(data) if unpack else data
     except FileNotFoundError:
         packed = [f"{path.name}{end}" for end in UNPACKERS if path.with_name(path.name + end).is_file()]
-        hint = (
-            f"there is {packed[0]}: name that"
-            if packed
-            else "check its name and its folder (data.root of a recipe, --root of regard evaluate)"
-        )
+        usual = "check its name and its folder (data.root of a recipe, --root of regard evaluate)"
+        hint = f"{packed[0]} exists: use that name" if packed else usual
         raise DataError(f"no file {path}; {hint}") from None
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read: {error}; is it whole?  Copy or download it again") from None
+        raise DataError(f"{path} cannot be read: {error}; it may be incomplete: copy or download it again") from None
 
 
-def read_columns(
-    path: Path | str, columns: tuple[str, ...], notes: Notes | None = None
-) -> tuple[list[list[str]], list[int]]:
+def read_columns(path: Path | str, columns: tuple[str, ...], notes: Notes | None = None) -> Columns:
     """Named columns of a .tsv, .csv or .jsonl file, and the line number of each record."""
     path, notes = Path(path), Notes() if notes is None else notes
     if not columns:
         raise ConfigError(f"{path.name} is a table: say which of its columns to use, as in columns = ['en', 'fr']")
-    records, line_numbers = TABLES[kind_of(path)](read_lines(path, notes), columns, path, notes)
-    return [[record[c] for record in records] for c in range(len(columns))], line_numbers
+    records = list(TABLES[kind_of(path)](read_lines(path, notes), columns, path, notes))
+    return [[fields[c] for fields, _ in records] for c in range(len(columns))], [line for _, line in records]
 
 
 def kind_of(path: Path) -> str:
@@ -123,25 +131,34 @@ def kind_of(path: Path) -> str:
     return (path.with_suffix("") if path.suffix.lower() in UNPACKERS else path).suffix.lower()
 
 
+def paths_of(files: Sequence[str], root: Path | str) -> list[Path]:
+    if not files:
+        raise ConfigError("no files are named; set data.train, data.valid or data.test")
+    return [Path(root) / name for name in files]
+
+
 def read_examples(files: tuple[str, ...], columns: tuple[str, ...], root: Path | str) -> Examples:
     """Tables, one after the other, or plain files in groups of one file per column.
 
     Without `columns` every plain file is a column and is named after itself.
     """
-    if not files:
-        raise ConfigError("no files are named; set data.train, data.valid or data.test")
-    paths = [Path(root) / name for name in files]
+    paths = paths_of(files, root)
     tables = [path for path in paths if kind_of(path) in TABLES]
     if tables and len(tables) < len(paths):
         other = next(path for path in paths if path not in tables)
         raise ConfigError(f"{tables[0].name} is a table and {other.name} is plain text; use one kind at a time")
 
     names = columns or tuple(path.name for path in paths)
-    notes = Notes()
+    n, notes = len(names), Notes()
     if tables:
         parts = [read_columns(path, columns, notes) for path in paths]
+    elif len(paths) % n:
+        raise ConfigError(
+            f"{n} columns ({', '.join(names)}) need {n} plain files, or a multiple of it; got {len(paths)}: "
+            + ", ".join(path.name for path in paths)
+        )
     else:
-        parts = [read_parallel(group, notes) for group in grouped(paths, names)]
+        parts = [read_parallel(paths[i : i + n], notes) for i in range(0, len(paths), n)]
     found: list[list[str]] = [[] for _ in names]
     numbers: list[int] = []
     starts: list[int] = []
@@ -155,17 +172,7 @@ def read_examples(files: tuple[str, ...], columns: tuple[str, ...], root: Path |
     return Examples(names, found, np.array(numbers), [path.name for path in paths], starts, notes)
 
 
-def grouped(paths: list[Path], names: tuple[str, ...]) -> list[list[Path]]:
-    n = len(names)
-    if len(paths) % n:
-        raise ConfigError(
-            f"{n} columns ({', '.join(names)}) need {n} plain files, or a multiple of it; got {len(paths)}: "
-            + ", ".join(path.name for path in paths)
-        )
-    return [paths[i : i + n] for i in range(0, len(paths), n)]
-
-
-def read_parallel(paths: list[Path], notes: Notes) -> tuple[list[list[str]], list[int]]:
+def read_parallel(paths: list[Path], notes: Notes) -> Columns:
     """Files of which line i belongs to line i of the others."""
     texts = [read_lines(path, notes) for path in paths]
     for path, lines in zip(paths[1:], texts[1:], strict=True):

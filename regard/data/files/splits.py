@@ -1,33 +1,106 @@
 """Parts of a data set chosen by what a text says, not by where it stands: repeated texts never fall on both sides."""
 
 import hashlib
-from collections.abc import Sequence
-from typing import Protocol, Self, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from regard.data.config import DataConfig
+from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
 
+T = TypeVar("T")
+U = TypeVar("U")
+Read = Callable[[tuple[str, ...], str], T]  # the files to read, and the folder that they are in
 
-class Divisible(Protocol):
+
+class Shares(NamedTuple, Generic[T]):
+    """The training files, divided as the recipe wants."""
+
+    train: T
+    valid: T | None = None
+    test: T | None = None
+
+
+class Parts(Generic[T]):
+    """The training, validation and test data of a recipe, each read when it is asked for: a training needs no test."""
+
+    def __init__(self, data: DataConfig, noun: str, read: Read[T], divide: Callable[[], Shares[T]]):
+        self.data, self.noun, self.read, self.divide = data, noun, read, divide
+
+    @cached_property
+    def shares(self) -> Shares[T]:
+        return self.divide()
+
+    @property
+    def train(self) -> T:
+        return self.shares.train
+
+    @cached_property
+    def valid(self) -> T | None:
+        return self.read(self.data.valid, self.data.root) if self.data.valid else self.shares.valid
+
+    @cached_property
+    def test(self) -> T | None:
+        return self.read(self.data.test, self.data.root) if self.data.test else self.shares.test
+
+    def to_evaluate(self, files: tuple[str, ...], or_valid: bool = True) -> tuple[str, T]:
+        """What figures are of, in words, and the data: the given files, the recipe's test part, or its validation."""
+        if files:
+            return ", ".join(files), self.read(files, ".")
+        if self.test is not None:
+            share = f"{100 * self.data.test_share:.4g}% of the {self.noun}, held out"
+            return ", ".join(self.data.test) or share, self.test
+        if or_valid and self.valid is not None:
+            return f"the validation {self.noun}", self.valid
+        raise ConfigError("the recipe names no test files; give one: regard evaluate RUN FILE")
+
+    def mapped(self, change: Callable[[T], U]) -> "Parts[U]":
+        def divide() -> Shares[U]:
+            held_out = (None if part is None else change(part) for part in self.shares[1:])
+            return Shares(change(self.train), *held_out)
+
+        return Parts(self.data, self.noun, lambda files, root: change(self.read(files, root)), divide)
+
+
+class Divisible(ABC):
+    """Examples, some of which can be held out; those with equal keys stay together."""
+
+    notes: Notes  # what reading them decided
+
+    @abstractmethod
+    def keys(self) -> Sequence[str]: ...
+
+    @abstractmethod
+    def take(self, places: np.ndarray) -> Self:
+        """Those at these places (ascending), with no notes yet."""
+
     def hold_out(self, share: float, seed: int) -> tuple[Self, Self]:
-        """What is left, and a share of it."""
-        ...
+        """What is left, which keeps the notes, and about `share` of the distinct keys."""
+        left, held_out = by_hash(self.keys(), share, seed)
+        rest = self.take(left)
+        rest.notes.update(self.notes)
+        return rest, self.take(held_out)
 
 
-Part = TypeVar("Part", bound=Divisible)
+D = TypeVar("D", bound=Divisible)
 
 
-def with_shares(
-    train: Part, valid: Part | None, test: Part | None, data: DataConfig
-) -> tuple[Part, Part | None, Part | None]:
-    """Training, validation and test data, where the recipe wants a share of the first for one of the others."""
-    if data.test_share:
-        train, test = train.hold_out(data.test_share, seed=0)
-    if data.valid_share:
-        train, valid = train.hold_out(data.valid_share / (1 - data.test_share), seed=1)
-    return train, valid, test
+def read_parts(data: DataConfig, noun: str, read: Read[D]) -> Parts[D]:
+    """Parts whose shares are held out by a hash of the texts."""
+
+    def divide() -> Shares[D]:
+        train, valid, test = read(data.train, data.root), None, None
+        if data.test_share:
+            train, test = train.hold_out(data.test_share, seed=0)
+        if data.valid_share:
+            train, valid = train.hold_out(data.valid_share / (1 - data.test_share), seed=1)
+        return Shares(train, valid, test)
+
+    return Parts(data, noun, read, divide)
 
 
 def by_hash(texts: Sequence[str], share: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -53,15 +126,13 @@ def folds(texts: Sequence[str], n_folds: int, seed: int = 0) -> list[tuple[np.nd
 
 
 def places(texts: Sequence[str], seed: int) -> np.ndarray:
-    """A number from 0 up to, not including, 1 for each text: the same on every machine, the same for equal texts."""
-    return np.array([place(normalised(text), seed) for text in texts], np.float64)
+    """A number, at least 0 and below 1, for each text: the same on every machine, the same for equal texts."""
+    keys = (f"{seed}\n{normalized(text)}".encode("utf-8", "surrogatepass") for text in texts)
+    digests = (hashlib.blake2b(key, digest_size=6).digest() for key in keys)
+    # 48 bits: exact in float64, so never rounded up to 1
+    return np.array([int.from_bytes(digest, "big") / 2**48 for digest in digests], np.float64)
 
 
-def place(text: str, seed: int) -> float:
-    digest = hashlib.blake2b(f"{seed}\n{text}".encode("utf-8", "surrogatepass"), digest_size=6).digest()
-    return int.from_bytes(digest, "big") / 2**48  # 48 bits: exact in float64, so never rounded up to 1
-
-
-def normalised(text: str) -> str:
+def normalized(text: str) -> str:
     """Case and the amount of white space do not make a text another one."""
     return " ".join(text.casefold().split())

@@ -1,1 +1,1 @@
-"""Our run and theirs, asked the same questions."""
+"""Our run and theirs, on the same inputs."""

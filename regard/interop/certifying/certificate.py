@@ -1,6 +1,7 @@
 """The certificate: what was compared between a model here and the same model elsewhere, and how close they came."""
 
 import dataclasses
+import importlib.metadata
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+import regard
 from regard.runs.durable import write_file
 
 LIMIT = 1e-4  # of a logit, in float32
@@ -51,6 +53,25 @@ class Certificate:
         content = {"holds": self.holds, **dataclasses.asdict(self)}
         write_file(folder / FILE, json.dumps(content, indent=2, ensure_ascii=False).encode())
         write_file((folder / FILE).with_suffix(".txt"), self.text().encode())
+
+
+def issue(
+    run: Path,
+    folder: Path,
+    family: str,
+    findings: Sequence[Finding],
+    packages: tuple[str, ...],
+    notes: tuple[str, ...] = (),
+) -> Certificate:
+    """The certificate of a run and a folder of another tool, which needs these packages."""
+    versions = {name: importlib.metadata.version(name) for name in ("torch", *packages)}
+    return Certificate(
+        subject=f"{run.name} and {folder.name}",
+        family=family,
+        versions={"regard": regard.__version__, **versions},
+        findings=tuple(findings),
+        notes=notes,
+    )
 
 
 def compare_rows(what: str, ours: Sequence[Tensor], theirs: Sequence[Tensor], of: str) -> Finding:

@@ -1,22 +1,19 @@
-"""Our run and what was written of it for onnxruntime or CTranslate2, asked the same questions."""
+"""Our run, and what was written of it for onnxruntime or CTranslate2, on the same inputs."""
 
-import importlib.metadata
 import random
 from collections.abc import Sequence
 from pathlib import Path
 
 import tokenizers
 
-import regard
-from regard.interop.certifying.certificate import Certificate, Finding, compare_ids, compare_rows
-from regard.interop.certifying.ctranslate2_sides import CTranslate2Translator, CTranslate2Writer, our_log_probs
+from regard.interop.certifying.certificate import Certificate, Finding, compare_ids, compare_rows, issue
+from regard.interop.certifying.ctranslate2_sides import CTranslate2Translator, CTranslate2Writer
 from regard.interop.certifying.in_transformers import N_STRINGS
 from regard.interop.certifying.onnx_sides import OnnxReader, OnnxTranslator
 from regard.interop.certifying.samples import random_tokens, strings
-from regard.interop.certifying.sides import Ours
-from regard.interop.certifying.translators import OurTranslator
+from regard.interop.certifying.sides import Ours, OurTranslator, Side
 from regard.interop.certifying.written import compare_written
-from regard.interop.families.family import TRANSLATORS, WRITERS
+from regard.interop.families.settings import exchange_of
 from regard.runs.run import Run
 
 SHAPES = ((1, 1), (1, 7), (5, 1), (3, 12), (2, 33))  # sequences and the longest of them
@@ -25,25 +22,18 @@ LONGEST = 32  # tokens of a random sequence
 
 
 def certify_onnx(run: Run, folder: Path) -> Certificate:
-    """At several shapes, some sequences shorter than the longest; what a translator writes, too."""
+    """At several shapes, some sequences shorter than the longest; and what is written of some sentences."""
+    exchange = exchange_of(run.recipe)
+    ours: Side = OurTranslator(run) if exchange.translates else Ours(run)
+    graphs: Side = OnnxTranslator(folder, run) if exchange.translates else OnnxReader(folder, run)
     findings: list[Finding] = []
-    if run.recipe.kind in TRANSLATORS:
-        translator = OurTranslator(run)
-        graphs = OnnxTranslator(folder, translator)
-        for n, longest in SHAPES:
-            inputs = drawn(run, n, longest - 1)
-            findings.append(compare_rows("logits", translator.rows(inputs), graphs.rows(inputs), f"{n} × {longest}"))
-        findings += compare_written(translator, graphs, run)
-    else:
-        reader = Ours(run)
-        graph = OnnxReader(folder, reader)
-        for n, longest in SHAPES:
-            inputs = drawn(run, n, longest)
-            findings.append(compare_rows("rows", reader.rows(inputs), graph.rows(inputs), f"{n} × {longest}"))
-        if run.recipe.kind in WRITERS:
-            findings += compare_written(reader, graph, run)
+    for n, longest in SHAPES:
+        inputs = drawn(run, n, longest - exchange.translates)
+        findings.append(compare_rows(exchange.compared, ours.rows(inputs), graphs.rows(inputs), f"{n} × {longest}"))
+    if exchange.translates or exchange.writes:
+        findings += compare_written(ours, graphs, run)
     findings += compare_tokenizer_file(run, folder)
-    return certificate(run, folder, "onnx", findings, ("onnx", "onnxruntime"))
+    return issue(run.folder, folder, "onnx", findings, ("onnx", "onnxruntime"))
 
 
 def certify_ctranslate2(run: Run, folder: Path, names: Sequence[str]) -> Certificate:
@@ -51,18 +41,20 @@ def certify_ctranslate2(run: Run, folder: Path, names: Sequence[str]) -> Certifi
     config = run.recipe.model
     inputs = random_tokens(N_RANDOM, min(LONGEST, config.max_length - 2), len(names), without=special(run))
     of = f"{len(inputs)} random sequences"
-    if run.recipe.kind in TRANSLATORS:
-        ours = OurTranslator(run)
-        theirs = CTranslate2Translator(folder, ours, names)
-        findings = [compare_rows("log-probabilities", our_log_probs(ours, inputs), theirs.log_probs(inputs), of)]
-        findings += compare_written(ours, theirs, run)
+    if exchange_of(run.recipe).translates:
+        translator, their_translator = OurTranslator(run), CTranslate2Translator(folder, run, names)
+        findings = [
+            compare_rows("log-probabilities", translator.log_probs(inputs), their_translator.log_probs(inputs), of),
+            *compare_written(translator, their_translator, run),
+        ]
     else:
-        writer = Ours(run)
-        their_writer = CTranslate2Writer(folder, writer, names)
-        findings = [compare_rows("logits", writer.rows(inputs), their_writer.rows(inputs), of)]
-        findings += compare_written(writer, their_writer, run)
+        writer, their_writer = Ours(run), CTranslate2Writer(folder, run, names)
+        findings = [
+            compare_rows("logits", writer.rows(inputs), their_writer.rows(inputs), of),
+            *compare_written(writer, their_writer, run),
+        ]
     findings += compare_tokenizer_file(run, folder)
-    return certificate(run, folder, "ctranslate2", findings, ("ctranslate2",))
+    return issue(run.folder, folder, "ctranslate2", findings, ("ctranslate2",))
 
 
 def compare_tokenizer_file(run: Run, folder: Path, n: int = N_STRINGS) -> list[Finding]:
@@ -71,13 +63,13 @@ def compare_tokenizer_file(run: Run, folder: Path, n: int = N_STRINGS) -> list[F
         return []  # an imported folder has the tokenizer in files of its own
     theirs = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     theirs.encode_special_tokens = True  # none is made of a text
-    asked = strings(n)
-    answers = [found.ids for found in theirs.encode_batch(asked, add_special_tokens=False)]
-    return [compare_ids("token sequences", run.tokenizer.encode_batch(asked), answers, f"{len(asked):,} strings")]
+    texts = strings(n)
+    answers = [encoding.ids for encoding in theirs.encode_batch(texts, add_special_tokens=False)]
+    return [compare_ids("token sequences", run.tokenizer.encode_batch(texts), answers, f"{len(texts):,} strings")]
 
 
 def drawn(run: Run, n: int, longest: int) -> list[list[int]]:
-    """The first is as long as said, or as long as the model reads."""
+    """Random sequences.  The first has `longest` tokens, or as many as the model reads."""
     chance = random.Random(n * longest)
     tokens = [token for token in range(run.recipe.model.vocab_size) if token not in special(run)]
     longest = min(longest, run.recipe.model.max_length - 2)
@@ -88,13 +80,3 @@ def drawn(run: Run, n: int, longest: int) -> list[list[int]]:
 def special(run: Run) -> set[int]:
     tokenizer = run.tokenizer
     return {tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, tokenizer.unknown_id}
-
-
-def certificate(run: Run, folder: Path, tool: str, findings: list[Finding], packages: tuple[str, ...]) -> Certificate:
-    versions = {name: importlib.metadata.version(name) for name in ("torch", *packages)}
-    return Certificate(
-        subject=f"{run.folder.name} and {folder.name}",
-        family=tool,
-        versions={"regard": regard.__version__, **versions},
-        findings=tuple(findings),
-    )

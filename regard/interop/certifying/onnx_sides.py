@@ -7,62 +7,61 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.interop.certifying.sides import Ids, Ours, padded, up_to
-from regard.interop.certifying.translators import OurTranslator
+from regard.interop.certifying.sides import Ids, padded, up_to
+from regard.interop.families.settings import exchange_of
 from regard.interop.needs import need
+from regard.runs.run import Run
 
 
 class OnnxReader:
-    def __init__(self, folder: Path, ours: Ours):
-        self.ours, self.graph = ours, session(folder / "model.onnx")
+    def __init__(self, folder: Path, run: Run):
+        self.graph, self.end_id = session(folder / "model.onnx"), run.tokenizer.end_id
+        self.is_of_sequences = exchange_of(run.recipe).is_of_sequences
 
     def rows(self, inputs: Ids) -> list[Tensor]:
         rows = run_graph(self.graph, **rectangle("tokens", inputs))
-        if self.ours.compared.of_sequences:
+        if self.is_of_sequences:
             return [row[None] for row in rows]
         return [row[: len(ids)] for row, ids in zip(rows, inputs, strict=True)]
 
     def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
         """The graph reads all that was written, once for every token."""
-        end = self.ours.tokenizer.end_id
         written = [list(ids) for ids in prompts]
         running = list(range(len(written)))
         for _ in range(length):
             last = self.rows([written[i] for i in running])
             for i, row in zip(running, last, strict=True):
                 written[i].append(int(row[-1].argmax()))
-            running = [i for i in running if written[i][-1] != end]
+            running = [i for i in running if written[i][-1] != self.end_id]
             if not running:
                 break
-        return [up_to(end, ids[len(prompt) :]) for ids, prompt in zip(written, prompts, strict=True)]
+        return [up_to(self.end_id, ids[len(prompt) :]) for ids, prompt in zip(written, prompts, strict=True)]
 
 
 class OnnxTranslator:
-    def __init__(self, folder: Path, ours: OurTranslator):
-        self.ours = ours
+    def __init__(self, folder: Path, run: Run):
+        self.frame, self.never = run.task.frame, run.recipe.decoding.never
         self.encoder, self.decoder = session(folder / "encoder.onnx"), session(folder / "decoder.onnx")
 
     def rows(self, inputs: Ids) -> list[Tensor]:
-        frame = self.ours.frame
-        read = self.read(inputs)
-        targets = padded([[frame.start, *ids[::-1]] for ids in inputs], frame.end)["input_ids"]
-        rows = run_graph(self.decoder, **read, target=targets.numpy())
+        targets = padded([[self.frame.start, *ids[::-1]] for ids in inputs], self.frame.end)["input_ids"]
+        rows = run_graph(self.decoder, **self.read(inputs), target=targets.numpy())
         return [row[: len(ids) + 1] for row, ids in zip(rows, inputs, strict=True)]
 
     def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
         """The decoder reads all that was written, once for every token."""
-        frame, read = self.ours.frame, self.read(prompts)
+        frame, read = self.frame, self.read(prompts)
         written = np.full((len(prompts), 1), frame.start, np.int64)
         for _ in range(length):
             last = run_graph(self.decoder, **read, target=written)[:, -1]
-            last[:, list(self.ours.never)] = -torch.inf
+            last[:, list(self.never)] = -torch.inf
             written = np.concatenate([written, last.argmax(-1, keepdim=True).numpy()], 1)
             if (written == frame.end).any(1).all():
                 break
         return [up_to(frame.end, ids) for ids in written[:, 1:].tolist()]
 
     def read(self, inputs: Ids) -> dict[str, np.ndarray]:
-        named = rectangle("source", [self.ours.frame.source(ids) for ids in inputs])
+        named = rectangle("source", [self.frame.source(ids) for ids in inputs])
         return {"memory": run_graph(self.encoder, **named).numpy(), "lengths": named["lengths"]}
 
 
@@ -75,5 +74,5 @@ def session(path: Path) -> Any:
 
 
 def run_graph(graph: Any, **inputs: np.ndarray) -> Tensor:
-    (found,) = graph.run(None, inputs)
-    return torch.from_numpy(found)
+    (output,) = graph.run(None, inputs)
+    return torch.from_numpy(output)

@@ -1,4 +1,4 @@
-"""What the two sides of a certificate are asked: random tokens, sentences, and strings that try a tokenizer."""
+"""The inputs of a certificate: random tokens, sentences, and strings that are hard for a tokenizer."""
 
 import random
 import string

@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from regard.data.batching.streams import UNITS
 from regard.data.files.reading import read_examples
 from regard.errors import RegardError
 from regard.evaluation.translation import bleu
 from regard.interop.certifying.certificate import Finding, compare_ids
 from regard.interop.certifying.samples import sentences
 from regard.interop.certifying.sides import Ids
-from regard.interop.families.family import TRANSLATORS
+from regard.interop.families.settings import exchange_of
 from regard.runs.run import Run
 
 N_LINES = 200
@@ -34,7 +33,7 @@ class DevSet:
 def dev_set(run: Run) -> DevSet:
     """The first lines of the recipe's validation data, or test data, if they are here."""
     data = run.recipe.data
-    for files in (data.valid, data.test) if run.recipe.kind == "translation" else ():
+    for files in (data.valid, data.test) if exchange_of(run.recipe).has_references else ():
         try:
             columns = read_examples(files, data.columns, data.root).columns
         except RegardError:
@@ -48,19 +47,20 @@ def dev_set(run: Run) -> DevSet:
 
 def compare_written(ours: Writer, theirs: Writer, run: Run) -> list[Finding]:
     """Token for token, and by the change of BLEU."""
-    found = dev_set(run)
+    dev, exchange = dev_set(run), exchange_of(run.recipe)
     room = min(LONGEST, run.recipe.model.max_length // 2)
-    if run.recipe.kind in TRANSLATORS:
-        prompts = [ids[: run.max_length] for ids in run.tokenizer.encode_batch(found.sources)]
+    if exchange.translates:
+        longest = min(run.recipe.data.max_length, run.model.max_length - run.task.frame.n_around)
+        prompts = [ids[:longest] for ids in run.tokenizer.encode_batch(dev.sources)]
     else:
-        start = UNITS[run.recipe.task.unit](run.tokenizer) if run.recipe.kind == "language" else run.tokenizer.start_id
-        prompts = [[start, *ids][:room] for ids in run.tokenizer.encode_batch(found.sources)]
+        start = exchange.start(run.recipe.task, run.tokenizer)
+        prompts = [[start, *ids][:room] for ids in run.tokenizer.encode_batch(dev.sources)]
     written = [side.greedy(prompts, room) for side in (ours, theirs)]
-    of = f"{len(prompts)} lines of {found.name}, up to {room} tokens each"
+    of = f"{len(prompts)} lines of {dev.name}, up to {room} tokens each"
     findings = [compare_ids("greedy outputs", written[0], written[1], of)]
-    if found.references:
+    if dev.references:
         before, after = (
-            bleu([run.tokenizer.decode(ids) for ids in side], found.references, resamples=0).value for side in written
+            bleu([run.tokenizer.decode(ids) for ids in side], dev.references, resamples=0).value for side in written
         )
         change = after - before
         findings.append(

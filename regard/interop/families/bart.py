@@ -12,22 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.interop.families.family import TRANSLATORS, Family, Imported, Theirs, Weight, require, word_for
-from regard.interop.families.forms import AS_IS, AfterRows, EvenThenOdd, Form, Shaped, Zeros
+from regard.interop.families.family import Family, Imported, Weight
+from regard.interop.families.forms import AS_IS, Form, after_rows, even_then_odd, shaped, zeros
+from regard.interop.families.settings import PLAIN_ATTENTION, Setting, Settings, Theirs, Word
 from regard.nn.positions import POSITIONS, Space
 from regard.runs.recipe import Recipe
+from regard.tasks.exchange import SOURCE_TO_TARGET
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "swish": "swish", "silu": "swish"}
-PLAIN = {
-    "score": "scaled_dot",
-    "bias": "all",
-    "n_key_heads": 0,
-    "d_head": 0,
-    "norm_heads": False,
-    "norm": "layer",
-    "norm_eps": 1e-5,
-    "tied": True,
-}
+SIZES = {"layers": "n_layers", "attention_heads": "n_heads", "ffn_dim": "d_ff"}  # of the encoder, and of the decoder
 INPUTS = {"q_proj": "to_queries", "k_proj": "to_keys", "v_proj": "to_values"}
 
 
@@ -42,53 +35,43 @@ class BartVariant:
     position: str
     starts_source: bool = False  # a source begins with <s>
 
+    @property
+    def settings(self) -> Settings:
+        return Settings(
+            model_type=self.name,
+            classes={SOURCE_TO_TARGET.head: self.made_by},
+            shape=PLAIN_ATTENTION
+            | {"norm": "layer", "norm_eps": 1e-5, "tied": True, "position": self.position}
+            | {"pre_norm": self.pre_norm, "embedding_norm": self.embedding_norm},
+            table={
+                "d_model": Setting("d_model"),
+                "n_heads": Setting("encoder_attention_heads"),
+                "n_layers": Setting("encoder_layers", Theirs.layers),
+                "d_ff": Setting("encoder_ffn_dim"),
+                "max_length": Setting(
+                    "max_position_embeddings", Theirs.width if self.position == "learned" else Theirs.length, 1024
+                ),
+                "dropout": Setting("dropout", Theirs.number, 0.1),
+                "feed_forward": Word("activation_function", ACTIVATIONS, "gelu"),
+                "vocab_size": Setting("vocab_size"),
+                "scale_embedding": Setting("scale_embedding", Theirs.flag, False),
+            },
+        )
+
     def read_config(self, theirs: Theirs) -> Imported:
         theirs.expect(tie_word_embeddings=True, share_encoder_decoder_embeddings=True)
-        for setting in ("layers", "attention_heads", "ffn_dim"):
-            theirs.expect(**{f"decoder_{setting}": theirs.integer(f"encoder_{setting}", None, theirs.n_weights)})
-        length = theirs.width if self.position == "learned" else theirs.length
-        model = {
-            "d_model": theirs.width("d_model"),
-            "n_heads": theirs.width("encoder_attention_heads"),
-            "n_layers": theirs.layers("encoder_layers"),
-            "d_ff": theirs.width("encoder_ffn_dim"),
-            "max_length": length("max_position_embeddings", 1024),
-            "dropout": theirs.number("dropout", 0.1),
-            "feed_forward": theirs.choice("activation_function", ACTIVATIONS, "gelu"),
-            "vocab_size": theirs.width("vocab_size"),
-            "scale_embedding": theirs.flag("scale_embedding", False),
-            "position": self.position,
-            "pre_norm": self.pre_norm,
-            "embedding_norm": self.embedding_norm,
-            "output_bias": True,
-        }
+        model = self.settings.read(theirs) | {"output_bias": True}
+        theirs.expect(**{f"decoder_{size}": model[ours] for size, ours in SIZES.items()})
         task = {"target_start": theirs.token("decoder_start_token_id")}
         if self.starts_source:
             task["source_start"] = theirs.token("bos_token_id")
         return Imported("transformer", model, "translation", task)
 
     def write_config(self, recipe: Recipe) -> dict[str, Any]:
-        c = recipe.model
-        require(
-            recipe,
-            self.name,
-            TRANSLATORS,
-            PLAIN | {"pre_norm": self.pre_norm, "embedding_norm": self.embedding_norm},
-        )
-        if not (c.position == self.position or self.reorders(recipe)):
-            require(recipe, self.name, TRANSLATORS, {"position": self.position})
-        sides = {"layers": c.n_layers, "attention_heads": c.n_heads, "ffn_dim": c.d_ff}
-        return {
-            "model_type": self.name,
-            "architectures": [self.made_by],
-            "d_model": c.d_model,
-            **{f"{side}_{setting}": n for setting, n in sides.items() for side in ("encoder", "decoder")},
-            "max_position_embeddings": c.max_length,
-            "dropout": c.dropout,
+        position = recipe.model.position if self.reorders(recipe) else self.position
+        return self.settings.write(recipe, position=position) | {
+            **{f"decoder_{size}": getattr(recipe.model, ours) for size, ours in SIZES.items()},
             "attention_dropout": 0.0,
-            "activation_function": word_for(ACTIVATIONS, c.feed_forward, self.name),
-            "vocab_size": c.vocab_size,
-            "scale_embedding": c.scale_embedding,
             "tie_word_embeddings": True,
             "is_encoder_decoder": True,
             "forced_eos_token_id": None,
@@ -101,17 +84,17 @@ class BartVariant:
 
     def weights(self, recipe: Recipe) -> Iterator[Weight]:
         c = recipe.model
-        reads: Form = EvenThenOdd(1) if self.reorders(recipe) else AS_IS  # of channels
-        writes: Form = EvenThenOdd(0) if self.reorders(recipe) else AS_IS
+        reads: Form = even_then_odd(1) if self.reorders(recipe) else AS_IS  # of channels
+        writes: Form = even_then_odd(0) if self.reorders(recipe) else AS_IS
         yield Weight("model.shared.weight", ("embedding.weight",), reads)
         bias = (1, c.vocab_size)
         if c.output_bias:
-            yield Weight("final_logits_bias", ("output_bias",), Shaped(bias, bias[1:]))
+            yield Weight("final_logits_bias", ("output_bias",), shaped(bias, bias[1:]))
         else:
-            yield Weight("final_logits_bias", (), Zeros(bias))
+            yield Weight("final_logits_bias", (), zeros(bias))
         for side, name in (("encoder", "source"), ("decoder", "target")):
             if c.position == "learned":
-                yield Weight(f"model.{side}.embed_positions.weight", (f"{name}_position.table",), AfterRows(2))
+                yield Weight(f"model.{side}.embed_positions.weight", (f"{name}_position.table",), after_rows(2))
             if c.embedding_norm:
                 yield from both(f"model.{side}.layernorm_embedding", f"{name}_norm", writes, writes)
             for i in range(c.n_layers):

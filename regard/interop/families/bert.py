@@ -3,14 +3,16 @@ have other names in each of them."""
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from regard.errors import ConfigError
-from regard.interop.families.family import PLAIN, Family, Imported, Theirs, Weight, product, require, word_for
-from regard.interop.families.forms import AS_IS, AfterRows, FirstRows, Form, Zeros
-from regard.interop.families.labels import read_labels, tells_one_of_several, write_labels
+from regard.interop.families.family import Family, Imported, Weight, product
+from regard.interop.families.forms import AS_IS, Form, after_rows, first_rows, zeros
+from regard.interop.families.labels import chooses_one_label, read_labels, write_labels
+from regard.interop.families.settings import PLAIN, Setting, Settings, Theirs, Word, exchange_of
 from regard.runs.recipe import Recipe
+from regard.tasks.exchange import LABELS, MASKED, ROWS
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "relu": "relu", "silu": "swish"}
 BLOCK = {  # their names in a block of BERT, RoBERTa and ELECTRA
@@ -23,16 +25,24 @@ BLOCK = {  # their names in a block of BERT, RoBERTa and ELECTRA
     "output.dense": "feed_forward.contract",
     "output.LayerNorm": "feed_forward_residual.norm",
 }
-SETTINGS = {  # theirs, by ours
-    "d_model": "hidden_size",
-    "n_heads": "num_attention_heads",
-    "n_layers": "num_hidden_layers",
-    "d_ff": "intermediate_size",
-    "dropout": "hidden_dropout_prob",
-    "feed_forward": "hidden_act",
+TABLE: dict[str, Setting | Word] = {
+    "d_model": Setting("hidden_size"),
+    "n_heads": Setting("num_attention_heads"),
+    "n_layers": Setting("num_hidden_layers", Theirs.layers),
+    "d_ff": Setting("intermediate_size"),
+    "dropout": Setting("hidden_dropout_prob", Theirs.number, 0.1),
+    "feed_forward": Word("hidden_act", ACTIVATIONS, "gelu"),
+    "norm_eps": Setting("layer_norm_eps", Theirs.number, 1e-12),
+    "vocab_size": Setting("vocab_size"),
+    "tied": Setting("tie_word_embeddings", Theirs.flag, True),
 }
-
-CLASSES = {"masked": "ForMaskedLM", "reading": "Model", "classification": "ForSequenceClassification"}  # by task
+SHAPE = PLAIN | {
+    "causal": False,
+    "pre_norm": False,
+    "position": "learned",
+    "norm": "layer",
+    "embedding_norm": True,
+}
 
 HEADS = r"(cls|lm_head|vocab_\w+|\w*classifier|qa_outputs|\w+_predictions|\w+_lm_head)\..*"
 
@@ -44,109 +54,88 @@ class BertRelative:
     model_type: str
     name: str  # as the classes of transformers begin
     blocks: str  # where the blocks are
-    block: dict[str, str]
-    settings: dict[str, str]
-    transform: str  # of the head that tells hidden words: its product, ...
+    block: dict[str, str] = field(default_factory=BLOCK.copy)
+    table: dict[str, Setting | Word] = field(default_factory=TABLE.copy)
+    shape: dict[str, Any] = field(default_factory=SHAPE.copy)
+    transform: str  # of the head that predicts masked words: its product, ...
     norm: str  # ... its norm, ...
     output: str  # ... and the table, if it is not the embeddings
     bias: str
-    pooler: str  # of the head that tells labels: the layer behind the first row, ...
+    pooler: str  # of the head that classifies: the layer after the first row, ...
     activation: str  # ... what it does, ...
     labels: str  # ... and the product
-    segments: int | None = None  # how many it tells apart; None: as many as its settings say
+    segments: int | None = None  # how many it distinguishes; None: as many as its settings say
     is_narrow: bool = False  # its embeddings may be narrower than its blocks
     first_place: int = 0  # rows of the table of places that no token uses
     pretrained_by: str = ""  # its class with the head of next sentences, if it has one
-    norm_eps: float | None = None  # where it cannot be set
 
     @property
     def prefix(self) -> str:
         return f"{self.model_type}."
 
+    @property
+    def settings(self) -> Settings:
+        classes = {head: f"{self.name}{head or 'Model'}" for head in (MASKED.head, ROWS.head, LABELS.head)}
+        return Settings(model_type=self.model_type, classes=classes, shape=self.shape, table=self.table)
+
     def read_config(self, theirs: Theirs) -> Imported:
         theirs.expect(is_decoder=False, add_cross_attention=False, position_embedding_type="absolute")
-        if self.first_place:  # places are counted from behind that of padding
+        if self.first_place:  # places are counted from the one after that of padding
             theirs.expect(pad_token_id=self.first_place - 1)
-        s, made_by = self.settings, theirs.heads
-        model: dict[str, Any] = {
-            "d_model": theirs.width(s["d_model"]),
-            "n_heads": theirs.width(s["n_heads"]),
-            "n_layers": theirs.layers(s["n_layers"]),
-            "d_ff": theirs.width(s["d_ff"]),
-            "max_length": theirs.width("max_position_embeddings") - self.first_place,
-            "dropout": theirs.number(s["dropout"], 0.1),
-            "feed_forward": theirs.choice(s["feed_forward"], ACTIVATIONS, "gelu"),
-            "norm_eps": self.norm_eps or theirs.number("layer_norm_eps", 1e-12),
-            "vocab_size": theirs.width("vocab_size"),
-            "tied": theirs.flag("tie_word_embeddings", True),
-            "n_segments": theirs.width("type_vocab_size", 2) if self.segments is None else self.segments,
-            "pre_norm": False,
-            "causal": False,
-            "position": "learned",
-            "scale_embedding": False,
-            "embedding_norm": True,
-        }
+        classes, model = self.settings.classes, self.settings.read(theirs)
+        model["max_length"] = theirs.width("max_position_embeddings") - self.first_place
+        model["n_segments"] = theirs.width("type_vocab_size", 2) if self.segments is None else self.segments
         d_embedding = theirs.width("embedding_size", model["d_model"]) if self.is_narrow else model["d_model"]
         model["d_embedding"] = 0 if d_embedding == model["d_model"] else d_embedding
-        if made_by == f"{self.name}ForSequenceClassification" and tells_one_of_several(theirs):
+        if theirs.made_by == classes[LABELS.head] and chooses_one_label(theirs):
             return Imported("stack", model, "classification", read_labels(theirs, self.activation))
-        has_next = bool(self.pretrained_by) and made_by == self.pretrained_by
-        if made_by != f"{self.name}ForMaskedLM" and not has_next:
+        has_next = bool(self.pretrained_by) and theirs.made_by == self.pretrained_by
+        if theirs.made_by != classes[MASKED.head] and not has_next:
             return Imported("stack", model, "reading", {})
         if model["feed_forward"] != "gelu":
-            raise ConfigError("a head that tells hidden words has the activation 'gelu' in regard, and this one not")
+            raise ConfigError("a head that predicts masked words has the activation 'gelu' in regard, this one has not")
         return Imported("stack", model, "masked", {"nsp": has_next, "window": min(128, model["max_length"])})
 
     def write_config(self, recipe: Recipe) -> dict[str, Any]:
-        c, s = recipe.model, self.settings
-        of_family = {"causal": False, "pre_norm": False, "position": "learned", "norm": "layer", "embedding_norm": True}
-        free = {"n_segments": self.segments if self.segments and c.n_segments else c.n_segments}
-        free["d_embedding"] = c.d_embedding if self.is_narrow else 0
-        require(recipe, self.model_type, tuple(CLASSES), PLAIN | of_family | free)
-        if self.norm_eps and c.norm_eps != self.norm_eps:
-            raise ConfigError(f"{self.model_type} has norm_eps = {self.norm_eps} always, and this run {c.norm_eps}")
-        has_next = recipe.kind == "masked" and recipe.task.nsp
-        if has_next and not self.pretrained_by:
-            raise ConfigError(f"{self.model_type} does not tell next sentences, and this run has task.nsp = true")
-        found = {
-            "model_type": self.model_type,
-            "architectures": [self.pretrained_by if has_next else f"{self.name}{CLASSES[recipe.kind]}"],
-            **{there: getattr(c, here) for here, there in s.items() if here != "feed_forward"},
-            s["feed_forward"]: word_for(ACTIVATIONS, c.feed_forward, self.model_type),
-            "max_position_embeddings": c.max_length + self.first_place,
-            "layer_norm_eps": c.norm_eps,
-            "vocab_size": c.vocab_size,
-            "tie_word_embeddings": c.tied,
-            **(write_labels(recipe.task, self.model_type, self.activation) if recipe.kind == "classification" else {}),
-        }
+        c, task = recipe.model, recipe.task
+        n_segments = self.segments if self.segments and c.n_segments else c.n_segments
+        d_embedding = c.d_embedding if self.is_narrow else 0
+        settings = self.settings.write(recipe, n_segments=n_segments, d_embedding=d_embedding)
+        settings["max_position_embeddings"] = c.max_length + self.first_place
         if self.segments != 0:
-            found["type_vocab_size"] = max(1, c.n_segments)
+            settings["type_vocab_size"] = max(1, c.n_segments)
         if self.is_narrow:
-            found["embedding_size"] = c.embedding_width
+            settings["embedding_size"] = c.embedding_width
         if self.first_place:
-            found["pad_token_id"] = self.first_place - 1
-        return found
+            settings["pad_token_id"] = self.first_place - 1
+        if exchange_of(recipe).head == LABELS.head:
+            settings |= write_labels(task, self.model_type, self.activation)
+        if exchange_of(recipe).head == MASKED.head and task.nsp:
+            if not self.pretrained_by:
+                raise ConfigError(f"{self.model_type} predicts no next sentences, and this run has task.nsp = true")
+            settings["architectures"] = [self.pretrained_by]
+        return settings
 
     def weights(self, recipe: Recipe) -> Iterator[Weight]:
         c, start = recipe.model, f"{self.model_type}."
-        places: Form = AfterRows(self.first_place) if self.first_place else AS_IS
+        places: Form = after_rows(self.first_place) if self.first_place else AS_IS
         yield Weight(f"{start}embeddings.word_embeddings.weight", ("reader.embedding.weight",))
         yield Weight(f"{start}embeddings.position_embeddings.weight", ("reader.position.table",), places)
         if self.segments != 0:
             name = f"{start}embeddings.token_type_embeddings.weight"
             if c.n_segments:
-                yield Weight(name, ("reader.segment.weight",), FirstRows(c.n_segments))
+                yield Weight(name, ("reader.segment.weight",), first_rows(c.n_segments))
             else:
-                yield Weight(name, (), Zeros((1, c.embedding_width)))
+                yield Weight(name, (), zeros((1, c.embedding_width)))
         yield from product(f"{start}embeddings.LayerNorm", "reader.embedding_norm")
         if c.d_embedding:
             yield from product(f"{start}embeddings_project", "reader.widen")
         for i in range(c.n_layers):
-            for there, here in self.block.items():
-                yield from product(f"{start}{self.blocks}.{i}.{there}", f"reader.blocks.{i}.{here}")
-        if recipe.kind == "masked":
+            for name, own in self.block.items():
+                yield from product(f"{start}{self.blocks}.{i}.{name}", f"reader.blocks.{i}.{own}")
+        if exchange_of(recipe).head == MASKED.head:
             yield from self.head_weights(recipe)
-        if recipe.kind == "classification":
+        if exchange_of(recipe).head == LABELS.head:
             yield from product(self.pooler, "pooler")
             yield from product(self.labels, "to_labels")
 
@@ -183,8 +172,6 @@ BERT = BertRelative(
     model_type="bert",
     name="Bert",
     blocks="encoder.layer",
-    block=BLOCK,
-    settings=SETTINGS,
     transform="cls.predictions.transform.dense",
     norm="cls.predictions.transform.LayerNorm",
     output="cls.predictions.decoder",
@@ -198,8 +185,6 @@ ROBERTA = BertRelative(
     model_type="roberta",
     name="Roberta",
     blocks="encoder.layer",
-    block=BLOCK,
-    settings=SETTINGS,
     transform="lm_head.dense",
     norm="lm_head.layer_norm",
     output="lm_head.decoder",
@@ -224,14 +209,17 @@ DISTILBERT = BertRelative(
         "ffn.lin2": "feed_forward.contract",
         "output_layer_norm": "feed_forward_residual.norm",
     },
-    settings={
-        "d_model": "dim",
-        "n_heads": "n_heads",
-        "n_layers": "n_layers",
-        "d_ff": "hidden_dim",
-        "dropout": "dropout",
-        "feed_forward": "activation",
+    table={
+        "d_model": Setting("dim"),
+        "n_heads": Setting("n_heads"),
+        "n_layers": Setting("n_layers", Theirs.layers),
+        "d_ff": Setting("hidden_dim"),
+        "dropout": Setting("dropout", Theirs.number, 0.1),
+        "feed_forward": Word("activation", ACTIVATIONS, "gelu"),
+        "vocab_size": Setting("vocab_size"),
+        "tied": Setting("tie_word_embeddings", Theirs.flag, True),
     },
+    shape=SHAPE | {"norm_eps": 1e-12},
     transform="vocab_transform",
     norm="vocab_layer_norm",
     output="vocab_projector",
@@ -240,14 +228,11 @@ DISTILBERT = BertRelative(
     activation="relu",
     labels="classifier",
     segments=0,
-    norm_eps=1e-12,
 ).family()
 ELECTRA = BertRelative(
     model_type="electra",
     name="Electra",
     blocks="encoder.layer",
-    block=BLOCK,
-    settings=SETTINGS,
     transform="generator_predictions.dense",
     norm="generator_predictions.LayerNorm",
     output="generator_lm_head",

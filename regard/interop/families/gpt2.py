@@ -1,11 +1,13 @@
-"""GPT-2 (Radford et al. 2019): a causal stack with learnt positions and norms before its sublayers."""
+"""GPT-2 (Radford et al. 2019): a causal stack with learned positions and norms before its sublayers."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from regard.interop.families.family import PLAIN, WRITERS, Family, Imported, Theirs, Weight, product, require, word_for
-from regard.interop.families.forms import TURNED, Stacked
+from regard.interop.families.family import Family, Imported, Weight, product
+from regard.interop.families.forms import TURNED, stacked
+from regard.interop.families.settings import PLAIN, Setting, Settings, Theirs, Word
 from regard.runs.recipe import Recipe
+from regard.tasks.exchange import CAUSAL
 
 ACTIVATIONS = {
     "gelu_new": "gelu_tanh",
@@ -14,51 +16,34 @@ ACTIVATIONS = {
     "relu": "relu",
     "silu": "swish",
 }
+SETTINGS = Settings(
+    model_type="gpt2",
+    classes={CAUSAL.head: "GPT2LMHeadModel"},
+    shape=PLAIN | {"causal": True, "pre_norm": True, "position": "learned", "norm": "layer"},
+    table={
+        "d_model": Setting("n_embd"),
+        "n_heads": Setting("n_head"),
+        "n_layers": Setting("n_layer", Theirs.layers),
+        "max_length": Setting("n_positions"),
+        "dropout": Setting("resid_pdrop", Theirs.number, 0.1),
+        "norm_eps": Setting("layer_norm_epsilon", Theirs.number, 1e-5),
+        "feed_forward": Word("activation_function", ACTIVATIONS, "gelu_new"),
+        "vocab_size": Setting("vocab_size"),
+        "tied": Setting("tie_word_embeddings", Theirs.flag, True),
+    },
+)
 
 
 def read_config(theirs: Theirs) -> Imported:
-    theirs.expect(
-        scale_attn_weights=True,
-        scale_attn_by_inverse_layer_idx=False,
-        add_cross_attention=False,
-    )
-    d_model = theirs.width("n_embd")
-    model: dict[str, Any] = {
-        "d_model": d_model,
-        "n_heads": theirs.width("n_head"),
-        "n_layers": theirs.layers("n_layer"),
-        "d_ff": theirs.width("n_inner", 4 * d_model),
-        "max_length": theirs.width("n_positions"),
-        "dropout": theirs.number("resid_pdrop", 0.1),
-        "norm_eps": theirs.number("layer_norm_epsilon", 1e-5),
-        "feed_forward": theirs.choice("activation_function", ACTIVATIONS, "gelu_new"),
-        "vocab_size": theirs.width("vocab_size"),
-        "tied": theirs.flag("tie_word_embeddings", True),
-        "scale_embedding": False,
-    }
+    theirs.expect(scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False, add_cross_attention=False)
+    model = SETTINGS.read(theirs)
+    model["d_ff"] = theirs.width("n_inner", 4 * model["d_model"])
     return Imported("stack", model, "language", {"window": min(1024, model["max_length"])})
 
 
 def write_config(recipe: Recipe) -> dict[str, Any]:
     c = recipe.model
-    shape = {"causal": True, "pre_norm": True, "position": "learned", "norm": "layer"}
-    require(recipe, "gpt2", WRITERS, PLAIN | shape)
-    return {
-        "model_type": "gpt2",
-        "architectures": ["GPT2LMHeadModel"],
-        "n_embd": c.d_model,
-        "n_head": c.n_heads,
-        "n_layer": c.n_layers,
-        "n_inner": c.d_ff,
-        "n_positions": c.max_length,
-        "embd_pdrop": c.dropout,
-        "resid_pdrop": c.dropout,
-        "attn_pdrop": 0.0,
-        "layer_norm_epsilon": c.norm_eps,
-        "activation_function": word_for(ACTIVATIONS, c.feed_forward, "gpt2"),
-        "vocab_size": c.vocab_size,
-        "tie_word_embeddings": c.tied,
-    }
+    return SETTINGS.write(recipe) | {"n_inner": c.d_ff, "embd_pdrop": c.dropout, "attn_pdrop": 0.0}
 
 
 def weights(recipe: Recipe) -> Iterator[Weight]:
@@ -68,8 +53,8 @@ def weights(recipe: Recipe) -> Iterator[Weight]:
     for i in range(c.n_layers):
         theirs, ours = f"transformer.h.{i}", f"reader.blocks.{i}"
         for part in ("weight", "bias"):
-            stacked = tuple(f"{ours}.attention.{name}.{part}" for name in ("to_queries", "to_keys", "to_values"))
-            yield Weight(f"{theirs}.attn.c_attn.{part}", stacked, Stacked((c.d_model,) * 3, turned=part == "weight"))
+            inputs = tuple(f"{ours}.attention.{name}.{part}" for name in ("to_queries", "to_keys", "to_values"))
+            yield Weight(f"{theirs}.attn.c_attn.{part}", inputs, stacked((c.d_model,) * 3, is_turned=part == "weight"))
         yield from product(f"{theirs}.attn.c_proj", f"{ours}.attention.to_output", TURNED)
         yield from product(f"{theirs}.mlp.c_fc", f"{ours}.feed_forward.expand", TURNED)
         yield from product(f"{theirs}.mlp.c_proj", f"{ours}.feed_forward.contract", TURNED)

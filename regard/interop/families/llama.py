@@ -6,11 +6,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.errors import ConfigError
-from regard.interop.families.family import PLAIN, WRITERS, Family, Imported, Theirs, Weight, product, require
-from regard.interop.families.forms import RotaryPairs
+from regard.interop.families.family import Family, Imported, Weight, product
+from regard.interop.families.forms import rotary_pairs
+from regard.interop.families.settings import PLAIN, Setting, Settings, Theirs
 from regard.runs.recipe import Recipe
+from regard.tasks.exchange import CAUSAL
 
-WINDOW = 1024  # tokens that a training of the run, if there is one, learns from at once
+WINDOW = 1024  # tokens that a training of the run, if there is one, reads at once
+
+
+SHAPE = {"causal": True, "pre_norm": True, "position": "rotary", "norm": "rms", "feed_forward": "swiglu"}
+TABLE = {
+    "d_model": Setting("hidden_size"),
+    "n_heads": Setting("num_attention_heads"),
+    "n_layers": Setting("num_hidden_layers", Theirs.layers),
+    "d_ff": Setting("intermediate_size"),
+    "max_length": Setting("max_position_embeddings", Theirs.length),
+    "norm_eps": Setting("rms_norm_eps", Theirs.number, 1e-6),
+    "vocab_size": Setting("vocab_size"),
+    "tied": Setting("tie_word_embeddings", Theirs.flag, False),
+}
 
 
 @dataclass(frozen=True)
@@ -21,32 +36,26 @@ class Decoder:
     made_by: str  # the class of transformers
     bias: str = "none"  # unless their settings say otherwise
     norm_heads: bool = False
+    may_have_biases: bool = False  # in all products, if their settings say so
+
+    @property
+    def settings(self) -> Settings:
+        shape = PLAIN | SHAPE | {"norm_heads": self.norm_heads}
+        return Settings(model_type=self.model_type, classes={CAUSAL.head: self.made_by}, shape=shape, table=TABLE)
 
     def read_config(self, theirs: Theirs) -> Imported:
         theirs.choice("hidden_act", {"silu": "swish", "swish": "swish"}, "silu")
         theirs.expect(use_sliding_window=False, pretraining_tp=1)
-        d_model, n_heads = theirs.width("hidden_size"), theirs.width("num_attention_heads")
+        model = self.settings.read(theirs)
+        d_model, n_heads = model["d_model"], model["n_heads"]
         d_head = theirs.width("head_dim", max(1, d_model // n_heads))
         n_key_heads = theirs.width("num_key_value_heads", n_heads)
-        model: dict[str, Any] = {
-            "d_model": d_model,
-            "n_heads": n_heads,
+        model |= {
             "n_key_heads": 0 if n_key_heads == n_heads else n_key_heads,
             "d_head": 0 if d_head * n_heads == d_model else d_head,
-            "n_layers": theirs.layers("num_hidden_layers"),
-            "d_ff": theirs.width("intermediate_size"),
-            "max_length": theirs.length("max_position_embeddings"),
             "dropout": 0.0,
-            "norm_eps": theirs.number("rms_norm_eps", 1e-6),
             "rotary_base": rotary_base(theirs),
-            "vocab_size": theirs.width("vocab_size"),
-            "tied": theirs.flag("tie_word_embeddings", False),
             "bias": self.read_bias(theirs),
-            "norm_heads": self.norm_heads,
-            "norm": "rms",
-            "position": "rotary",
-            "feed_forward": "swiglu",
-            "scale_embedding": False,
         }
         return Imported("stack", model, "language", {"window": min(WINDOW, model["max_length"])})
 
@@ -58,24 +67,11 @@ class Decoder:
 
     def write_config(self, recipe: Recipe) -> dict[str, Any]:
         c = recipe.model
-        bias = "all" if c.bias == "all" and self.model_type == "llama" else self.bias
-        of_family = {"causal": True, "pre_norm": True, "position": "rotary", "norm": "rms", "feed_forward": "swiglu"}
-        free = {"n_key_heads": c.n_key_heads, "d_head": c.d_head, "bias": bias, "norm_heads": self.norm_heads}
-        require(recipe, self.model_type, WRITERS, PLAIN | of_family | free)
-        return {
-            "model_type": self.model_type,
-            "architectures": [self.made_by],
-            "hidden_size": c.d_model,
-            "num_attention_heads": c.n_heads,
+        bias = "all" if c.bias == "all" and self.may_have_biases else self.bias
+        return self.settings.write(recipe, n_key_heads=c.n_key_heads, d_head=c.d_head, bias=bias) | {
             "num_key_value_heads": c.heads.shared,
             "head_dim": c.heads.width,
-            "num_hidden_layers": c.n_layers,
-            "intermediate_size": c.d_ff,
-            "max_position_embeddings": c.max_length,
-            "rms_norm_eps": c.norm_eps,
             "rope_parameters": {"rope_type": "default", "rope_theta": c.rotary_base},
-            "vocab_size": c.vocab_size,
-            "tie_word_embeddings": c.tied,
             "hidden_act": "silu",
             "attention_bias": c.bias == "all",
             "mlp_bias": c.bias == "all",
@@ -86,36 +82,36 @@ def rotary_base(theirs: Theirs) -> float:
     """Newer files have it in `rope_parameters`, older ones beside `rope_scaling`."""
     inner: dict[str, Any] = {}
     for name in ("rope_parameters", "rope_scaling"):
-        found = theirs.settings.get(name) or {}
-        if not isinstance(found, dict):
-            raise ConfigError(f"{name} must be a table, got {found!r}")
-        kind = found.get("rope_type", found.get("type", "default"))
+        angles = theirs.settings.get(name) or {}
+        if not isinstance(angles, dict):
+            raise ConfigError(f"{name} must be a table, got {angles!r}")
+        kind = angles.get("rope_type", angles.get("type", "default"))
         if kind != "default":
             raise ConfigError(
                 f"{name} asks for rotary positions of type {kind!r}; regard turns by the plain angles only "
                 "('default') and would give other answers"
             )
-        inner |= found
+        inner |= angles
     outer = theirs.number("rope_theta", 10000.0)
     return Theirs(inner, theirs.n_weights, theirs.n_tensors).number("rope_theta", outer)
 
 
 def weights(recipe: Recipe) -> Iterator[Weight]:
     c = recipe.model
-    in_pairs, has_input_bias = RotaryPairs(c.heads.width), c.bias != "none"
+    in_pairs, has_input_bias = rotary_pairs(c.heads.width), c.bias != "none"
     yield Weight("model.embed_tokens.weight", ("reader.embedding.weight",))
     for i in range(c.n_layers):
         theirs, ours = f"model.layers.{i}", f"reader.blocks.{i}"
-        for there, here in (("q_proj", "to_queries"), ("k_proj", "to_keys")):
+        for name, own in (("q_proj", "to_queries"), ("k_proj", "to_keys")):
             for part in ("weight", "bias") if has_input_bias else ("weight",):
-                yield Weight(f"{theirs}.self_attn.{there}.{part}", (f"{ours}.attention.{here}.{part}",), in_pairs)
+                yield Weight(f"{theirs}.self_attn.{name}.{part}", (f"{ours}.attention.{own}.{part}",), in_pairs)
         yield from product(f"{theirs}.self_attn.v_proj", f"{ours}.attention.to_values", bias=has_input_bias)
         yield from product(f"{theirs}.self_attn.o_proj", f"{ours}.attention.to_output", bias=c.bias == "all")
         if c.norm_heads:
             yield Weight(f"{theirs}.self_attn.q_norm.weight", (f"{ours}.attention.norm_queries.weight",), in_pairs)
             yield Weight(f"{theirs}.self_attn.k_norm.weight", (f"{ours}.attention.norm_keys.weight",), in_pairs)
-        for there, here in (("gate_proj", "gate"), ("up_proj", "expand"), ("down_proj", "contract")):
-            yield from product(f"{theirs}.mlp.{there}", f"{ours}.feed_forward.{here}", bias=c.bias == "all")
+        for name, own in (("gate_proj", "gate"), ("up_proj", "expand"), ("down_proj", "contract")):
+            yield from product(f"{theirs}.mlp.{name}", f"{ours}.feed_forward.{own}", bias=c.bias == "all")
         yield from product(f"{theirs}.input_layernorm", f"{ours}.attention_residual.norm", bias=False)
         yield from product(f"{theirs}.post_attention_layernorm", f"{ours}.feed_forward_residual.norm", bias=False)
     yield from product("model.norm", "reader.norm", bias=False)
@@ -134,6 +130,6 @@ def family(decoder: Decoder) -> Family:
     )
 
 
-LLAMA = family(Decoder("llama", "LlamaForCausalLM"))
+LLAMA = family(Decoder("llama", "LlamaForCausalLM", may_have_biases=True))
 QWEN2 = family(Decoder("qwen2", "Qwen2ForCausalLM", bias="inputs"))
 QWEN3 = family(Decoder("qwen3", "Qwen3ForCausalLM", norm_heads=True))

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from regard.interop.families.family import TRANSLATORS, Family, Imported, Theirs, Weight, require, word_for
-from regard.interop.families.forms import AS_IS, Scaled
+from regard.interop.families.family import Family, Imported, Weight
+from regard.interop.families.forms import AS_IS, scaled
+from regard.interop.families.settings import Setting, Settings, Theirs, Word
 from regard.runs.recipe import Recipe
+from regard.tasks.exchange import SOURCE_TO_TARGET
 
 FEED_FORWARDS = {  # v1.0 has the first, v1.1 the second
     "relu": "relu",
@@ -15,18 +17,37 @@ FEED_FORWARDS = {  # v1.0 has the first, v1.1 the second
     "gelu_new": "gelu_tanh",
     "silu": "swish",
 }
-SHAPE = {
-    "score": "dot",
-    "position": "buckets",
-    "norm": "rms",
-    "pre_norm": True,
-    "bias": "none",
-    "scale_embedding": False,
-    "embedding_norm": False,
-    "output_bias": False,
-    "n_key_heads": 0,
-    "norm_heads": False,
-}
+SETTINGS = Settings(
+    model_type="t5",
+    classes={SOURCE_TO_TARGET.head: "T5ForConditionalGeneration"},
+    shape={
+        "score": "dot",
+        "position": "buckets",
+        "norm": "rms",
+        "pre_norm": True,
+        "bias": "none",
+        "scale_embedding": False,
+        "embedding_norm": False,
+        "output_bias": False,
+        "n_key_heads": 0,
+        "norm_heads": False,
+    },
+    table={
+        "d_model": Setting("d_model"),
+        "n_heads": Setting("num_heads"),
+        "d_head": Setting("d_kv"),
+        "n_layers": Setting("num_layers", Theirs.layers),
+        "d_ff": Setting("d_ff"),
+        "max_length": Setting("n_positions", Theirs.length, 512),
+        "n_buckets": Setting("relative_attention_num_buckets", default=32),
+        "furthest": Setting("relative_attention_max_distance", Theirs.length, 128),
+        "dropout": Setting("dropout_rate", Theirs.number, 0.1),
+        "norm_eps": Setting("layer_norm_epsilon", Theirs.number, 1e-6),
+        "feed_forward": Word("feed_forward_proj", FEED_FORWARDS, "relu"),
+        "vocab_size": Setting("vocab_size"),
+        "tied": Setting("tie_word_embeddings", Theirs.flag, True),
+    },
+)
 ATTENTION = {"q": "to_queries", "k": "to_keys", "v": "to_values", "o": "to_output"}
 PLAIN_NET = {"wi": "expand", "wo": "contract"}
 GATED_NET = {"wi_0": "gate", "wi_1": "expand", "wo": "contract"}
@@ -35,53 +56,21 @@ GATED_NET = {"wi_0": "gate", "wi_1": "expand", "wo": "contract"}
 def read_config(theirs: Theirs) -> Imported:
     if theirs.settings.get("num_decoder_layers") is not None:
         theirs.expect(num_decoder_layers=theirs.layers("num_layers"))
-    net = theirs.settings.get("feed_forward_proj", "relu")  # what follows from it can also be said apart
+    net = theirs.settings.get("feed_forward_proj", "relu")  # the files may also spell out what follows from it
     if isinstance(net, str):
         acts = "gelu_new" if net == "gated-gelu" else net.removeprefix("gated-")
         theirs.expect(dense_act_fn=acts, is_gated_act=net.startswith("gated-"))
+    model = SETTINGS.read(theirs)
     # v1.0 scales its last rows by d_model**-0.5 and reads words off the embeddings; v1.1 does neither.
-    scales = theirs.flag("scale_decoder_outputs", theirs.flag("tie_word_embeddings", True))
-    model = SHAPE | {
-        "d_model": theirs.width("d_model"),
-        "n_heads": theirs.width("num_heads"),
-        "d_head": theirs.width("d_kv"),
-        "n_layers": theirs.layers("num_layers"),
-        "d_ff": theirs.width("d_ff"),
-        "max_length": theirs.length("n_positions", 512),
-        "n_buckets": theirs.width("relative_attention_num_buckets", 32),
-        "furthest": theirs.length("relative_attention_max_distance", 128),
-        "dropout": theirs.number("dropout_rate", 0.1),
-        "norm_eps": theirs.number("layer_norm_epsilon", 1e-6),
-        "feed_forward": theirs.choice("feed_forward_proj", FEED_FORWARDS, "relu"),
-        "vocab_size": theirs.width("vocab_size"),
-        "tied": scales,
-    }
+    model["tied"] = theirs.flag("scale_decoder_outputs", model["tied"])
     start = theirs.token("decoder_start_token_id", theirs.token("pad_token_id", 0))
     return Imported("transformer", model, "translation", {"target_start": start})
 
 
 def write_config(recipe: Recipe) -> dict[str, Any]:
     c = recipe.model
-    require(recipe, "t5", TRANSLATORS, SHAPE)
-    return {
-        "model_type": "t5",
-        "architectures": ["T5ForConditionalGeneration"],
-        "d_model": c.d_model,
-        "num_heads": c.n_heads,
-        "d_kv": c.heads.width,
-        "num_layers": c.n_layers,
-        "num_decoder_layers": c.n_layers,
-        "d_ff": c.d_ff,
-        "n_positions": c.max_length,
-        "relative_attention_num_buckets": c.n_buckets,
-        "relative_attention_max_distance": c.furthest,
-        "dropout_rate": c.dropout,
-        "layer_norm_epsilon": c.norm_eps,
-        "feed_forward_proj": word_for(FEED_FORWARDS, c.feed_forward, "t5"),
-        "vocab_size": c.vocab_size,
-        "tie_word_embeddings": c.tied,
-        "is_encoder_decoder": True,
-    }
+    sizes = {"d_kv": c.heads.width, "num_decoder_layers": c.n_layers}
+    return SETTINGS.write(recipe) | sizes | {"is_encoder_decoder": True}
 
 
 def weights(recipe: Recipe) -> Iterator[Weight]:
@@ -95,7 +84,7 @@ def weights(recipe: Recipe) -> Iterator[Weight]:
             yield from block(f"{side}.block.{i}", f"{side}.{i}", side == "decoder", c.feed_forward)
         # Where words are read off the embeddings, the norm before does the scaling.
         scales = c.tied and side == "decoder"
-        form = Scaled(c.d_model**-0.5) if scales else AS_IS
+        form = scaled(c.d_model**-0.5) if scales else AS_IS
         yield Weight(f"{side}.final_layer_norm.weight", (f"{side}_norm.weight",), form)
     if not c.tied:
         yield Weight("lm_head.weight", ("own_table",))

@@ -1,6 +1,6 @@
 """Weights carried from their files to our model and back, by the table of their family."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import torch
@@ -8,13 +8,14 @@ from torch import Tensor
 
 from regard.errors import RunError
 from regard.interop.families.family import Family, Weight
+from regard.interop.families.settings import exchange_of
 from regard.interop.formats.safe import Stored
 from regard.runs.recipe import Recipe
 
 
 class Carried(NamedTuple):
     tensors: dict[str, Tensor]  # by our names
-    left_out: list[str]  # theirs that only other tasks read
+    left_out: list[str]  # theirs that this task does not use
 
 
 def take(stored: Stored, family: Family, recipe: Recipe, own: Mapping[str, Tensor], where: str) -> Carried:
@@ -24,7 +25,7 @@ def take(stored: Stored, family: Family, recipe: Recipe, own: Mapping[str, Tenso
     """
     table = list(family.weights(recipe))
     places = {weight.theirs: place(weight.theirs, stored, family) for weight in table}
-    missing = [name for name, found in places.items() if found is None]
+    missing = [name for name, spelling in places.items() if spelling is None]
     if missing:
         raise RunError(f"{where} lacks {len(missing)} tensors that its config.json asks for, such as {missing[0]}")
     unused = stored.shapes.keys() - places.values()
@@ -52,28 +53,28 @@ def place(name: str, stored: Stored, family: Family) -> str | None:
 
 def copies_in(unused: set[str], stored: Stored, family: Family, where: str) -> set[str]:
     """Those that are a tensor's second name.  They may differ after all; then they are not what they seem."""
-    found = set()
+    copies = set()
     for second, first in family.copies:
         copy, original = place(second, stored, family), place(first, stored, family)
         if copy is None or original is None or copy not in unused:
             continue
         if not torch.equal(stored.read(copy), stored.read(original)):
             raise RunError(f"{where}: {copy} is not {original}, and regard's model has only one; nothing was imported")
-        found.add(copy)
-    return found
+        copies.add(copy)
+    return copies
 
 
 def computed_in(unused: set[str], stored: Stored, family: Family, recipe: Recipe, where: str) -> set[str]:
     """Those that both sides compute, such as a table of sines, and that are what we compute."""
-    found = set()
+    computed = set()
     for name in unused:
         ours = family.computed(recipe, name)
         if ours is None:
             continue
         if stored.shapes[name] != tuple(ours.shape) or not torch.allclose(stored.read(name), ours, atol=1e-4):
             raise RunError(f"{where}: {name} is not what regard computes in its place; nothing was imported")
-        found.add(name)
-    return found
+        computed.add(name)
+    return computed
 
 
 def check_shapes(weight: Weight, shape: tuple[int, ...], own: Mapping[str, Tensor], where: str) -> None:
@@ -88,8 +89,9 @@ def check_shapes(weight: Weight, shape: tuple[int, ...], own: Mapping[str, Tenso
 
 def give(tensors: Mapping[str, Tensor], family: Family, recipe: Recipe) -> dict[str, Tensor]:
     """Our tensors as theirs, by their names; a model without a head is named without the family's prefix."""
-    prefix = family.prefix if recipe.kind == "reading" else ""
-    return {
-        weight.theirs.removeprefix(prefix): weight.form.theirs([tensors[name] for name in weight.ours]).contiguous()
-        for weight in family.weights(recipe)
-    }
+    prefix = "" if exchange_of(recipe).head else family.prefix
+    return {name.removeprefix(prefix): tensor for name, tensor in as_theirs(tensors, family.weights(recipe)).items()}
+
+
+def as_theirs(tensors: Mapping[str, Tensor], table: Iterable[Weight]) -> dict[str, Tensor]:
+    return {weight.theirs: weight.form.theirs([tensors[name] for name in weight.ours]).contiguous() for weight in table}

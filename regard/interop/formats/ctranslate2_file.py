@@ -1,6 +1,6 @@
 """CTranslate2's model.bin, read strictly: a name for the kind of model, then variables, then second names of some.
 
-Every length is compared with what the file still holds before anything is read, and numbers are read when asked for.
+Every length is compared with what the file still holds before anything is read; numbers are read on demand.
 """
 
 import math
@@ -59,9 +59,9 @@ class CTranslate2File:
                 raise RunError(f"{self.path}: {scale} has {tuple(rows.shape)} numbers for {tuple(tensor.shape)}")
             tensor = tensor / (rows.reshape(-1, *[1] * (tensor.ndim - 1)) if rows.ndim else rows)
         elif self.variables[name].dtype in ("<i1", "<i2", "<i4"):
-            raise RunError(f"{self.path}: {name} is whole numbers without a scale; nothing was imported")
+            raise RunError(f"{self.path}: {name} has integers without a scale; nothing was imported")
         if not torch.isfinite(tensor).all():
-            raise RunError(f"{self.path}: {name} holds numbers that are not finite; nothing was imported")
+            raise RunError(f"{self.path}: {name} contains NaN or infinity; nothing was imported")
         return tensor
 
     def numbers(self, name: str) -> Tensor:
@@ -95,32 +95,32 @@ class BinaryReader:
         return self.file.read(n_bytes)
 
     def number(self, form: str) -> int:
-        (found,) = struct.unpack(form, self.take(struct.calcsize(form)))
-        return int(found)
+        (value,) = struct.unpack(form, self.take(struct.calcsize(form)))
+        return int(value)
 
     def name(self) -> str:
         """Its length with the zero at its end, and its bytes."""
         length = self.number("<H")
         if not 1 < length <= LONGEST_NAME:
-            raise RunError(f"{self.path} holds a name of {length - 1} bytes; it is damaged")
+            raise RunError(f"{self.path} holds a name of {length - 1} bytes; it is corrupted")
         content = self.take(length)
         try:
             text = content[:-1].decode("ascii")
         except UnicodeDecodeError:
             text = ""
         if content[-1] or not text.isprintable() or not text:
-            raise RunError(f"{self.path} holds a name that is none; it is damaged")
+            raise RunError(f"{self.path} holds a name that is not text; it is corrupted")
         return text
 
     def variables(self) -> dict[str, Variable]:
-        found: dict[str, Variable] = {}
+        variables: dict[str, Variable] = {}
         for _ in range(self.number("<I")):  # each takes some bytes, so the end of the file ends this
             name = self.name()
-            if name in found:
-                raise RunError(f"{self.path} holds {name} twice; it is damaged")
+            if name in variables:
+                raise RunError(f"{self.path} holds {name} twice; it is corrupted")
             n_dimensions = self.number("<B")
             if n_dimensions > MOST_DIMENSIONS:
-                raise RunError(f"{self.path}: {name} has {n_dimensions} dimensions; it is damaged")
+                raise RunError(f"{self.path}: {name} has {n_dimensions} dimensions; it is corrupted")
             shape = tuple(self.number("<I") for _ in range(n_dimensions))
             type_number = self.number("<B")
             if type_number >= len(TYPES):
@@ -128,25 +128,25 @@ class BinaryReader:
             dtype, n_bytes = TYPES[type_number], self.number("<I")
             item = 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
             if math.prod(shape) * item != n_bytes or n_bytes == 0:
-                raise RunError(f"{self.path}: {name} of {shape} has {n_bytes:,} bytes; it is damaged")
-            found[name] = Variable(shape, dtype, self.file.tell(), n_bytes)
+                raise RunError(f"{self.path}: {name} of {shape} has {n_bytes:,} bytes; it is corrupted")
+            variables[name] = Variable(shape, dtype, self.file.tell(), n_bytes)
             if n_bytes > self.left:
                 self.take(n_bytes)
             self.file.seek(n_bytes, 1)
-        return found
+        return variables
 
     def aliases(self, variables: Mapping[str, Variable]) -> dict[str, Variable]:
         """The scale of a variable is that of its second name, too."""
-        found: dict[str, Variable] = {}
+        aliases: dict[str, Variable] = {}
         for _ in range(self.number("<I")):
             alias, name = self.name(), self.name()
-            if name not in variables or alias in variables or alias in found:
-                raise RunError(f"{self.path} says that {alias} is {name}, which cannot be; it is damaged")
-            found[alias] = variables[name]
+            if name not in variables or alias in variables or alias in aliases:
+                raise RunError(f"{self.path} says that {alias} is {name}, which cannot be; it is corrupted")
+            aliases[alias] = variables[name]
             if f"{name}_scale" in variables:
-                found[f"{alias}_scale"] = variables[f"{name}_scale"]
-        return found
+                aliases[f"{alias}_scale"] = variables[f"{name}_scale"]
+        return aliases
 
     def expect_end(self) -> None:
         if self.left:
-            raise RunError(f"{self.path} goes on for {self.left:,} bytes behind its end; it is damaged")
+            raise RunError(f"{self.path} goes on for {self.left:,} bytes after its end; it is corrupted")

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from regard.errors import ConfigError, RunError
-from regard.interop.families.forms import RotaryPairs
+from regard.interop.families.forms import rotary_pairs
 from regard.interop.formats.safe import check_memory
 from regard.interop.needs import need
 
-SETTINGS = {  # transformers' name → theirs, behind the name of the architecture
+SETTINGS = {  # transformers' name → theirs, after the name of the architecture
     "hidden_size": "embedding_length",
     "num_hidden_layers": "block_count",
     "intermediate_size": "feed_forward_length",
@@ -54,23 +54,24 @@ class GgufFile:
             self.fields = {name: field.contents() for name, field in reader.fields.items()}
             self.tensors = {their_name(tensor.name): tensor for tensor in reader.tensors}
             self.shapes = {name: tuple(int(n) for n in tensor.shape[::-1]) for name, tensor in self.tensors.items()}
-        except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:  # of a damaged file
-            raise RunError(f"{path} is no GGUF file that can be used: {error}") from None
+        except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:  # of a corrupted file
+            raise RunError(f"{path} is not a usable GGUF file: {error}") from None
         check_memory(4 * sum(map(math.prod, self.shapes.values())), path)
+        self.others: dict[str, str] = {}  # all tensors hold floating-point numbers
         self.config = settings_of(self.fields, self.shapes)
 
     def read(self, name: str) -> Tensor:
         stored = self.tensors[name]
         try:
             numbers = self.library.quants.dequantize(stored.data, stored.tensor_type)
-        except (ValueError, NotImplementedError, KeyError) as error:  # the library's, for packings it cannot undo
+        except (ValueError, NotImplementedError, KeyError) as error:  # of the library, for quantizations it cannot undo
             raise RunError(f"{self.path}: {stored.name} cannot be read: {error}") from None
         tensor = torch.from_numpy(np.array(numbers, np.float32))
         if tuple(tensor.shape) != self.shapes[name] or not torch.isfinite(tensor).all():
             raise RunError(f"{self.path}: {stored.name} does not hold finite numbers of its shape")
         part = stored.name.rpartition(".")[0].rpartition(".")[2]
         if self.config["model_type"] in PAIRED and part in TURNED:
-            return RotaryPairs(self.d_head).theirs([tensor])
+            return rotary_pairs(self.d_head).theirs([tensor])
         return tensor
 
     @property
@@ -84,7 +85,7 @@ class GgufFile:
 
 
 def their_name(name: str) -> str:
-    """As transformers calls it; a name that nobody knows stays, and is refused later."""
+    """As transformers calls it; an unknown name stays, and is refused later."""
     whole, _, end = name.rpartition(".")
     if whole in TABLES:
         return f"{TABLES[whole]}.{end}"
@@ -99,12 +100,12 @@ def settings_of(fields: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
     if not isinstance(kind, str):
         raise RunError("a GGUF file names its general.architecture, and this one does not")
     table = shapes.get("model.embed_tokens.weight", (0,))
-    found = {ours: fields[f"{kind}.{name}"] for ours, name in SETTINGS.items() if f"{kind}.{name}" in fields}
+    settings = {ours: fields[f"{kind}.{name}"] for ours, name in SETTINGS.items() if f"{kind}.{name}" in fields}
     angles = {
         "rope_theta": fields.get(f"{kind}.rope.freq_base", 10000.0),
         "rope_type": str(fields.get(f"{kind}.rope.scaling.type", "default")).replace("none", "default"),
     }
-    return found | {
+    return settings | {
         "model_type": kind,
         "vocab_size": table[0],
         "rope_parameters": angles,

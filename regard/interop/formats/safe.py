@@ -1,4 +1,4 @@
-"""A stranger's folder, read as safetensors and JSON only.  Everything is checked before memory is taken for it."""
+"""An untrusted folder, read as safetensors and JSON only.  Everything is checked before memory is allocated for it."""
 
 import json
 import math
@@ -21,13 +21,13 @@ CHUNK = 1 << 22  # numbers that are looked at together
 
 
 class Stored(Protocol):
-    """Tensors in files: their shapes at once, their numbers when they are asked for."""
+    """Tensors in files: their shapes at once, their numbers when they are needed."""
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]: ...
 
     def read(self, name: str) -> Tensor:
-        """In float32.  RunError where it is not made of finite numbers."""
+        """In float32.  RunError if it contains NaN or infinity."""
         ...
 
 
@@ -38,20 +38,22 @@ class SafeFolder:
         self.path = path
         if not path.is_dir():
             refuse_pickle([path] if path.is_file() else [])
-            raise RunError(f"{path} is no folder; name one with config.json and {WEIGHTS}, as transformers writes it")
+            raise RunError(
+                f"{path} is not a folder; name one with config.json and {WEIGHTS}, as transformers writes it"
+            )
         self.config = read_json(path / "config.json")
         if self.config.get("quantization_config"):
             raise RunError(
-                f"{path / 'config.json'} has a quantization_config: the weights are no plain numbers. Load the folder "
+                f"{path / 'config.json'} has a quantization_config: the weights are not plain numbers. Load the folder "
                 "in transformers, call the model's dequantize() and save it with save_pretrained(NEW)"
             )
         self.files = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
-        self.others: dict[str, str] = {}  # what is no floating point, such as masks and places, and its type
+        self.others: dict[str, str] = {}  # what is not floating point, such as masks and positions, and its type
         for file in weight_files(path):
             for name, (shape, kind) in read_header(file).items():
                 if name in self.shapes or name in self.others:
-                    raise RunError(f"{file.name} holds {name} a second time; {path} is damaged")
+                    raise RunError(f"{file.name} holds {name} a second time; {path} is corrupted")
                 if kind in FLOATS:
                     self.files[name], self.shapes[name] = file, shape
                 else:
@@ -63,7 +65,7 @@ class SafeFolder:
         with opened(file) as tensors:
             for part in in_chunks(tensors.get_slice(name), self.shapes[name]):
                 if not torch.isfinite(part.float()).all():
-                    raise RunError(f"{file.name}: {name} holds numbers that are not finite; nothing was imported")
+                    raise RunError(f"{file.name}: {name} contains NaN or infinity; nothing was imported")
             whole: Tensor = tensors.get_tensor(name).float()
             return whole
 
@@ -74,11 +76,11 @@ def weight_files(folder: Path) -> list[Path]:
     if (folder / INDEX).is_file():
         names = read_json(folder / INDEX).get("weight_map")
         if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-            raise RunError(f"{folder / INDEX} has no weight_map of tensor names to file names; it is damaged")
+            raise RunError(f"{folder / INDEX} has no weight_map of tensor names to file names; it is corrupted")
         files = sorted(set(names.values()))
         for name in files:
             if Path(name).name != name or not name.endswith(".safetensors"):
-                raise RunError(f"{folder / INDEX} names {name!r}, which is no safetensors file of this folder")
+                raise RunError(f"{folder / INDEX} names {name!r}, which is not a safetensors file of this folder")
             if not (folder / name).is_file():
                 raise RunError(f"{folder / name} is missing, and {INDEX} names it; copy the folder again")
         return [folder / name for name in files]
@@ -105,8 +107,8 @@ def read_json(path: Path) -> dict[str, Any]:
         raise RunError(f"{path} has {path.stat().st_size:,} bytes, more than settings need ({LONGEST_JSON:,})")
     try:
         content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:  # ValueError: no UTF-8, no JSON, a number of 5,000 digits
-        raise RunError(f"{path} is not JSON that can be used: {error}") from None
+    except (ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, a number of 5,000 digits
+        raise RunError(f"{path} is not usable JSON: {error}") from None
     if not isinstance(content, dict):
         raise RunError(f"{path} must hold a JSON object, not {type(content).__name__}")
     return content
@@ -117,13 +119,13 @@ def opened(file: Path) -> Any:
     try:
         return safe_open(file, framework="pt")
     except (SafetensorError, OSError, ValueError) as error:
-        raise RunError(f"{file} is no safetensors file that can be used: {error}") from None
+        raise RunError(f"{file} is not a usable safetensors file: {error}") from None
 
 
 def read_header(file: Path) -> dict[str, tuple[tuple[int, ...], str]]:
     """The shape of every tensor, and the type of its numbers."""
     with opened(file) as tensors:
-        slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118 (it is no dict)
+        slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118 (it is not a dict)
         return {name: (tuple(part.get_shape()), part.get_dtype()) for name, part in slices.items()}
 
 

@@ -7,16 +7,18 @@ from typing import Any, NamedTuple
 
 from regard.choose import choose
 from regard.errors import RunError
-from regard.interop.families.family import Family, Theirs
+from regard.interop.families.ctranslate2 import CTRANSLATE2
+from regard.interop.families.family import Family
+from regard.interop.families.settings import Theirs
 from regard.interop.families.table import FAMILIES
-from regard.interop.formats.from_ctranslate2 import CTRANSLATE2, CTranslate2Folder, is_ctranslate2
+from regard.interop.formats.from_ctranslate2 import CTranslate2Folder, is_ctranslate2
 from regard.interop.formats.gguf_file import GgufFile
 from regard.interop.formats.safe import FLOATS, SafeFolder, Stored
 from regard.text.tokenizer import Tokenizer
 
 
 class Source(NamedTuple):
-    """A model in files: where it lies, its family, its settings and its tensors."""
+    """A model in files: their path, its family, its settings and its tensors."""
 
     path: Path
     model_type: str
@@ -38,18 +40,18 @@ def open_source(path: Path) -> Source:
     if is_ctranslate2(path):
         model = CTranslate2Folder(path)
         return Source(path, "ctranslate2", CTRANSLATE2, model.config, model)
-    found: SafeFolder | GgufFile = GgufFile(path) if path.suffix == ".gguf" and path.is_file() else SafeFolder(path)
-    model_type = found.config.get("model_type")
+    files: SafeFolder | GgufFile = GgufFile(path) if path.suffix == ".gguf" and path.is_file() else SafeFolder(path)
+    model_type = files.config.get("model_type")
     if not isinstance(model_type, str):
         raise RunError(f"{path / 'config.json'} names no model_type; the families are: {', '.join(FAMILIES)}")
     family = choose(FAMILIES, model_type, "family of models (model_type)")
-    for name, kind in getattr(found, "others", {}).items():
+    for name, kind in files.others.items():
         if not family.is_spare(name) and not family.is_head(name):
             raise RunError(
                 f"{path}: {name} is of the type {kind}; weights are read in {', '.join(FLOATS)}, and without this one "
                 "it would not be the same model"
             )
-    return Source(path, model_type, family, found.config, found)
+    return Source(path, model_type, family, files.config, files)
 
 
 def read_tokenizer(source: Source) -> Tokenizer:

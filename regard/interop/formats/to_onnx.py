@@ -1,6 +1,6 @@
 """A run as ONNX graphs: of padded tokens (B, T) and the length of each sequence (B).
 
-A reader is one graph, model.onnx; a translator two, encoder.onnx and decoder.onnx, which is asked anew for every token.
+A reader is one graph, model.onnx; a translator two, encoder.onnx and decoder.onnx, which runs once for every token.
 """
 
 import logging
@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.interop.certifying.sides import COMPARED
-from regard.interop.families.family import TRANSLATORS
+from regard.interop.families.settings import exchange_of
 from regard.interop.needs import need
 from regard.models.transformer import Transformer
 from regard.nn.layout import Rectangle
@@ -27,15 +26,14 @@ ARCHITECTURES = ("stack", "transformer", "xlnet")
 
 
 class ReaderGraph(nn.Module):
-    """What a run of the task says of each token, or of each sequence."""
+    """The rows of a run: one for each token, or for each sequence."""
 
     def __init__(self, run: Run):
         super().__init__()
-        self.model, self.rows = run.model, COMPARED[run.recipe.kind].ours
+        self.model, self.rows = run.model, exchange_of(run.recipe).rows
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        rows: Tensor = self.rows(self.model, tokens, Rectangle(lengths, tokens.shape[1]))
-        return rows
+        return self.rows(self.model, tokens, Rectangle(lengths, tokens.shape[1]))
 
 
 class EncoderGraph(nn.Module):
@@ -54,7 +52,7 @@ class DecoderGraph(nn.Module):
         self.model = model
 
     def forward(self, memory: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
-        """The logits behind every target token (B, T, V); `lengths` are those of the sources."""
+        """The logits after every target token (B, T, V); `lengths` are those of the sources."""
         model, across = self.model, Rectangle(lengths, memory.shape[1])
         layout = Rectangle(torch.ones_like(lengths) * target.shape[1], target.shape[1], is_full=True)
         x = model.embed_target(target, layout)
@@ -67,18 +65,17 @@ def write_graphs(run: Run, folder: Path) -> None:
     """The graphs and the tokenizer."""
     for name in ("onnx", "onnxscript"):
         need(name)
-    recipe = run.recipe
-    if recipe.architecture not in ARCHITECTURES or recipe.kind not in {*COMPARED, *TRANSLATORS}:
+    recipe, exchange = run.recipe, exchange_of(run.recipe)
+    if recipe.architecture not in ARCHITECTURES:
         raise RegardError(
-            f"{run.folder} is a {recipe.architecture} for {recipe.kind}; ONNX graphs are made of "
-            f"{', '.join(ARCHITECTURES)} for {', '.join((*COMPARED, *TRANSLATORS))}"
+            f"{run.folder} is a {recipe.architecture}; ONNX graphs are made of {', '.join(ARCHITECTURES)}"
         )
-    if SCORES[getattr(recipe.model, "score", "scaled_dot")].scale is None:
+    if SCORES[recipe.model.score].scale is None:
         raise RegardError(f"ONNX graphs are made of scores that are products; this run has {recipe.model.score!r}")
     folder.mkdir(parents=True, exist_ok=True)
     tokens, lengths = torch.ones(2, 3, dtype=torch.long), torch.tensor([3, 2])
     batch, time = torch.export.Dim("batch"), torch.export.Dim("time")
-    if recipe.kind in TRANSLATORS:
+    if exchange.translates:
         memory = torch.zeros(2, 3, recipe.model.d_model)
         target, written = torch.ones(2, 4, dtype=torch.long), torch.export.Dim("written")
         shapes: Any = {"source": {0: batch, 1: time}, "lengths": {0: batch}}
@@ -110,7 +107,7 @@ def trace(graph: nn.Module, inputs: dict[str, Tensor], shapes: Any, output: str,
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without remarks on libraries that are not there and on the exporter's own use of PyTorch."""
+    """Without warnings about missing libraries and about the exporter's own use of PyTorch."""
     logger = logging.getLogger("torch.onnx")
     before = logger.level
     logger.setLevel(logging.ERROR)

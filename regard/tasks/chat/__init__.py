@@ -1,1 +1,1 @@
-"""Conversations: answers that are learnt, and answers that are preferred."""
+"""Conversations: answers that are learned, and answers that are preferred."""

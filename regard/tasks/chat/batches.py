@@ -1,20 +1,20 @@
-"""Conversations as batches of which only answers are learnt."""
+"""Conversations as batches of which only answers are learned."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.data.batching.batch import Batch
-from regard.data.batching.packing import Packing, cut
+from regard.data.batching.batch import SequenceBatch
+from regard.data.batching.packing import cut
 from regard.data.batching.template import template_of
 from regard.data.files.conversations import ASSISTANT, Dialogues, Message
 from regard.data.notes import Notes
 from regard.errors import DataError
+from regard.models.heads import LanguageModel
 from regard.nn.layout import Ragged
 from regard.nn.linear import logits
 from regard.nn.loss import cross_entropy
@@ -22,11 +22,9 @@ from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class AnswerBatch(Batch):
+class AnswerBatch(SequenceBatch):
     """Flat rows.  The model reads all tokens; after those at `places` it should write the labels."""
 
-    tokens: Tensor  # N
-    layout: Ragged
     places: Tensor  # M, rows
     labels: Tensor  # M
     owners: Tensor  # M, the sequence of each label
@@ -35,18 +33,14 @@ class AnswerBatch(Batch):
     def n_targets(self) -> int:
         return len(self.labels)
 
-    @property
-    def n_tokens(self) -> int:
-        return self.layout.n_rows
 
-
-Script = tuple[np.ndarray, np.ndarray]  # tokens, and which of them are learnt
+Script = tuple[np.ndarray, np.ndarray]  # tokens, and which of them are learned
 
 
 def make_batch(scripts: Sequence[Script], lines: list[str]) -> AnswerBatch:
-    """Every token but the last of each is read; every learnt one is written after the one before it."""
+    """Every token but the last of each is read; every learned one is written after the one before it."""
     lengths = [len(ids) - 1 for ids, _ in scripts]
-    is_target = np.concatenate([learnt[1:] for _, learnt in scripts])
+    is_target = np.concatenate([learned[1:] for _, learned in scripts])
     places = np.flatnonzero(is_target)
     return AnswerBatch(
         lines,
@@ -61,7 +55,7 @@ def make_batch(scripts: Sequence[Script], lines: list[str]) -> AnswerBatch:
 class Turns:
     """One part of a data set: each prompt followed by each of its answers, as tokens.
 
-    `scripts[a][i]` is prompt i with answer a.  `last_only`: what the assistant said in the prompt is not learnt.
+    `scripts[a][i]` is prompt i with answer a.  `last_only`: what the assistant said in the prompt is not learned.
     """
 
     def __init__(self, dialogues: Dialogues, tokenizer: Tokenizer, max_length: int, last_only: bool):
@@ -69,15 +63,15 @@ class Turns:
         n_answers = len(dialogues.answers[0])
         self.scripts: list[list[Script]] = []
         for a in range(n_answers):
-            answers = [(Message(ASSISTANT, each[a]),) for each in dialogues.answers]
+            answers = [(Message(ASSISTANT, texts[a]),) for texts in dialogues.answers]
             whole = template.read([prompt + answer for prompt, answer in zip(dialogues.prompts, answers, strict=True)])
-            self.scripts.append([(ids, last_answer(learnt) if last_only else learnt) for ids, learnt in whole])
+            self.scripts.append([(ids, last_answer(learned) if last_only else learned) for ids, learned in whole])
         self.notes = Notes()
         self.notes.update(dialogues.notes)
         lengths = np.array([[len(ids) - 1 for ids, _ in scripts] for scripts in self.scripts])
         long = (lengths > max_length).any(0)
         alike = np.array(
-            [len({ids.tobytes() for ids, _ in each}) < n_answers for each in zip(*self.scripts, strict=True)]
+            [len({ids.tobytes() for ids, _ in rivals}) < n_answers for rivals in zip(*self.scripts, strict=True)]
         )
         for reason, dropped in (
             (f"dropped: longer than {max_length} tokens", long),
@@ -88,17 +82,24 @@ class Turns:
         self.kept = np.flatnonzero(~long & ~alike)
         if not len(self.kept) and long.all():
             raise DataError(
-                f"all {len(dialogues)} conversations are too long; raise data.max_length, {lengths.min()} at least"
+                f"all {len(dialogues)} conversations are too long; raise data.max_length to {lengths.min()} at least"
             )
         if not len(self.kept):
-            raise DataError(f"of {len(dialogues)} conversations none is left: {'; '.join(self.notes.rows())}")
+            raise DataError(
+                f"none of the {len(dialogues)} conversations can be learned from: {'; '.join(self.notes.rows())}"
+            )
         self.lengths = lengths.sum(0)[self.kept]
 
     def __len__(self) -> int:
         return len(self.kept)
 
-    def packing(self, budget: int, order: str, seed: int) -> Packing:
-        return Packing(self.lengths, budget, order, seed)
+    @property
+    def n_targets(self) -> int:
+        """Tokens that are learned."""
+        return sum(int(of_answer[i][1].sum()) for of_answer in self.scripts for i in self.kept)
+
+    def describe(self) -> str:
+        return f"{len(self):,} conversations, {self.lengths.sum():,} tokens, {self.n_targets:,} of them in answers"
 
     def batch(self, indices: np.ndarray) -> AnswerBatch:
         """All prompts with their first answers, then all with their second, and so on."""
@@ -111,22 +112,29 @@ class Turns:
         return cut(np.arange(len(self)), self.lengths, budget)
 
 
-def last_answer(learnt: np.ndarray) -> np.ndarray:
-    """Of several runs of learnt tokens the last alone."""
-    end = np.flatnonzero(learnt)[-1]
-    before = np.flatnonzero(~learnt[:end])[-1]
-    places = np.arange(len(learnt))
+def last_answer(learned: np.ndarray) -> np.ndarray:
+    """Of several runs of learned tokens the last alone."""
+    end = np.flatnonzero(learned)[-1]
+    before = np.flatnonzero(~learned[:end])[-1]
+    places = np.arange(len(learned))
     return (places > before) & (places <= end)
 
 
-def answer_nats(model: Any, batch: AnswerBatch, smoothing: float) -> Tensor:
-    """-log P of all learnt tokens."""
+def answer_nats(model: LanguageModel, batch: AnswerBatch, smoothing: float) -> Tensor:
+    """-log P of all learned tokens."""
     rows = model(batch.tokens, batch.layout)[batch.places]
     return cross_entropy(rows, model.output_table, batch.labels, smoothing)
 
 
-def answer_log_probs(model: Any, batch: AnswerBatch) -> Tensor:
-    """log P of the learnt tokens of each sequence (sequences), all logits of them held at once."""
+def answer_log_probs(model: LanguageModel, batch: AnswerBatch) -> Tensor:
+    """log P of the learned tokens of each sequence (sequences), all logits of them held at once."""
     rows = model(batch.tokens, batch.layout)[batch.places]
     nats = F.cross_entropy(logits(rows, model.output_table).float(), batch.labels, reduction="none")
     return -nats.new_zeros(batch.layout.n_sequences).index_add(0, batch.owners, nats)
+
+
+@torch.no_grad()
+def mean_nats(model: LanguageModel, turns: Turns, budget: int) -> float:
+    """-log P of a token of the answers, on average."""
+    batches = (turns.batch(indices).to(model.device) for indices in turns.in_order(budget))
+    return sum(float(answer_nats(model, batch, 0.0)) for batch in batches) / turns.n_targets

@@ -1,41 +1,24 @@
-"""Direct preference optimisation: of two answers to a prompt, the chosen one becomes more probable than the other."""
+"""Direct preference optimization: of two answers to a prompt, the chosen one becomes more probable than the other."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.checks import at_least, not_negative, one_of, positive
 from regard.data.batching.batch import Batch
 from regard.data.files.conversations import Dialogues
-from regard.evaluation.metric import Metric
+from regard.data.files.recognizing import conversations
+from regard.data.files.splits import Parts
 from regard.models.heads import LanguageModel
 from regard.tasks.chat.batches import AnswerBatch, Turns, answer_log_probs
-from regard.tasks.chat.task import Chat, test_dialogues
-from regard.tasks.chat.use import reply, usual_length
-from regard.tasks.setup import Setup
-
-METRICS = ("loss", "accuracy")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PreferenceConfig:
-    beta: float = 0.1  # how dear it is to leave the model that training began with
-    shown: int = 2  # answers written at each validation
-    sample_length: int = 60  # the most tokens of each, there and in `regard evaluate`
-    metric: str = "loss"
-
-    def __post_init__(self) -> None:
-        positive(self, "beta")
-        not_negative(self, "shown")
-        at_least(self, 1, "sample_length")
-        one_of(self, METRICS, "metric")
+from regard.tasks.chat.settings import PreferenceConfig
+from regard.tasks.chat.task import Talk
+from regard.tasks.chat.versus import share_equal
+from regard.tasks.use import Use
 
 
 def dpo_loss(log_probs: Tensor, reference: Tensor, beta: float) -> Tensor:
@@ -71,40 +54,27 @@ class PreferenceBatch(Batch):
         return answer_log_probs(model, self.both).view(2, -1)
 
 
-class Preference(Chat):
-    """The task as the training loop knows it.
+class Preference(Talk[PreferenceBatch]):
+    """The reference model never changes, so its answers to all pairs are computed once, before the first step; a
+    checkpoint holds them."""
 
-    The reference model never changes, so its answers to all pairs are computed once, before the first step; a
-    checkpoint holds them.
-    """
+    settings = PreferenceConfig
+    recognize = staticmethod(partial(conversations, answers=("chosen", "rejected")))
+    needs_weights = "chooses between the answers of a model that can answer: give its run, --from RUN"
+    answer_names = ("chosen", "rejected")
+    config: PreferenceConfig
 
-    answers: ClassVar[tuple[str, ...]] = ("chosen", "rejected")
-
-    def __init__(self, config: PreferenceConfig, train: Dialogues, valid: Dialogues | None, setup: Setup):
-        super().__init__(config, train, valid, setup)
-        self.higher_is_better = config.metric == "accuracy"
+    def read(self, parts: Parts[Dialogues]) -> None:
+        super().read(parts)
         self.reference = torch.zeros(2, len(self.train))  # until `restore`: both answers alike
         self.valid_reference = torch.zeros(2, 0 if self.valid is None else len(self.valid))
 
-    # Batches.
-
-    def batch(self, epoch: int, index: int) -> PreferenceBatch:
-        return self.pairs(self.packing.epoch(epoch)[index])
-
-    def small_batch(self, n_tokens: int) -> PreferenceBatch:
-        return self.pairs(self.train.packing(min(n_tokens, self.batch_tokens), "random", seed=0).epoch(0)[0])
-
-    def pairs(self, indices: np.ndarray) -> PreferenceBatch:
-        both = self.train.batch(indices)
-        return PreferenceBatch(both.lines, both, self.reference[:, torch.from_numpy(indices)])
-
-    # Loss.
+    def collate(self, part: Turns, chosen: np.ndarray, epoch: int | None = None) -> PreferenceBatch:
+        both = part.batch(chosen)
+        return PreferenceBatch(both.lines, both, self.reference[:, torch.from_numpy(chosen)])
 
     def loss(self, model: LanguageModel, batch: PreferenceBatch) -> Tensor:
         return dpo_loss(batch.log_probs(model), batch.reference, self.config.beta).sum()
-
-    def plain_loss(self, model: LanguageModel, batch: PreferenceBatch) -> Tensor:
-        return self.loss(model, batch)
 
     def tensors(self) -> dict[str, Tensor]:
         return {"reference": self.reference, "valid_reference": self.valid_reference}
@@ -118,13 +88,9 @@ class Preference(Chat):
         if self.valid is not None:
             self.valid_reference = all_log_probs(model, self.valid, self.batch_tokens)
 
-    # Validation.
-
-    def validate(self, model: LanguageModel) -> dict[str, float]:
+    def figures(self, model: LanguageModel, part: Turns) -> dict[str, float]:
         """The loss; how often the chosen answer gained more than the other, and by how many nats."""
-        if self.valid is None:
-            return {}
-        log_probs = all_log_probs(model, self.valid, self.batch_tokens)
+        log_probs = all_log_probs(model, part, self.batch_tokens)
         gained = margins(log_probs, self.valid_reference)
         return {
             "loss": float(dpo_loss(log_probs, self.valid_reference, self.config.beta).mean()),
@@ -132,32 +98,23 @@ class Preference(Chat):
             "margin": float(gained.mean()),
         }
 
-    @classmethod
-    def measure(
-        cls, model: LanguageModel, config: PreferenceConfig, setup: Setup, files: tuple[str, ...]
-    ) -> tuple[str, list[Metric]]:
-        """Of test pairs: which answer is more probable, and what the model answers itself."""
-        what, dialogues = test_dialogues(setup.data, cls.answers, files)
-        turns = Turns(dialogues, setup.tokenizer, setup.data.max_length, last_only=True)
-        chosen, rejected = all_log_probs(model, turns, setup.data.batch_tokens)
-        length = usual_length(model, config.sample_length)
-        found = reply(model, setup.tokenizer, [dialogues.prompts[i] for i in turns.kept], length, setup.decoding)
-        texts = [answer.text for answer in found]
-        pairs = [dialogues.answers[i] for i in turns.kept]
-        values = {
+    def test_figures(self, use: Use, part: Turns) -> dict[str, float]:
+        """Which answer is more probable, and what the model answers itself."""
+        chosen, rejected = all_log_probs(use.model, part, self.batch_tokens)
+        texts = self.replies(use, part)
+        pairs = [part.dialogues.answers[i] for i in part.kept]
+        return {
             "the chosen answer is more probable, %": 100 * float((chosen > rejected).float().mean()),
             "answers as the chosen one, %": share_equal(texts, [pair[0] for pair in pairs]),
             "answers as the rejected one, %": share_equal(texts, [pair[1] for pair in pairs]),
             "characters of an answer": math.fsum(map(len, texts)) / len(texts),
         }
-        signature = f"pairs:{len(turns)}|tok:{setup.tokenizer.kind}|beta:{config.beta:g}"
-        return what, [Metric(name=name, value=value, signature=signature) for name, value in values.items()]
+
+    def signature(self, part: Turns) -> str:
+        return f"pairs:{len(part)}|tok:{self.tokenizer.kind}|beta:{self.config.beta:g}"
 
     def purpose(self) -> str:
-        return "learnt which of two answers is the better one"
-
-    def usage(self, folder: Path) -> tuple[str, ...]:
-        return (f"regard chat {folder}", f"regard evaluate {folder}")
+        return "was trained to prefer one of two answers"
 
 
 @torch.no_grad()
@@ -167,7 +124,3 @@ def all_log_probs(model: LanguageModel, turns: Turns, budget: int) -> Tensor:
     for indices in turns.in_order(budget):
         parts.append(answer_log_probs(model, turns.batch(indices).to(model.device)).view(2, -1).cpu())
     return torch.cat(parts, 1)
-
-
-def share_equal(texts: Sequence[str], wanted: Sequence[str]) -> float:
-    return 100 * sum(text == want.strip() for text, want in zip(texts, wanted, strict=True)) / len(texts)

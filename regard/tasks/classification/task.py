@@ -1,252 +1,219 @@
 """Classification (seq2vec): a text in, one label out."""
 
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from itertools import chain
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.checks import one_of, share, sorted_classes
-from regard.choose import choose
-from regard.data.advice import advice
-from regard.data.batching.shards import tokenise
 from regard.data.config import DataConfig
-from regard.data.files.labelled import Labelled, label_set, named, read_test, read_training
-from regard.data.files.reading import Examples
-from regard.data.files.splits import normalised
-from regard.data.report import Part, Row, report
+from regard.data.files.labelled import Labelled, label_set, labelled_parts, named
+from regard.data.files.recognizing import labeled_texts
+from regard.data.files.splits import Parts, normalized
+from regard.data.report import UNLIMITED, Row, advice, report
 from regard.errors import ConfigError
-from regard.evaluation.classification import classification
-from regard.evaluation.metric import Metric
-from regard.models.heads import POOLERS, Classifier
+from regard.evaluation.classification import classification, confusion_picture, confusion_rows, table_rows
+from regard.evaluation.measured import Measured, count_notes
+from regard.models.heads import Classifier
+from regard.models.interface import Reader
 from regard.nn.layout import Ragged
-from regard.nn.pooling import POOLINGS
-from regard.tasks.classification.batches import UNLIMITED, DocumentBatch, Documents, log_probabilities
-from regard.tasks.classification.use import classify, test_set
-from regard.tasks.forgetful import Forgetful
-from regard.tasks.framing import KEEPS, Framing
-from regard.tasks.setup import Setup
-from regard.text.tokenizer import Tokenizer
+from regard.tasks.classification.batches import DocumentBatch, Documents, Votes, log_probabilities
+from regard.tasks.classification.settings import ClassificationConfig, LabelsConfig
+from regard.tasks.classification.use import classify
+from regard.tasks.classification.verbs import Classified, Classify
+from regard.tasks.exchange import LABELS
+from regard.tasks.framing import BETWEEN
+from regard.tasks.learnable import B, Sample
+from regard.tasks.pretraining.use import MarkedTexts
+from regard.tasks.task import M, Task
+from regard.tasks.use import Use
 
 SHOWN_CHARACTERS = 200  # of a validation text
 
 
-@dataclass(frozen=True, kw_only=True)
-class LabelsConfig:
-    """What every way to tell labels asks."""
+class LabelTask(Task[Labelled, Documents, M, B]):
+    """What a classifier and a model that writes the words of labels have in common."""
 
-    labels: tuple[str, ...] = ()  # empty: those of the training data
-    names: tuple[str, ...] = ()  # what people call the labels, in their order; empty: as the files do
-    smoothing: float = 0.0
-    keep: str = "first"  # which end of a text longer than data.max_length is read
-    shown: int = 3  # samples shown at each validation
-    metric: str = "accuracy"
+    tests_on_validation, has_outputs = False, True
+    commands = ("regard classify RUN < lines.txt", "regard evaluate RUN")
+    config: Any
 
-    def __post_init__(self) -> None:
-        sorted_classes(self, "labels")
-        if self.names and len(set(self.names)) != len(self.labels):
-            raise ConfigError(
-                f"names must be one for each of labels, all different; got {list(self.names)} for {list(self.labels)}"
-            )
-        choose(KEEPS, self.keep, "end to keep")
-        share(self, "smoothing")
-        one_of(self, ("accuracy", "loss"), "metric")
+    def __init__(self, config: LabelsConfig, setup: Any):
+        super().__init__(config, setup)
+        self.framing = config.framing(self.tokenizer, setup.data)
 
-    @property
-    def framed(self) -> bool:
-        """Whether texts are read as <s> a </s> or <s> a </s> b </s>."""
-        return False
-
-    def framing(self, tokenizer: Tokenizer, data: DataConfig) -> Framing:
-        """How texts become sequences; of three columns two are texts."""
-        return Framing(tokenizer, self.framed, self.keep, data.max_length, max(len(data.columns) - 1, 1))
-
-    @property
-    def n_labels(self) -> int:
-        """Until the data are read, two: the fewest."""
-        return len(self.labels) or 2
-
-    @property
-    def shown_labels(self) -> tuple[str, ...]:
-        return self.names or self.labels
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassificationConfig(LabelsConfig):
-    framed: bool = False  # read <s> text </s>, and of pairs <s> a </s> b </s>, as BERT does
-    pooling: str = "mean"  # how a reader's rows become one
-    pooler: str = "none"  # a layer with this activation between that one and the labels (BERT: tanh)
-    dropout: float = 0.0  # on that one
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        choose(POOLINGS, self.pooling, "summary (pooling)")
-        choose(POOLERS, self.pooler, "activation (pooler)")
-        share(self, "dropout")
-
-
-class Classification(Forgetful):
-    """The task as the training loop knows it (`regard.training.task`)."""
-
-    roles: tuple[str, ...] = ("reader", "classifier")
-
-    def __init__(self, config: ClassificationConfig, train: Documents, valid: Documents | None, setup: Setup):
-        self.config, self.train, self.valid = config, train, valid
-        self.tokenizer, self.dropout, self.batch_tokens = setup.tokenizer, setup.dropout, setup.data.batch_tokens
-        self.packing = train.packing(setup.data.batch_tokens, setup.data.order, setup.seed)
-        self.metric = config.metric
-        self.higher_is_better = config.metric == "accuracy"
+    # Files.
 
     @classmethod
-    def make(cls, config: ClassificationConfig, setup: Setup) -> Self:
-        """The labels are settled here: `config.labels` of the task has them."""
-        parts = read_training(setup.data)
-        config = replace(config, labels=label_set(parts.train, config.labels))
-        train = Documents(parts.train, config.labels, config.keep, setup, to_learn=True, framed=config.framed)
-        valid = None
-        if parts.valid is not None:
-            valid = Documents(parts.valid, config.labels, config.keep, setup, to_learn=False, framed=config.framed)
-        return cls(config, train, valid, setup)
+    def read_parts(cls, config: LabelsConfig, data: DataConfig) -> Parts[Labelled]:
+        return labelled_parts(data)
 
-    @staticmethod
-    def texts(data: DataConfig) -> Iterable[str]:
-        """What a tokenizer learns from."""
-        return chain.from_iterable(read_training(data).train.examples.columns)
+    @classmethod
+    def texts(cls, data: DataConfig) -> Iterable[str]:
+        return chain.from_iterable(labelled_parts(data).train.examples.columns)
 
-    @staticmethod
-    def build(config: ClassificationConfig, reader: Any) -> Classifier:
-        return Classifier(reader, config.n_labels, config.pooling, config.dropout, config.pooler)
+    def settle(self, train: Labelled) -> LabelsConfig:
+        return replace(self.config, labels=label_set(train, self.config.labels))
 
-    @staticmethod
-    def voter(model: Any, config: Any, tokenizer: Tokenizer) -> Any:
-        """What gives each text (tokens, layout) a number for every label: a classifier itself."""
-        return model
+    def part(self, raw: Labelled, to_learn: bool) -> Documents:
+        n_texts = len(raw.examples.columns)
+        framing = self.framing if n_texts == self.framing.n_texts else replace(self.framing, n_texts=n_texts)
+        return Documents(raw, self.config.labels, framing, self.setup, to_learn)
+
+    def test(self, files: Sequence[str] = ()) -> tuple[str, Labelled]:
+        """A label that training does not have is an error, before anything is classified."""
+        of, test = super().test(files)
+        test.ids(self.config.labels)
+        return of, test
+
+    def encode(self, text: str) -> list[int]:
+        """All of it; the two texts of a pair have a tab or [SEP] between them."""
+        if not self.framing.framed:
+            return self.tokenizer.encode(text)
+        return MarkedTexts(self.tokenizer).encode(text.replace(BETWEEN, "[SEP]"))
 
     # Batches.
 
-    def n_batches(self, epoch: int) -> int:
-        return len(self.packing.epoch(epoch))
-
-    def batch(self, epoch: int, index: int) -> DocumentBatch:
-        return self.train.batch(self.packing.epoch(epoch)[index], self.dropout, draw=epoch)
-
-    def small_batch(self, n_tokens: int) -> DocumentBatch:
+    def small_batch(self, n_tokens: int) -> B:
         """A few training texts, of which two differ in their label: otherwise there is nothing to learn."""
-        few = self.train.packing(min(n_tokens, self.batch_tokens), "random", seed=0).epoch(0)[0]
+        few = self.packing(self.train, min(n_tokens, self.batch_tokens), "random", seed=0).epoch(0)[0]
         labels = self.train.labels[self.train.kept]
         other = np.flatnonzero(labels != labels[few[0]])
-        return self.train.batch(few if len(set(labels[few])) > 1 else np.append(few, other[:1]))
+        return self.collate(self.train, few if len(set(labels[few])) > 1 else np.append(few, other[:1]))
 
     def documents(self) -> Iterator[tuple[Tensor, Ragged, Tensor]]:
-        """All that is learnt from, once, for a model that looks at it before the first step."""
+        """All that is learned from, once, for a model that looks at it before the first step."""
         return self.train.all_batches(self.batch_tokens)
 
-    # Loss.
+    # Validation and measuring.
 
-    def loss(self, model: Any, batch: DocumentBatch) -> Tensor:
-        return nats(model, batch, self.config.smoothing)
+    @abstractmethod
+    def votes(self, model: M) -> Votes:
+        """What gives each text a number for every label."""
 
-    def predictions(self, model: Classifier, batch: DocumentBatch) -> tuple[Tensor, Tensor]:
-        """For who compares two models: the logits of every text (B, labels), and all hidden rows (N, D)."""
-        rows = model.reader(batch.tokens, batch.layout)
-        return model.label_logits(rows, batch.layout), rows
-
-    def plain_loss(self, model: Any, batch: DocumentBatch) -> Tensor:
-        """The loss without smoothing: what learning by heart can bring to zero."""
-        return nats(model, batch, 0.0)
-
-    # Validation.
-
-    def validate(self, model: Any) -> dict[str, float]:
+    def figures(self, model: M, part: Documents) -> dict[str, float]:
         """The loss in nats a text, accuracy and the mean F1 of the labels in percent."""
-        if self.valid is None:
-            return {}
-        rows = log_probabilities(model, self.valid.documents(np.arange(len(self.valid))), self.batch_tokens)
-        loss = -float(rows[np.arange(len(rows)), self.valid.labels].mean())
+        rows = log_probabilities(self.votes(model), part.documents(np.arange(len(part))), self.batch_tokens)
+        loss = -float(rows[np.arange(len(rows)), part.labels].mean())
         labels = self.config.labels
-        result = classification([labels[i] for i in rows.argmax(1)], self.valid.labelled.labels, labels)
+        result = classification([labels[i] for i in rows.argmax(1)], part.labelled.labels, labels)
         return {"loss": loss, "accuracy": result.accuracy.value, "macro_f1": result.macro_f1.value}
 
-    def samples(self, model: Any) -> list[tuple[str, str, str]]:
+    def samples(self, model: M) -> list[Sample]:
         if self.valid is None or not self.config.shown:
             return []
         few = np.arange(min(self.config.shown, len(self.valid)))
-        rows = log_probabilities(model, self.valid.documents(few), self.batch_tokens)
+        rows = log_probabilities(self.votes(model), self.valid.documents(few), self.batch_tokens)
         names = self.config.shown_labels
         return [
             (self.valid.labelled.texts[i][:SHOWN_CHARACTERS], names[self.valid.labels[i]], names[int(rows[i].argmax())])
             for i in few
         ]
 
-    @classmethod
-    def measure(
-        cls, model: Any, config: ClassificationConfig, setup: Setup, files: tuple[str, ...]
-    ) -> tuple[str, list[Metric]]:
-        """Accuracy and the mean F1 of test texts (default: the recipe's), and what they are of."""
-        data = setup.data
-        what, test = test_set(data, config.labels, files)
-        framing = config.framing(setup.tokenizer, data)
-        answers = classify(model, test.texts, config.labels, framing, data.batch_tokens)
-        result = classification([answer.label for answer in answers], test.labels, config.labels)
-        return what, [result.accuracy, result.macro_f1]
+    def measure(self, use: Use, files: Sequence[str] = ()) -> Measured:
+        """Accuracy, F1 of every label, the confusion matrix."""
+        of, test = self.test(files)
+        answers = self.classify(use, Classify(test.texts))
+        names = dict(zip(self.config.labels, self.config.shown_labels, strict=True))
+        outputs = [answer.label for answer in answers]
+        result = classification(outputs, [names[label] for label in test.labels], self.config.shown_labels)
+        notes = count_notes((note for answer in answers for note in answer.notes), (" of ",))
+        low, high = result.accuracy.interval or (0.0, 100.0)
+        return Measured(
+            of,
+            [result.accuracy, result.macro_f1],
+            {"of": of, **asdict(result), "notes": notes},
+            [("", table_rows(result)), ("", confusion_rows(result))],
+            heading=[
+                f"accuracy {result.accuracy.value:.2f} % (95 % interval {low:.2f} to {high:.2f})",
+                f"majority class: {result.majority:.2f} %",
+            ],
+            footing=[*(f"texts {note}: {n:,}" for note, n in notes.items()), result.accuracy.signature],
+            outputs=outputs,
+            draw=lambda path: confusion_picture(result, path),
+        )
 
     # For people.
 
-    def inspect(self, data: DataConfig) -> list[Row]:
-        """What `regard doctor` says about every part of the data."""
-        found = {"train": self.train.labelled}
-        shards = {"train": self.train.parts}
-        if self.valid is not None:
-            found["valid"], shards["valid"] = self.valid.labelled, self.valid.parts
-        test = read_test(data)
-        if test is not None:
-            test.ids(self.config.labels)  # which may refuse
-            found["test"] = test
-            shards["test"] = [tokenise(column, self.tokenizer) for column in test.examples.columns]
-        parts = {name: Part(with_names(part.examples), shards[name]) for name, part in found.items()}
-        rows = report(parts, self.tokenizer, UNLIMITED, dropping=("train",)).rows()
+    def inspect(self) -> list[Row]:
+        parts = self.parts()
+        for_report = {name: part.for_report() for name, part in parts.items()}
+        rows = report(for_report, self.tokenizer, UNLIMITED, dropping=("train",))
         rows.append(Row("train", "bag or sequence model?", advice(self.train.labelled.texts).sentence))
-        for name, part in found.items():
-            rows += label_rows(name, part, self.config)
-            lengths = self.train.framing.lengths([shard.lengths for shard in shards[name]])
-            long = np.flatnonzero(lengths > data.max_length)
-            where = part.examples.where(int(long[0])) if len(long) else ""
-            rows.append(Row(name, f"cut to the {self.config.keep} {data.max_length:,} tokens", f"{len(long):,}", where))
-        order = list(found)
-        return sorted(rows, key=lambda row: order.index(row.part))
+        for name, part in parts.items():
+            rows += label_rows(name, part.labelled, self.config)
+            where = part.labelled.examples.where(int(part.long[0])) if len(part.long) else ""
+            rows.append(Row(name, part.cut_note, f"{len(part.long):,}", where))
+        return sorted(rows, key=lambda row: list(parts).index(row.part))
 
-    def rows(self) -> list[tuple[str, str]]:
-        parts = [("training data", self.train)] + ([("validation data", self.valid)] if self.valid is not None else [])
-        rows = [(name, f"{len(part):,} texts, {part.n_tokens:,} tokens") for name, part in parts]
+    def settled_rows(self) -> list[tuple[str, str]]:
         counts = Counter(self.train.labels[self.train.kept].tolist())
-        shown = [f"{name} {counts[i]:,}" for i, name in enumerate(self.config.shown_labels)]
-        rows.append(("labels", named(shown)))
-        return rows + [(f"decided, {name}", row) for name, part in parts for row in part.notes.rows()]
+        return [("labels", named([f"{name} {counts[i]:,}" for i, name in enumerate(self.config.shown_labels)]))]
 
     def purpose(self) -> str:
-        return f"learnt to tell apart texts by label ({named(self.config.shown_labels)})"
+        return f"was trained to predict the label of a text ({named(self.config.shown_labels)})"
 
-    def usage(self, folder: Path) -> tuple[str, ...]:
-        return (f"regard classify {folder} < lines.txt", f"regard evaluate {folder}")
+    # Use.
+
+    @property
+    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+        return {"classify": self.classify, **super().verbs}
+
+    def classify(self, use: Use, ask: Classify) -> list[Classified]:
+        votes, labels = self.votes(use.model), self.config.shown_labels
+        return classify(votes, list(ask.lines), labels, self.framing, self.batch_tokens)
 
 
-def with_names(examples: Examples) -> Examples:
-    """A text is called so; the two of a pair are called what their columns are."""
-    return replace(examples, names=("text",)) if len(examples.names) == 1 else examples
+class Classification(LabelTask[Classifier, DocumentBatch]):
+    """By a head on one summary of all rows, or by a bag of words."""
+
+    settings = ClassificationConfig
+    roles = ("reader", "classifier")
+    exchange = LABELS
+    config: ClassificationConfig
+
+    recognize = staticmethod(labeled_texts)
+
+    @classmethod
+    def build(cls, config: ClassificationConfig, model: Reader[Any]) -> Classifier:
+        return Classifier(model, config.n_labels, config.pooling, config.dropout, config.pooler)
+
+    def collate(self, part: Documents, chosen: np.ndarray, epoch: int | None = None) -> DocumentBatch:
+        return part.batch(chosen, epoch)
+
+    def votes(self, model: Classifier) -> Votes:
+        return model
+
+    def loss(self, model: Classifier, batch: DocumentBatch) -> Tensor:
+        return nats(model, batch, self.config.smoothing)
+
+    def plain_loss(self, model: Classifier, batch: DocumentBatch) -> Tensor:
+        return nats(model, batch, 0.0)
+
+    def predictions(self, model: Classifier, batch: DocumentBatch) -> tuple[Tensor, Tensor, Tensor]:
+        rows = model.reader(batch.tokens, batch.layout)
+        return model.label_logits(rows, batch.layout), batch.labels, rows
+
+    @classmethod
+    def refuse_teacher(cls, config: ClassificationConfig, theirs: Any) -> None:
+        if config.smoothing:
+            raise ConfigError("distillation does not smooth labels: set smoothing = 0")
+        if theirs.labels != config.labels:
+            raise ConfigError(f"the teacher was trained on other labels: {', '.join(theirs.labels)}")
 
 
-def nats(model: Any, batch: DocumentBatch, smoothing: float) -> Tensor:
+def nats(model: Classifier, batch: DocumentBatch, smoothing: float) -> Tensor:
     """-log P of all labels."""
     logits = model(batch.tokens, batch.layout).float()
     return F.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=smoothing)
 
 
-def label_rows(name: str, part: Labelled, config: ClassificationConfig) -> list[Row]:
+def label_rows(name: str, part: Labelled, config: LabelsConfig) -> list[Row]:
     """How many texts each label has, and how many equal texts have another label."""
     counts = Counter(part.labels)
     rows = [
@@ -254,7 +221,7 @@ def label_rows(name: str, part: Labelled, config: ClassificationConfig) -> list[
         for label, shown in zip(config.labels, config.shown_labels, strict=True)
     ]
     first: dict[str, str] = {}
-    keys = [normalised(text) for text in part.texts]
+    keys = [normalized(text) for text in part.texts]
     differ = [i for i, key in enumerate(keys) if first.setdefault(key, part.labels[i]) != part.labels[i]]
     where = part.examples.where(differ[0]) if differ else ""
     return [*rows, Row(name, "an earlier text with another label", f"{len(differ):,}", where)]

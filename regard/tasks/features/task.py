@@ -1,43 +1,44 @@
 """Reading alone: a reader without a head, as it comes from another tool.  Its rows can be had, and others can begin
 with its weights; there is nothing that it learns by itself."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from regard.data.config import DataConfig
 from regard.errors import ConfigError
-from regard.evaluation.metric import Metric
 from regard.models.heads import Bare
+from regard.models.interface import Reader
+from regard.tasks.exchange import ROWS
+from regard.tasks.features.settings import FeaturesConfig
+from regard.tasks.pretraining.use import MarkedTexts
 from regard.tasks.setup import Setup
+from regard.tasks.task import Task
 
 WAY_OUT = "train another task with its weights: regard train RECIPE --from RUN"
 
 
-@dataclass(frozen=True, kw_only=True)
-class FeaturesConfig:
-    """There is nothing to set."""
+def refuse(*_: object, **__: object) -> NoReturn:
+    raise ConfigError(f"a reader without a head has nothing to learn or to measure; {WAY_OUT}")
 
 
-class Features:
+class Features(Task[Any, Any, Bare, Any]):
     """A task that is never trained: what a run needs to be loaded and embedded with."""
 
-    roles = ("reader",)
+    settings = FeaturesConfig
+    exchange = ROWS
+    commands = ("regard embed RUN FILE",)
+    config: FeaturesConfig
+
+    read_parts = texts = part = collate = loss = figures = inspect = refuse
+
+    def __init__(self, config: FeaturesConfig, setup: Setup):
+        super().__init__(config, setup)
+        self.marked = MarkedTexts(self.tokenizer)
+
+    def encode(self, text: str) -> list[int]:
+        return self.marked.encode(text)
 
     @classmethod
-    def make(cls, config: FeaturesConfig, setup: Setup) -> NoReturn:
-        raise ConfigError(f"a reader without a head has nothing to learn; {WAY_OUT}")
+    def build(cls, config: FeaturesConfig, model: Reader[Any]) -> Bare:
+        return Bare(model)
 
-    @staticmethod
-    def texts(data: DataConfig) -> Iterable[str]:
-        raise ConfigError(f"a reader without a head has nothing to learn; {WAY_OUT}")
-
-    @staticmethod
-    def build(config: FeaturesConfig, reader: Any) -> Bare:
-        return Bare(reader)
-
-    @classmethod
-    def measure(
-        cls, model: Any, config: FeaturesConfig, setup: Setup, files: tuple[str, ...]
-    ) -> tuple[str, list[Metric]]:
-        raise ConfigError(f"a reader without a head predicts nothing that could be measured; {WAY_OUT}")
+    def purpose(self) -> str:
+        return "reads text and gives a row for each token"

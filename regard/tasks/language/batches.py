@@ -70,7 +70,7 @@ def total_nats(model: Any, stream: Stream, window: int, batch_tokens: int, conte
 
 @torch.no_grad()
 def accuracy(model: Any, stream: Stream, window: int, batch_tokens: int, context: int = 0) -> float:
-    """Of all tokens, how many per cent are the ones that the model thinks likeliest, read in the same windows."""
+    """The percentage of tokens that the model predicts correctly, read in the same windows."""
 
     def n_right(windows: np.ndarray) -> float:
         batches = (batch.to(model.device) for batch in batches_of(stream, windows, batch_tokens))

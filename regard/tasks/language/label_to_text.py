@@ -1,190 +1,130 @@
 """Writing from a label (vec2seq): a label in, a text of its kind out."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from regard.checks import one_of, share, sorted_classes
-from regard.data.batching.shards import tokenise
 from regard.data.config import DataConfig
-from regard.data.files.labelled import label_set, named, read_labelled, read_test, read_training
-from regard.data.report import Part, Row, report
-from regard.decoding.config import DecodingConfig
+from regard.data.files.labelled import Labelled, label_set, labelled_parts, named
+from regard.data.files.splits import Parts
+from regard.data.report import UNLIMITED, Row, note_rows, report
 from regard.decoding.forced import score
-from regard.decoding.search import generate
-from regard.errors import ConfigError, RegardError
 from regard.evaluation.classification import classification
-from regard.evaluation.language import perplexity
-from regard.evaluation.metric import Metric
+from regard.evaluation.metric import Metric, perplexity
 from regard.models.conditioned import Conditioned
+from regard.models.interface import Reader
 from regard.nn.layout import Ragged
-from regard.tasks.classification.batches import UNLIMITED, Documents
-from regard.tasks.forgetful import Forgetful
+from regard.tasks.classification.batches import Documents
+from regard.tasks.framing import Framing
 from regard.tasks.language.batches import TextBatch
-from regard.tasks.language.use import Written, behind, limited, notes_on
-from regard.tasks.setup import Setup
+from regard.tasks.language.settings import LabelToTextConfig
+from regard.tasks.language.use import write
+from regard.tasks.language.verbs import GenerateAs, Written
+from regard.tasks.learnable import Sample
+from regard.tasks.task import Task
+from regard.tasks.use import Use
 from regard.text.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True, kw_only=True)
-class LabelToTextConfig:
-    labels: tuple[str, ...] = ()  # empty: those of the training data
-    smoothing: float = 0.0
-    shown: int = 1  # samples written at each validation, for each label
-    sample_length: int = 60  # tokens of each
-    metric: str = "loss"
+class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
+    """P(y_1 .. y_T | label)."""
 
-    def __post_init__(self) -> None:
-        sorted_classes(self, "labels")
-        share(self, "smoothing")
-        one_of(self, ("loss",), "metric")
-
-    def id_of(self, label: str) -> int:
-        if label not in self.labels:
-            raise RegardError(f"there is no label {label!r}; the labels are: {named(self.labels)}")
-        return self.labels.index(label)
-
-
-class LabelToText(Forgetful):
-    """The task as the training loop knows it (`regard.training.task`)."""
-
-    roles = ("reader",)
-    higher_is_better = False
-
-    def __init__(self, config: LabelToTextConfig, train: Documents, valid: Documents | None, setup: Setup):
-        self.config, self.train, self.valid = config, train, valid
-        self.tokenizer, self.decoding, self.dropout = setup.tokenizer, setup.decoding, setup.dropout
-        self.batch_tokens, self.metric = setup.data.batch_tokens, config.metric
-        self.packing = train.packing(self.batch_tokens, setup.data.order, setup.seed)
+    settings = LabelToTextConfig
+    config: LabelToTextConfig
 
     @classmethod
-    def make(cls, config: LabelToTextConfig, setup: Setup) -> Self:
-        parts = read_training(setup.data)
-        config = replace(config, labels=label_set(parts.train, config.labels))
-        train, valid = (
-            None if part is None else Documents(part, config.labels, "first", setup, to_learn=True)
-            for part in (parts.train, parts.valid)
-        )
-        assert train is not None
-        return cls(config, train, valid, setup)
+    def read_parts(cls, config: LabelToTextConfig, data: DataConfig) -> Parts[Labelled]:
+        return labelled_parts(data)
 
-    @staticmethod
-    def texts(data: DataConfig) -> Iterable[str]:
-        """What a tokenizer learns from."""
-        return read_training(data).train.texts
+    @classmethod
+    def texts(cls, data: DataConfig) -> Iterable[str]:
+        return labelled_parts(data).train.texts
 
-    @staticmethod
-    def build(config: LabelToTextConfig, reader: Any) -> Conditioned:
-        return Conditioned(reader, max(len(config.labels), 2))
+    def settle(self, train: Labelled) -> LabelToTextConfig:
+        return replace(self.config, labels=label_set(train, self.config.labels))
 
-    # Batches.
+    def part(self, raw: Labelled, to_learn: bool) -> Documents:
+        framing = Framing(self.tokenizer, framed=False, keep="first", max_length=self.max_length)
+        return Documents(raw, self.config.labels, framing, self.setup, to_learn=True)
 
-    def n_batches(self, epoch: int) -> int:
-        return len(self.packing.epoch(epoch))
+    @classmethod
+    def build(cls, config: LabelToTextConfig, model: Reader[Any]) -> Conditioned:
+        return Conditioned(model, max(len(config.labels), 2))
 
-    def batch(self, epoch: int, index: int) -> TextBatch:
-        return self.make_batch(self.train, self.packing.epoch(epoch)[index], self.dropout, draw=epoch)
-
-    def small_batch(self, n_tokens: int) -> TextBatch:
-        few = self.train.packing(min(n_tokens, self.batch_tokens), "random", seed=0).epoch(0)[0]
-        return self.make_batch(self.train, few)
-
-    def make_batch(self, part: Documents, indices: np.ndarray, dropout: float = 0.0, draw: int = 0) -> TextBatch:
-        batch = part.batch(indices, dropout, draw)
+    def collate(self, part: Documents, chosen: np.ndarray, epoch: int | None = None) -> TextBatch:
+        batch = part.batch(chosen, epoch)
         texts = np.split(batch.tokens.numpy(), batch.layout.offsets[1:-1].numpy())
         vocab_size, end_id = self.tokenizer.vocab_size, self.tokenizer.end_id
-        return conditioned_batch(texts, batch.labels.numpy(), batch.lines, vocab_size, end_id, part.max_length)
+        return conditioned_batch(texts, batch.labels.numpy(), batch.lines, vocab_size, end_id, self.max_length)
 
-    # Loss.
+    # Loss, validation and measuring.
 
     def loss(self, model: Conditioned, batch: TextBatch) -> Tensor:
         return model.nats(batch.tokens, batch.labels, batch.layout, self.config.smoothing)
 
     def plain_loss(self, model: Conditioned, batch: TextBatch) -> Tensor:
-        """The loss without smoothing: what learning by heart can bring to zero."""
         return model.nats(batch.tokens, batch.labels, batch.layout, 0.0)
 
-    # Validation.
-
-    @torch.no_grad()
-    def validate(self, model: Conditioned) -> dict[str, float]:
+    def figures(self, model: Conditioned, part: Documents) -> dict[str, float]:
         """Nats a token, each text read with its own label."""
-        if self.valid is None:
-            return {}
-        nats, count = 0.0, 0
-        for indices in self.valid.packing(self.batch_tokens, "grouped", seed=0).epoch(0):
-            batch = self.make_batch(self.valid, indices).to(model.device)
-            nats += float(self.plain_loss(model, batch))
-            count += batch.n_targets
-        return {"loss": nats / count, "perplexity": perplexity(nats / count)}
+        loss = self.mean_loss(model, part, self.packing(part, self.batch_tokens, "grouped", seed=0).epoch(0))
+        return {"loss": loss, "perplexity": perplexity(loss)}
 
-    def samples(self, model: Conditioned) -> list[tuple[str, str, str]]:
+    def samples(self, model: Conditioned) -> list[Sample]:
         """What the model writes for each label."""
         if not self.config.shown:
             return []
-        few = replace(self.decoding, beam=1, n_best=self.config.shown if self.decoding.sample else 1)
-        length = min(self.config.sample_length, model.config.max_length)
+        decoding = self.setup.decoding
+        few = replace(decoding, beam=1, n_best=self.config.shown if decoding.sample else 1)
+        length = min(self.config.sample_length, model.max_length)
         return [
             (label, "", text.text)
             for i, label in enumerate(self.config.labels)
-            for text in write_as(model, self.tokenizer, i, [""], length, few)[0]
+            for text in write(model, self.tokenizer, [""], "lines", length, few, label=model.first(i))[0]
         ]
 
-    @classmethod
-    def measure(
-        cls, model: Conditioned, config: LabelToTextConfig, setup: Setup, files: tuple[str, ...]
-    ) -> tuple[str, list[Metric]]:
-        """Perplexity of test texts, and how often a text is more probable with its own label than with another."""
-        test = read_labelled(files, setup.data.columns, ".") if files else read_test(setup.data)
-        test = read_training(setup.data).valid if test is None else test
-        if test is None:
-            raise ConfigError("the recipe names no test files; give one: regard evaluate RUN FILE")
-        part = Documents(test, config.labels, "first", setup, to_learn=True)
-        nats, n_tokens = nats_by_label(model, part, setup.tokenizer)
-        true = part.labels[part.kept]
+    def metrics(self, use: Use, part: Documents) -> list[Metric]:
+        """Perplexity, and how often a text is more probable with its own label than with another."""
+        nats, n_tokens = nats_by_label(use.model, part, self.tokenizer)
+        true, labels = part.labels[part.kept], self.config.labels
         own = float(nats[np.arange(len(true)), true].sum())
-        settings = f"n:{n_tokens}|tok:{setup.tokenizer.kind}|texts:{len(true)}"
-        chosen = [config.labels[i] for i in nats.argmin(1)]
-        result = classification(chosen, [config.labels[i] for i in true], config.labels)
+        signature = f"n:{n_tokens}|tok:{self.tokenizer.kind}|texts:{len(true)}"
+        result = classification([labels[i] for i in nats.argmin(1)], [labels[i] for i in true], labels)
         values = {"loss": own / n_tokens, "perplexity": perplexity(own / n_tokens)}
-        return ", ".join(files) or "the test texts", [
-            *(Metric(name=name, value=value, signature=settings) for name, value in values.items()),
-            replace(result.accuracy, name="most probable with its own label, %"),
-        ]
+        metrics = [Metric(name=name, value=value, signature=signature) for name, value in values.items()]
+        return [*metrics, replace(result.accuracy, name="most probable with its own label, %")]
 
     # For people.
 
-    def inspect(self, data: DataConfig) -> list[Row]:
-        """What `regard doctor` says about every part of the data."""
-        found = {"train": self.train.labelled, "test": read_test(data)}
-        if self.valid is not None:
-            found["valid"] = self.valid.labelled
-        parts = {
-            name: Part(replace(part.examples, names=("text",)), [tokenise(part.texts, self.tokenizer)])
-            for name, part in found.items()
-            if part is not None
-        }
-        rows = report(parts, self.tokenizer, UNLIMITED, dropping=parts).rows()  # long texts are cut, not dropped
-        notes = self.train.notes
-        return rows + [Row("train", what, f"{n:,}", notes.first[what]) for what, n in notes.counts.items()]
+    def inspect(self) -> list[Row]:
+        parts = {name: part.for_report() for name, part in self.parts().items()}
+        rows = report(parts, self.tokenizer, UNLIMITED, dropping=parts)  # long texts are cut, not dropped
+        return rows + note_rows("train", self.train.notes)
 
-    def rows(self) -> list[tuple[str, str]]:
-        parts = [("training data", self.train)] + ([] if self.valid is None else [("validation data", self.valid)])
-        rows = [(name, f"{len(part):,} texts, {part.n_tokens:,} tokens") for name, part in parts]
+    def settled_rows(self) -> list[tuple[str, str]]:
         counts = np.bincount(self.train.labels[self.train.kept], minlength=len(self.config.labels))
-        rows.append(("labels", named([f"{label} {n:,}" for label, n in zip(self.config.labels, counts, strict=True)])))
-        return rows + [("decided", row) for _, part in parts for row in part.notes.rows()]
+        return [("labels", named([f"{label} {n:,}" for label, n in zip(self.config.labels, counts, strict=True)]))]
 
     def purpose(self) -> str:
-        return f"learnt to write texts of a kind: {named(self.config.labels)}"
+        return f"was trained to write texts with a label ({named(self.config.labels)})"
 
     def usage(self, folder: Path) -> tuple[str, ...]:
         return (f"regard generate {folder} --label {self.config.labels[0]}", f"regard evaluate {folder}")
+
+    # Use.
+
+    @property
+    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+        return {"generate_as": self.generate_as, **super().verbs}
+
+    def generate_as(self, use: Use, ask: GenerateAs) -> list[list[Written]]:
+        label, decoding = use.model.first(self.config.id_of(ask.label)), ask.decoding or use.decoding
+        return write(use.model, self.tokenizer, list(ask.prompts), "lines", ask.length, decoding, label=label)
 
 
 def conditioned_batch(
@@ -201,28 +141,10 @@ def conditioned_batch(
 def nats_by_label(model: Conditioned, part: Documents, tokenizer: Tokenizer) -> tuple[np.ndarray, int]:
     """(texts, labels): -log P(text | label); and how many tokens all texts have, with their ends."""
     texts = [ids.tolist() for ids in part.documents(np.arange(len(part)))]
-    n_scored = [len(ids) + (len(ids) < part.max_length) for ids in texts]  # the end, unless the text was cut
+    n_scored = [len(ids) + (len(ids) < part.framing.max_length) for ids in texts]  # the end, unless the text was cut
     nats = np.zeros((len(texts), model.n_labels))
     for label in range(model.n_labels):
         prompts = [[model.first(label)] for _ in texts]
         rows = score(model, prompts, texts, tokenizer.start_id, tokenizer.end_id)
         nats[:, label] = [-sum(row[:n]) for row, n in zip(rows, n_scored, strict=True)]
     return nats, sum(n_scored)
-
-
-def write_as(
-    model: Conditioned, tokenizer: Tokenizer, label: int, prompts: list[str], length: int | None, config: DecodingConfig
-) -> list[list[Written]]:
-    """For each prompt, which may be empty, the n best texts of this label that begin so, by at most `length` tokens
-    longer (None: the usual number).  Of a prompt that is too long for the model the end is read."""
-    most, config = limited(model, "lines", length, config)
-    most -= 1  # the label is read before the prompt
-    encoded = tokenizer.encode_batch(prompts)
-    begun = [[model.first(label), *ids[max(0, len(ids) - most) :]] for ids in encoded]
-    found = generate(model, begun, config, tokenizer.start_id, tokenizer.end_id)
-    written = []
-    for prompt, ids, group in zip(prompts, encoded, found, strict=True):
-        notes = notes_on(prompt, [], ids, most, tokenizer)
-        texts = [(behind(ids, best.tokens, tokenizer), tokenizer.decode(ids + best.tokens)) for best in group]
-        written.append([Written(*t, best.log_prob, best.finished, notes) for t, best in zip(texts, group, strict=True)])
-    return written

@@ -1,7 +1,6 @@
 """How far back the loss of a trained language model reaches, measured on a text."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -9,23 +8,23 @@ from torch.nn import functional as F
 
 from regard.data.batching.streams import Stream
 from regard.errors import RegardError
+from regard.models.heads import LanguageModel
+from regard.models.reach import gradient_reach
 from regard.nn.linear import logits
-from regard.nn.reach import gradient_reach
 from regard.tasks.language.batches import make_batch
 
 FADED = 0.01  # the share of distance 0 below which a gradient has faded
 
 
 @dataclass(frozen=True, eq=False)
-class Reach:
+class Reached:
     norms: np.ndarray  # |∂L/∂h_{T-d}| for d = 0, 1, 2 ..., the mean over the passages
     n_passages: int
 
     @property
     def shares(self) -> np.ndarray:
         """Of the norm at distance 0: states of different models have different scales."""
-        shares: np.ndarray = self.norms / self.norms[0]
-        return shares
+        return self.norms / self.norms[0]
 
     @property
     def faded(self) -> int | None:
@@ -34,10 +33,12 @@ class Reach:
         return None if last + 1 == len(self.norms) else int(last) + 1
 
 
-def measure_reach(model: Any, stream: Stream, distance: int, n_passages: int) -> Reach:
+def measure_reach(model: LanguageModel, stream: Stream, distance: int, n_passages: int) -> Reached:
     """Passages of distance + 1 tokens, spread evenly over the text; L is the loss of the token that follows them."""
     if distance < 1 or n_passages < 1:
         raise RegardError(f"distance and passages must be at least 1, got {distance} and {n_passages}")
+    if model.is_counted:
+        raise RegardError("this model was trained by counting: it has no gradients whose reach could be measured")
     length = distance + 1
     if length > model.reader.max_length:
         raise RegardError(f"{length} tokens do not fit the model's {model.reader.max_length}; lower the distance")
@@ -50,4 +51,4 @@ def measure_reach(model: Any, stream: Stream, distance: int, n_passages: int) ->
     def loss(last: Tensor) -> Tensor:
         return F.cross_entropy(logits(last, model.output_table), next_tokens, reduction="none")
 
-    return Reach(gradient_reach(model.reader, batch.tokens, batch.layout, loss), len(starts))
+    return Reached(gradient_reach(model.reader, batch.tokens, batch.layout, loss), len(starts))

@@ -1,32 +1,24 @@
-"""A language model at work: texts that go on from a prompt, and the probability of given texts."""
+"""What a language model writes after a prompt, and the probability of given texts."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from regard.data.batching.streams import UNITS
 from regard.decoding.config import DecodingConfig
-from regard.decoding.forced import Place, likeliest, score
+from regard.decoding.forced import likeliest, score
+from regard.decoding.interface import Generator, S
+from regard.decoding.outputs import Place
 from regard.decoding.search import generate, stream
 from regard.decoding.stopping import Stops, TextPieces
 from regard.errors import RegardError
+from regard.tasks.language.verbs import Written
 from regard.text.tokenizer import Tokenizer
 
 USUAL_LENGTH = 100  # tokens of a text whose length nobody asked for
 
 
-@dataclass(frozen=True)
-class Written:
-    text: str  # what follows the prompt
-    whole: str  # with the prompt
-    log_prob: float  # of all that was written, with what ended it
-    finished: bool  # False: the length limit came first
-    notes: tuple[str, ...] = ()  # what happened to the prompt
-    places: tuple[Place, ...] = ()  # of each token, if asked for
-
-
 def write(
-    model: Any,
+    model: Generator[S],
     tokenizer: Tokenizer,
     prompts: list[str],
     unit: str,
@@ -34,39 +26,46 @@ def write(
     config: DecodingConfig,
     stop: Sequence[str] = (),
     n_likeliest: int = 0,
+    label: int | None = None,
 ) -> list[list[Written]]:
     """For each prompt the n best texts that go on from it, by at most `length` tokens (None: the usual number).
 
     Of a prompt that is too long for the model the end is read.  A line ends by itself; a text has no end of its own.
     Either ends before the first stop string.  With `n_likeliest` each token says what else might have stood there.
+    A `label` is read before every prompt, in place of what stands before a text.
     """
     most, config = limited(model, unit, length, config)
-    begun = [begin(prompt, tokenizer, unit) for prompt in prompts]
-    read = [[*start, *ids][-most:] for start, ids in begun]
+    if label is None:
+        begun = [begin(prompt, tokenizer, unit) for prompt in prompts]
+        read = [[*start, *ids][-most:] for start, ids in begun]
+    else:
+        most -= 1
+        begun = [([], ids) for ids in tokenizer.encode_batch(prompts)]
+        read = [[label, *ids[max(0, len(ids) - most) :]] for _, ids in begun]
     stops = Stops(stop, tokenizer.decode)
     start_id, end_id = tokenizer.start_id, tokenizer.end_id
-    found = generate(model, read, config, start_id, end_id, stops=stops if stop else None)
-    places: list[list[Place]] = [[] for group in found for _ in group]
+    groups = generate(model, read, config, start_id, end_id, stops=stops if stop else None)
+    places: list[list[Place]] = [[] for group in groups for _ in group]
     if n_likeliest:
-        owners = [ids for ids, group in zip(read, found, strict=True) for _ in group]
-        said = [best.tokens for group in found for best in group]
-        places = likeliest(model, owners, said, n_likeliest, start_id, end_id)
-    of_each = iter(places)
+        owners = [ids for ids, group in zip(read, groups, strict=True) for _ in group]
+        outputs = [best.tokens for group in groups for best in group]
+        places = likeliest(model, owners, outputs, n_likeliest, start_id, end_id)
+    places_of_outputs = iter(places)
     written = []
-    for prompt, (start, ids), group in zip(prompts, begun, found, strict=True):
+    for prompt, (start, ids), group in zip(prompts, begun, groups, strict=True):
         notes = notes_on(prompt, start, ids, most, tokenizer)
         texts = []
         for best in group:
-            text, whole = behind(ids, best.tokens, tokenizer), tokenizer.decode(ids + best.tokens)
+            text, whole = following(ids, best.tokens, tokenizer), tokenizer.decode(ids + best.tokens)
             kept = stops.cut(text)
             whole = whole[: len(whole) - (len(text) - len(kept))]  # a stop string of the prompt's own ends nothing
-            texts.append(Written(kept, whole, best.log_prob, best.finished, notes, tuple(next(of_each))))
+            texts.append(Written(kept, whole, best.log_prob, best.finished, notes, tuple(next(places_of_outputs))))
         written.append(texts)
     return written
 
 
 def write_stream(
-    model: Any,
+    model: Generator[S],
     tokenizer: Tokenizer,
     prompt: str,
     unit: str,
@@ -74,29 +73,29 @@ def write_stream(
     config: DecodingConfig,
     stop: Sequence[str] = (),
 ) -> TextPieces:
-    """What `write` gives behind the prompt, in pieces as it is written; none ends within a character."""
+    """What `write` gives after the prompt, in pieces as it is written; none ends within a character."""
     most, config = limited(model, unit, length, config)
     start, ids = begin(prompt, tokenizer, unit)
     stops = Stops(stop, tokenizer.decode)
     tokens = stream(model, [*start, *ids][-most:], config, tokenizer.start_id, tokenizer.end_id, stops)
-    shown = Stops(stop, lambda said: behind(ids, said, tokenizer))
+    shown = Stops(stop, lambda tokens: following(ids, tokens, tokenizer))
     return TextPieces(tokens, shown, notes_on(prompt, start, ids, most, tokenizer))
 
 
-def behind(ids: Sequence[int], tokens: Iterable[int], tokenizer: Tokenizer) -> str:
+def following(ids: Sequence[int], tokens: Iterable[int], tokenizer: Tokenizer) -> str:
     """The text of tokens that follow those of a prompt, with the space between them."""
     return tokenizer.decode([*ids, *tokens])[len(tokenizer.decode(ids)) :]
 
 
-def limited(model: Any, unit: str, length: int | None, config: DecodingConfig) -> tuple[int, DecodingConfig]:
+def limited(model: Generator[S], unit: str, length: int | None, config: DecodingConfig) -> tuple[int, DecodingConfig]:
     """How many tokens of a prompt can be read, and the settings for `length` tokens more."""
     if length is None:
-        length = max(1, min(USUAL_LENGTH, model.config.max_length // 2))  # a small model has to read the prompt, too
+        length = max(1, min(USUAL_LENGTH, model.max_length // 2))  # a small model has to read the prompt, too
     if length < 1:
-        raise RegardError(f"a text grows by at least 1 token, got {length}")
-    most = model.config.max_length - length + 1  # tokens of a prompt: the last one written is not read
+        raise RegardError(f"the length must be at least 1 token, got {length}")
+    most = model.max_length - length + 1  # tokens of a prompt: the last one written is not read
     if most < 1:
-        raise RegardError(f"{length} tokens do not fit the model's {model.config.max_length}; ask for fewer")
+        raise RegardError(f"{length} tokens do not fit the model's {model.max_length}; ask for fewer")
     least = length if unit == "text" else config.min_length
     return most, replace(config, length_ratio=0.0, extra_length=length, min_length=least)
 
@@ -108,8 +107,8 @@ def begin(prompt: str, tokenizer: Tokenizer, unit: str) -> tuple[list[int], list
 
 
 def start_of(ids: list[int], tokenizer: Tokenizer, unit: str) -> list[int]:
-    """What stands before a text: what our models learnt to see there, or what another tool's tokenizer puts there
-    (GPT-2's nothing), unless lines were learnt since.  Something has to be read: before no token, the start token."""
+    """What stands before a text: what our models learned to see there, or what another tool's tokenizer puts there
+    (GPT-2's nothing), unless lines were learned since.  Something has to be read: before no token, the start token."""
     if tokenizer.adds_start is None or unit != "stream":
         return [UNITS[unit](tokenizer)]
     return [tokenizer.start_id] if tokenizer.adds_start or not ids else []
@@ -128,12 +127,12 @@ def unknown_words(text: str, tokenizer: Tokenizer) -> list[str]:
     return [f"unknown: {' '.join(map(repr, unknown))}"] if unknown else []
 
 
-def score_texts(model: Any, tokenizer: Tokenizer, texts: list[str], unit: str) -> list[list[float]]:
+def score_texts(model: Generator[S], tokenizer: Tokenizer, texts: list[str], unit: str) -> list[list[float]]:
     """log P of each token of the texts; of lines also, last, of their end.
 
     A text that is too long for the model is read in pieces, each knowing only the last token of the one before.
     """
-    most = max(model.config.max_length - 1, 1)
+    most = max(model.max_length - 1, 1)
     start_id, end_id = tokenizer.start_id, tokenizer.end_id
     end = [] if unit == "text" else [end_id]
     owners, prompts, targets, n_wanted = [], [], [], []
@@ -146,7 +145,7 @@ def score_texts(model: Any, tokenizer: Tokenizer, texts: list[str], unit: str) -
             prompts.append([tokens[start]])
             targets.append(piece[:-1] if piece[-1] == end_id else piece)  # the search adds an end to each
             n_wanted.append(len(piece))
-    found: list[list[float]] = [[] for _ in texts]
+    scores: list[list[float]] = [[] for _ in texts]
     for i, row, n in zip(owners, score(model, prompts, targets, start_id, end_id), n_wanted, strict=True):
-        found[i] += row[:n]
-    return found
+        scores[i] += row[:n]
+    return scores

@@ -1,4 +1,4 @@
-"""Passages of documents with hidden words as batches: <s> a </s>, or <s> a </s> b </s> where b may not follow a."""
+"""Passages of documents with masked words as batches: <s> a </s>, or <s> a </s> b </s> where b may not follow a."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,11 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.batching.batch import Batch
+from regard.data.batching.batch import SequenceBatch
 from regard.data.batching.documents import Passages
-from regard.data.batching.masking import Hiding, chances, keys
+from regard.data.batching.noise import Hiding, chances, keys
 from regard.data.batching.packing import cut
+from regard.data.notes import Notes
 from regard.nn.layout import Ragged
+from regard.text.dropout import ranges
 from regard.text.tokenizer import Tokenizer
 
 N_FIXED = {False: 2, True: 3}  # special tokens of a passage, without and with a second part
@@ -19,12 +21,10 @@ FOLLOWS, OTHER = 0, 1  # the answers to whether b follows a, as the authors numb
 
 
 @dataclass(frozen=True)
-class HiddenBatch(Batch):
-    """Flat rows of tokens, some of them hidden."""
+class MaskedBatch(SequenceBatch):
+    """Flat rows of tokens, some of them masked."""
 
-    tokens: Tensor  # N
-    layout: Ragged
-    places: Tensor  # M, the rows of hidden words
+    places: Tensor  # M, the rows of masked words
     labels: Tensor  # M, what they were
     follows: Tensor | None  # B, 0 where the second part follows the first, 1 where not; None: this is not asked
 
@@ -32,12 +32,8 @@ class HiddenBatch(Batch):
     def n_targets(self) -> int:
         return len(self.labels)
 
-    @property
-    def n_tokens(self) -> int:
-        return self.layout.n_rows
 
-
-class Hider:
+class MaskedPassages:
     """Makes passages of a corpus.  All chance is a function of (seed, draw, window)."""
 
     def __init__(self, corpus: Passages, tokenizer: Tokenizer, share: float, nsp: bool):
@@ -48,7 +44,15 @@ class Hider:
         self.hiding = Hiding(share, tokenizer.special_id("<mask>"), np.array(words, np.int64))
         self.lengths = corpus.lengths + N_FIXED[nsp]
 
-    def batch(self, windows: np.ndarray, seed: int, draw: int) -> HiddenBatch:
+    @property
+    def notes(self) -> Notes:
+        return self.corpus.notes
+
+    def describe(self) -> str:
+        corpus = self.corpus
+        return f"{len(corpus.ids):,} tokens in {len(corpus.places):,} documents, {len(corpus):,} passages"
+
+    def batch(self, windows: np.ndarray, seed: int, draw: int) -> MaskedBatch:
         drawn = keys(seed, draw, windows)
         parts, follows = self.pairs(windows, chances(drawn, 3)) if self.nsp else (self.wholes(windows), None)
         lengths = sum(stops - starts + 1 for starts, stops in parts) + 1
@@ -58,12 +62,12 @@ class Hider:
         tokens[place] = self.start
         for starts, stops in parts:
             n = stops - starts
-            rank = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)
+            rank = ranges(n)
             rows = np.repeat(place + 1, n) + rank
             tokens[rows], fixed[rows] = self.corpus.ids[np.repeat(starts, n) + rank], False
             place = place + n + 1
         hidden = self.hiding.hide(tokens, lengths, fixed, drawn)
-        return HiddenBatch(
+        return MaskedBatch(
             lines=[self.corpus.where(i) for i in windows],
             tokens=torch.from_numpy(hidden.tokens),
             layout=Ragged(lengths),
@@ -84,7 +88,7 @@ class Hider:
         second = np.where(is_other, others[0], cuts), np.where(is_other, others[1], stops)
         return [(starts, cuts), second], np.where(is_other, OTHER, FOLLOWS)
 
-    def all_batches(self, batch_tokens: int) -> Iterator[HiddenBatch]:
-        """Every passage once, always with the same words hidden."""
+    def all_batches(self, batch_tokens: int) -> Iterator[MaskedBatch]:
+        """Every passage once, always with the same words masked."""
         for part in cut(np.arange(len(self.corpus)), self.lengths, batch_tokens):
             yield self.batch(part, seed=0, draw=0)

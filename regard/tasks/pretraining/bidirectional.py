@@ -1,45 +1,41 @@
-"""Language modelling in both directions: running text in, the next and the previous token of every place out."""
+"""Language modeling in both directions: running text in, the next and the previous token of every place out."""
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar
+import numpy as np
+from torch import Tensor
 
-from regard.checks import at_least, one_of
-from regard.data.batching.streams import UNITS
-from regard.tasks.language.task import Language
-
-
-@dataclass(frozen=True, kw_only=True)
-class BidirectionalConfig:
-    unit: str = "stream"  # lines, stream or text
-    window: int = 128  # tokens learnt from at once, of a stream or a text
-    metric: str = "loss"
-
-    # What `Language` also asks, and here is no choice.
-    carry: ClassVar[bool] = False  # a backward net would need the state of the window behind its own
-    context: ClassVar[int] = 0  # each end of a window is the beginning of a net
-    blank: ClassVar[float] = 0.0
-    smoothing: ClassVar[float] = 0.0
-    shown: ClassVar[int] = 0  # a model that needs both sides of a place writes nothing
-
-    def __post_init__(self) -> None:
-        one_of(self, UNITS, "unit")
-        at_least(self, 1, "window")
-        one_of(self, ("loss",), "metric")
+from regard.data.batching.streams import Stream
+from regard.evaluation.metric import perplexities
+from regard.models.elmo import BiLM
+from regard.tasks.language.batches import TextBatch, accuracy, make_batch, total_nats
+from regard.tasks.language.running_text import StreamTask
+from regard.tasks.pretraining.settings import BidirectionalConfig
 
 
-class Bidirectional(Language):
-    """The text, the batches and the figures of `Language`, read from both ends: of z_0 .. z_n the forward net reads
-    z_0 .. z_{n-1} and writes z_1 .. z_n, the backward net reads z_n .. z_1 and writes z_{n-1} .. z_0."""
+class Bidirectional(StreamTask[BiLM, TextBatch]):
+    """ELMo's: of z_0 .. z_n the forward net reads z_0 .. z_{n-1} and writes z_1 .. z_n, the backward net reads
+    z_n .. z_1 and writes z_{n-1} .. z_0."""
 
+    settings = BidirectionalConfig
     roles = ("bidirectional",)
+    commands = (
+        "regard train sst2-elmo --from RUN",
+        "regard embed RUN FILE",
+        "regard evaluate RUN",
+    )
+    config: BidirectionalConfig
+
+    def collate(self, part: Stream, chosen: np.ndarray, epoch: int | None = None) -> TextBatch:
+        return make_batch(part, chosen)
+
+    def loss(self, model: BiLM, batch: TextBatch) -> Tensor:
+        return model.nats(batch.tokens, batch.labels, batch.layout)
+
+    def figures(self, model: BiLM, part: Stream) -> dict[str, float]:
+        """Nats a token, the mean of both directions, and what they mean; how often the next token is the likeliest."""
+        window = self.config.window
+        nats = total_nats(model, part, window, self.batch_tokens)
+        values = perplexities(nats, len(part), part.text.n_words, part.text.n_bytes)
+        return {**values, "accuracy": accuracy(model, part, window, self.batch_tokens)}
 
     def purpose(self) -> str:
-        return "learnt to foretell the next and the previous token of a text"
-
-    def usage(self, folder: Path) -> tuple[str, ...]:
-        return (
-            f"regard train sst2-elmo --from {folder}",
-            f"regard embed {folder} FILE",
-            f"regard evaluate {folder}",
-        )
+        return "was trained to predict the next and the previous token of a text"

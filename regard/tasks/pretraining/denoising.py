@@ -1,25 +1,32 @@
-"""Denoising: a spoilt text in, the text as it was out (BART), or only what is missing (T5)."""
+"""Denoising: a corrupted text in, the text as it was out (BART), or only what is missing (T5)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from regard.checks import at_least, not_negative, proper_share, share
-from regard.choose import choose
 from regard.data.batching.noise import NOISES, Draws, Noise, corrupt_spans, n_sentinels
 from regard.data.batching.streams import Stream
+from regard.data.files.plain import PlainText
+from regard.data.files.splits import Parts
 from regard.decoding.search import generate
-from regard.errors import ConfigError
-from regard.models.translator import Translator
-from regard.tasks.pretraining.noised import Drawn, DrawnConfig
+from regard.errors import ConfigError, RegardError
+from regard.models.interface import Translator
+from regard.tasks.exchange import SOURCE_TO_TARGET
+from regard.tasks.learnable import Sample
+from regard.tasks.pretraining.noised import NoisedTask
+from regard.tasks.pretraining.settings import DenoisingConfig
 from regard.tasks.setup import Setup
-from regard.tasks.translation.batches import Frame, PairBatch, make_batch
+from regard.tasks.translation.batches import PairBatch, make_batch
+from regard.tasks.translation.looking import look_at_pair
 from regard.tasks.translation.task import pair_loss
+from regard.tasks.use import Use
 from regard.text.tokenizer import Tokenizer
+from regard.viewer.capture import Capture
+from regard.viewer.looking import Asked
 
 MASK = "<mask>"
 ENDS = ".!?"  # the marks that end a sentence
@@ -31,10 +38,10 @@ Pair = tuple[np.ndarray, np.ndarray]
 def whole_text(tokens: np.ndarray, draws: Draws, noise: Noise, names: tuple[str, ...]) -> Pair:
     """Source: the text through all noises, one after the other, cut where masks between words made it longer than it
     was.  Target: the text  (Lewis et al. 2020)"""
-    spoilt = tokens
+    corrupted = tokens
     for name in names:
-        spoilt = NOISES[name](spoilt, draws, noise)
-    return spoilt[: len(tokens)], tokens
+        corrupted = NOISES[name](corrupted, draws, noise)
+    return corrupted[: len(tokens)], tokens
 
 
 def missing_spans(tokens: np.ndarray, draws: Draws, noise: Noise, names: tuple[str, ...]) -> Pair:
@@ -48,95 +55,82 @@ OBJECTIVES: dict[str, Callable[[np.ndarray, Draws, Noise, tuple[str, ...]], Pair
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class DenoisingConfig(DrawnConfig):
-    """The defaults are BART's: sentences permuted, 30 % of the tokens hidden in spans of three on average."""
+class Denoising(NoisedTask[Translator[Any], PairBatch]):
+    """BART's and T5's: a corrupted text is read, the text or what is missing of it is written."""
 
-    objective: str = "text"  # what is to be written: the text, or the spans that are missing
-    noises: tuple[str, ...] = ("permute", "infill")  # for "text": mask, delete, infill, permute, rotate, in this order
-    share: float = 0.3  # of the tokens that are hidden
-    mean_span: float = 3.0  # tokens
-    smoothing: float = 0.0
-    shown: int = 2  # samples at each validation
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        choose(OBJECTIVES, self.objective, "objective")
-        for name in self.noises:
-            choose(NOISES, name, "noise")
-        if self.objective == "text" and not self.noises:
-            raise ConfigError(f"objective = 'text' needs noises: some of {', '.join(NOISES)}")
-        if self.objective == "spans" and self.noises:
-            raise ConfigError("objective = 'spans' is a noise by itself; set noises = []")
-        proper_share(self, "share")
-        at_least(self, 1, "mean_span")
-        share(self, "smoothing")
-        not_negative(self, "shown")
-
-    def frame(self, tokenizer: Tokenizer) -> Frame:
-        return Frame(tokenizer.start_id, tokenizer.end_id)
-
-
-class Denoising(Drawn):
-    """The task as the training loop knows it (`regard.training.task`)."""
-
+    settings = DenoisingConfig
     roles = ("translator",)
+    exchange = SOURCE_TO_TARGET
+    commands = ("regard train RECIPE --from RUN", "regard embed RUN FILE", "regard evaluate RUN")
+    config: DenoisingConfig
 
-    def __init__(self, config: DenoisingConfig, train: Stream, valid: Stream | None, setup: Setup):
-        super().__init__(config, train, valid, setup)  # type: ignore[arg-type]
-        if config.window > setup.data.max_length:
+    def __init__(self, config: DenoisingConfig, setup: Setup):
+        super().__init__(config, setup)
+        self.frame = config.frame(self.tokenizer)
+
+    def read(self, parts: Parts[PlainText]) -> None:
+        if self.config.window > self.max_length:
             raise ConfigError(
-                f"a window of {config.window} tokens is longer than data.max_length = {setup.data.max_length}"
+                f"a window of {self.config.window} tokens is longer than data.max_length = {self.max_length}"
             )
-        self.noise = noise_of(config, setup.tokenizer)
+        super().read(parts)
+        noise_of(self.config, self.tokenizer)  # an error comes before the first batch
+
+    @cached_property
+    def noise(self) -> Noise:
+        return noise_of(self.config, self.tokenizer)
+
+    def encode(self, text: str) -> list[int]:
+        return self.frame.source(self.tokenizer.encode(text))
 
     def draw(self, texts: list[np.ndarray], lines: list[str], draws: list[Draws]) -> PairBatch:
-        spoil = OBJECTIVES[self.config.objective]
+        corrupt = OBJECTIVES[self.config.objective]
         if self.config.unit == "lines":  # their ends are the frame's
             texts = [text[:-1] if text[-1] == self.tokenizer.end_id else text for text in texts]
-        pairs = [spoil(text, d, self.noise, self.config.noises) for text, d in zip(texts, draws, strict=True)]
+        pairs = [corrupt(text, d, self.noise, self.config.noises) for text, d in zip(texts, draws, strict=True)]
         sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
-        return make_batch(sources, targets, lines, self.config.frame(self.tokenizer))
+        return make_batch(sources, targets, lines, self.frame)
 
-    def nats(self, model: Translator, batch: PairBatch) -> Tensor:
-        return pair_loss(model, batch, 0.0)
-
-    def loss(self, model: Translator, batch: Any) -> Tensor:
+    def loss(self, model: Translator[Any], batch: PairBatch) -> Tensor:
         return pair_loss(model, batch, self.config.smoothing)
 
-    def samples(self, model: Any) -> list[tuple[str, str, str]]:
-        """The beginning of some validation windows: spoilt, what should be written, and what the model writes."""
+    def plain_loss(self, model: Translator[Any], batch: PairBatch) -> Tensor:
+        return pair_loss(model, batch, 0.0)
+
+    def samples(self, model: Translator[Any]) -> list[Sample]:
+        """The beginning of some validation windows: corrupted, what should be written, and what the model writes."""
         if self.valid is None or not self.config.shown:
             return []
         windows = self.valid.all_windows(self.config.window)[: self.config.shown]
-        batch = self.made_of(self.valid, np.minimum(windows, windows[:, :1] + SHOWN_TOKENS), -1)
-        lengths = batch.source_layout.lengths.tolist(), batch.target_layout.lengths.tolist()
-        sources = [part.tolist() for part in batch.source.split(lengths[0])]
-        targets = [part.tolist()[:-1] for part in batch.labels.split(lengths[1])]
-        few = replace(self.decoding, beam=1, n_best=1, sample=False, extra_length=SHOWN_TOKENS // 2)
-        few = few.within(model.config.max_length)
-        found = generate(model, sources, few, self.tokenizer.start_id, self.tokenizer.end_id)
-        written = [best.tokens for best, *_ in found]
+        batch = self.collate(self.valid, np.minimum(windows, windows[:, :1] + SHOWN_TOKENS))
+        sources = [part.tolist() for part in batch.source.split(batch.source_layout.lengths.tolist())]
+        targets = [part.tolist()[:-1] for part in batch.labels.split(batch.target_layout.lengths.tolist())]
+        few = replace(self.setup.decoding, beam=1, n_best=1, sample=False, extra_length=SHOWN_TOKENS // 2)
+        hypotheses = generate(
+            model, sources, few.within(model.max_length), self.tokenizer.start_id, self.tokenizer.end_id
+        )
         return [
-            (self.spelt(source[:-1]), self.spelt(target), self.spelt(ids))
-            for source, target, ids in zip(sources, targets, written, strict=True)
+            (self.spelt(source[:-1]), self.spelt(target), self.spelt(best.tokens))
+            for source, target, (best, *_) in zip(sources, targets, hypotheses, strict=True)
         ]
 
     def spelt(self, ids: list[int]) -> str:
         """With the special tokens, which `decode` leaves out."""
         return "".join(self.tokenizer.tokens(ids))
 
-    @staticmethod
-    def signature(config: DenoisingConfig) -> str:
-        how = "+".join(config.noises) or f"spans:{config.mean_span:g}"
-        return f"window:{config.window}|{how}|share:{config.share:g}"
+    def how(self, part: Stream) -> str:
+        c = self.config
+        return f"window:{c.window}|{'+'.join(c.noises) or f'spans:{c.mean_span:g}'}|share:{c.share:g}"
 
     def purpose(self) -> str:
         what = "the text" if self.config.objective == "text" else "what is missing"
-        return f"learnt to read a spoilt text and to write {what}"
+        return f"was trained to read a corrupted text and to write {what}"
 
-    def usage(self, folder: Path) -> tuple[str, ...]:
-        return (f"regard train RECIPE --from {folder}", f"regard embed {folder} FILE", f"regard evaluate {folder}")
+    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
+        asked.check(use.model)
+        if target is None:
+            raise RegardError("this run restores corrupted texts: say what it is to write, as the target (--target)")
+        return look_at_pair(use.model, self.tokenizer, self.frame, source, target, asked)
 
 
 def noise_of(config: DenoisingConfig, tokenizer: Tokenizer) -> Noise:

@@ -9,21 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.batching.batch import Batch
+from regard.data.batching.batch import SequenceBatch
 from regard.data.batching.pieces import WordPieces
 from regard.data.files.tagged import Tagged
 from regard.data.notes import Notes
-from regard.data.report import Row
+from regard.data.report import Row, note_rows
 from regard.nn.layout import Ragged
 from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class TagBatch(Batch):
+class TagBatch(SequenceBatch):
     """Flat rows.  The tag of a word is read off the row of its last token."""
 
-    tokens: Tensor  # N
-    layout: Ragged
     last: Tensor  # the row of each word's last token
     tags: Tensor  # of each word
 
@@ -31,42 +29,42 @@ class TagBatch(Batch):
     def n_targets(self) -> int:
         return len(self.tags)
 
-    @property
-    def n_tokens(self) -> int:
-        return self.layout.n_rows
-
 
 class TaggedSet:
     """One split: its sentences as pieces of tokens, and the number of every word's tag."""
 
-    def __init__(self, found: Tagged, tags: Sequence[str], tokenizer: Tokenizer, max_length: int, framed: bool):
-        found.expect(tags)
-        self.found = found
-        self.pieces = WordPieces(found.words, found.places, tokenizer, max_length, framed)
+    def __init__(self, tagged: Tagged, tags: Sequence[str], tokenizer: Tokenizer, max_length: int, framed: bool):
+        tagged.expect(tags)
+        self.tagged = tagged
+        self.pieces = WordPieces(tagged.words, tagged.places, tokenizer, max_length, framed)
         place = {tag: i for i, tag in enumerate(tags)}
-        self.tags = np.array([place[tag] for tag in chain.from_iterable(found.tags)], np.int64)
+        self.tags = np.array([place[tag] for tag in chain.from_iterable(tagged.tags)], np.int64)
         self.notes = Notes()
-        self.notes.update(found.notes)
+        self.notes.update(tagged.notes)
         self.notes.update(self.pieces.notes)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self.pieces.lengths
 
     def batch(self, pieces: np.ndarray) -> TagBatch:
         rows = self.pieces.rows(pieces)
-        lines = [self.found.places[i] for i in self.pieces.sentence[pieces]]
+        lines = [self.tagged.places[i] for i in self.pieces.sentence[pieces]]
         tokens, last, tags = map(torch.from_numpy, (rows.tokens, rows.last, self.tags[rows.words]))
         return TagBatch(lines, tokens, Ragged(torch.from_numpy(rows.lengths)), last, tags)
 
     def describe(self) -> str:
         n_tokens = int(self.pieces.lengths.sum())
-        return f"{len(self.found):,} sentences, {len(self.tags):,} words, {n_tokens:,} tokens"
+        return f"{len(self.tagged):,} sentences, {len(self.tags):,} words, {n_tokens:,} tokens"
 
     def report(self, part: str) -> list[Row]:
         """For the doctor: how much there is, how long it is, and how often each tag."""
-        counts = Counter(chain.from_iterable(self.found.tags))
+        counts = Counter(chain.from_iterable(self.tagged.tags))
         n_words, longest = len(self.tags), int(self.pieces.lengths.max())
         return [
-            Row(part, "sentences, words", f"{len(self.found):,}, {n_words:,}"),
+            Row(part, "sentences, words", f"{len(self.tagged):,}, {n_words:,}"),
             Row(part, "tokens per word", f"{int(self.pieces.lengths.sum()) / n_words:.2f}"),
             Row(part, "pieces, tokens of the longest", f"{len(self.pieces):,}, {longest:,}"),
             *(Row(part, f"tag {tag}", f"{n:,} ({100 * n / n_words:.1f} %)") for tag, n in counts.most_common()),
-            *(Row(part, what, f"{n:,}", self.notes.first[what]) for what, n in self.notes.counts.items()),
+            *note_rows(part, self.notes),
         ]

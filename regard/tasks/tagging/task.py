@@ -1,109 +1,43 @@
 """Tagging (aligned seq2seq): words in, one tag for each of them out."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from itertools import chain
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.checks import distinct, one_of, share
-from regard.data.batching.grouping import by_length
-from regard.data.batching.packing import Packing, cut
+from regard.data.batching.batch import by_length
+from regard.data.batching.packing import cut
 from regard.data.config import DataConfig
-from regard.data.files.splits import with_shares
-from regard.data.files.tagged import Tagged, read_tagged, tag_set
+from regard.data.files.recognizing import tagged_words
+from regard.data.files.splits import Parts
+from regard.data.files.tagged import Tagged, tag_set, tagged_parts
 from regard.data.report import Row
-from regard.errors import ConfigError
 from regard.evaluation.metric import Metric
 from regard.evaluation.tagging import Unigrams, beside, figures
 from regard.models.heads import Tagger
-from regard.tasks.forgetful import Forgetful
-from regard.tasks.setup import Setup
+from regard.models.interface import Reader
+from regard.tasks.exchange import TAGS
+from regard.tasks.learnable import Sample
+from regard.tasks.pretraining.use import MarkedTexts
 from regard.tasks.tagging.batches import TagBatch, TaggedSet
-from regard.tasks.tagging.use import predict, word_logits
-
-METRICS = ("f1", "accuracy", "loss")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaggerConfig:
-    framed: bool = False  # read <s> words </s>, as BERT does
-    dropout: float = 0.1  # on the rows from which tags are read
-    shown: int = 3  # fixed samples shown at each validation
-    metric: str = "f1"  # which validated figure chooses the best checkpoint
-
-    def __post_init__(self) -> None:
-        one_of(self, METRICS, "metric")
-        share(self, "dropout")
+from regard.tasks.tagging.settings import TaggingConfig
+from regard.tasks.tagging.use import predict, tag, word_logits
+from regard.tasks.tagging.verbs import Tag, TaggedLine
+from regard.tasks.task import Task
+from regard.tasks.use import Use
 
 
-@dataclass(frozen=True, kw_only=True)
-class TaggingConfig(TaggerConfig):
-    tags: tuple[str, ...] = ()  # empty: those of the training data
-    neutral: str = ""  # the tag that says nothing, such as O: F1 is that of the others
+class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
+    """What all taggers share; where tags come from and what they are good for differs."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        distinct(self, "tags")
-        if self.tags and self.neutral and self.neutral not in self.tags:
-            raise ConfigError(f"neutral = {self.neutral!r} is not one of the tags: {', '.join(self.tags)}")
-
-
-class Tagging(Forgetful):
-    """The task as the training loop knows it (`regard.training.task`)."""
-
-    roles = ("reader",)
-
-    def __init__(self, config: Any, train: Tagged, valid: Tagged | None, setup: Setup):
-        setup.expect_one_cut("a word that gets a tag")
-        self.config = self.settle(config, train)
-        self.tokenizer, self.batch_tokens = setup.tokenizer, setup.data.batch_tokens
-        splits = [
-            None
-            if found is None
-            else TaggedSet(found, self.config.tags, setup.tokenizer, setup.data.max_length, config.framed)
-            for found in (train, valid)
-        ]
-        assert splits[0] is not None
-        self.train, self.valid = splits[0], splits[1]
-        self.packing = Packing(self.train.pieces.lengths, self.batch_tokens, setup.data.order, setup.seed)
-        self.metric, self.higher_is_better = config.metric, config.metric != "loss"
-
-    @classmethod
-    def make(cls, config: Any, setup: Setup) -> Self:
-        train, valid, _ = cls.read(setup.data)
-        return cls(config, train, valid, setup)
-
-    @classmethod
-    def texts(cls, data: DataConfig) -> Iterable[str]:
-        """What a tokenizer learns from: each word with the space before it."""
-        return ("".join(f" {word}" for word in words) for words in cls.read(data)[0].words)
-
-    @staticmethod
-    def build(config: Any, reader: Any) -> Tagger:
-        return Tagger(reader, max(len(config.tags), 1), config.dropout)
-
-    # What differs between the two: where tags come from, and what they are good for.
-
-    @staticmethod
-    def read(data: DataConfig) -> tuple[Tagged, Tagged | None, Tagged | None]:
-        """Training, validation and test sentences; equal sentences never fall on both sides."""
-        train, valid, test = (
-            read_tagged(files, data.columns, data.root) if files else None
-            for files in (data.train, data.valid, data.test)
-        )
-        assert train is not None
-        return with_shares(train, valid, test, data)
-
-    @staticmethod
-    def settle(config: Any, train: Tagged) -> Any:
-        """The settings with the tags that there are."""
-        return replace(config, tags=tag_set(train, config.tags))
+    cut_once = "a word that gets a tag"
+    commands = ("regard tag RUN < lines.txt", "regard evaluate RUN")
+    config: Any
 
     @staticmethod
     def words_of(line: str) -> list[str]:
@@ -114,70 +48,62 @@ class Tagging(Forgetful):
     def write(words: list[str], tags: list[str]) -> str:
         return " ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True))
 
+    @classmethod
+    def texts(cls, data: DataConfig) -> Iterable[str]:
+        """Each word with the space before it."""
+        return ("".join(f" {word}" for word in words) for words in cls.read_parts(cls.settings(), data).train.words)
+
+    def part(self, raw: Tagged, to_learn: bool) -> TaggedSet:
+        return TaggedSet(raw, self.config.tags, self.tokenizer, self.max_length, self.config.framed)
+
+    def encode(self, text: str) -> list[int]:
+        return MarkedTexts(self.tokenizer).encode(text) if self.config.framed else self.tokenizer.encode(text)
+
+    @classmethod
+    def build(cls, config: Any, model: Reader[Any]) -> Tagger:
+        return Tagger(model, max(len(config.tags), 1), config.dropout)
+
     # Batches and loss.
 
-    def n_batches(self, epoch: int) -> int:
-        return len(self.packing.epoch(epoch))
-
-    def batch(self, epoch: int, index: int) -> TagBatch:
-        return self.train.batch(self.packing.epoch(epoch)[index])
+    def collate(self, part: TaggedSet, chosen: np.ndarray, epoch: int | None = None) -> TagBatch:
+        return part.batch(chosen)
 
     def small_batch(self, n_tokens: int) -> TagBatch:
-        lengths = self.train.pieces.lengths
-        return self.train.batch(cut(np.arange(len(lengths)), lengths, n_tokens)[0])
+        return self.train.batch(cut(np.arange(len(self.train.lengths)), self.train.lengths, n_tokens)[0])
 
-    def loss(self, model: Any, batch: TagBatch) -> Tensor:
+    def loss(self, model: Tagger, batch: TagBatch) -> Tensor:
         logits = word_logits(model, batch.tokens, batch.layout, batch.last)
         return F.cross_entropy(logits.float(), batch.tags, reduction="sum")
 
-    def plain_loss(self, model: Any, batch: TagBatch) -> Tensor:
-        return self.loss(model, batch)
+    # Validation and measuring.
 
-    # Validation.
-
-    @torch.no_grad()
-    def validate(self, model: Any) -> dict[str, float]:
+    def figures(self, model: Tagger, part: TaggedSet) -> dict[str, float]:
         """Nats a word, and the shares in percent of `regard.evaluation.tagging`."""
-        if self.valid is None:
-            return {}
-        device, nats = next(model.parameters()).device, 0.0
-        for part in by_length(self.valid.pieces.lengths, self.batch_tokens):
-            nats += float(self.loss(model, self.valid.batch(part).to(device)))
-        accuracy, f1, *_ = self.measured(model, self.valid, self.config, self.batch_tokens)
-        return {"loss": nats / len(self.valid.tags), "accuracy": accuracy.value, "f1": f1.value}
+        loss = self.mean_loss(model, part, by_length(part.lengths, self.batch_tokens))
+        accuracy, f1, *_ = self.shares(model, part)
+        return {"loss": loss, "accuracy": accuracy.value, "f1": f1.value}
 
-    @staticmethod
-    def measured(model: Any, split: TaggedSet, config: Any, batch_tokens: int) -> list[Metric]:
-        best, _ = predict(model, split.pieces, batch_tokens)
-        true = list(chain.from_iterable(split.found.tags))
-        return figures([config.tags[i] for i in best], true, config.tags, config.neutral)
+    def shares(self, model: Tagger, part: TaggedSet) -> list[Metric]:
+        tags, (best, _) = self.config.tags, predict(model, part.pieces, self.batch_tokens)
+        true = list(chain.from_iterable(part.tagged.tags))
+        return figures([tags[i] for i in best], true, tags, self.config.neutral)
 
-    @classmethod
-    def measure(cls, model: Any, config: Any, setup: Setup, files: tuple[str, ...]) -> tuple[str, list[Metric]]:
-        """The figures of test files (default: the recipe's, or else its validation files) beside the baseline's."""
-        train, valid, test = cls.read(setup.data)
-        if files:
-            test = cls.read(replace(setup.data, root=".", train=files, valid=(), test=(), valid_share=0, test_share=0))[
-                0
-            ]
-        found = test or valid
-        if found is None:
-            raise ConfigError("the recipe names no test files; give one: regard evaluate RUN FILE")
-        split = TaggedSet(found, config.tags, setup.tokenizer, setup.data.max_length, config.framed)
-        ours = cls.measured(model, split, config, setup.data.batch_tokens)
-        words, true = (list(chain.from_iterable(column)) for column in (found.words, found.tags))
+    def metrics(self, use: Use, part: TaggedSet) -> list[Metric]:
+        """The shares beside those of a baseline: the most frequent tag of each word."""
+        train = self.read_parts(self.config, self.setup.data).train
         unigrams = Unigrams(*(list(chain.from_iterable(column)) for column in (train.words, train.tags)))
-        theirs = figures(unigrams.predict(words), true, config.tags, config.neutral, who="unigram baseline: ")
-        named = ", ".join(files) or ("the test sentences" if test else "the validation sentences")
-        return named, beside(ours, theirs)
+        words, true = (list(chain.from_iterable(column)) for column in (part.tagged.words, part.tagged.tags))
+        baseline = figures(
+            unigrams.predict(words), true, self.config.tags, self.config.neutral, who="unigram baseline: "
+        )
+        return beside(self.shares(use.model, part), baseline)
 
     @torch.no_grad()
-    def samples(self, model: Any) -> list[tuple[str, str, str]]:
+    def samples(self, model: Tagger) -> list[Sample]:
         if self.valid is None or not self.config.shown:
             return []
-        few = self.valid.found.select(range(min(self.config.shown, len(self.valid.found))))
-        split = TaggedSet(few, self.config.tags, self.tokenizer, self.train.pieces.max_length, self.config.framed)
-        best = iter(predict(model, split.pieces, self.batch_tokens)[0])
+        few = self.valid.tagged.take(np.arange(min(self.config.shown, len(self.valid.tagged))))
+        best = iter(predict(model, self.part(few, to_learn=False).pieces, self.batch_tokens)[0])
         predicted = [[self.config.tags[next(best)] for _ in words] for words in few.words]
         return [
             (" ".join(words), self.write(words, true), self.write(words, tags))
@@ -186,22 +112,41 @@ class Tagging(Forgetful):
 
     # For people.
 
-    def inspect(self, data: DataConfig) -> list[Row]:
-        """What `regard doctor` says about every part of the data."""
-        _, _, test = self.read(data)
-        splits = {"train": self.train, "valid": self.valid}
-        if test is not None:
-            splits["test"] = TaggedSet(test, self.config.tags, self.tokenizer, data.max_length, self.config.framed)
-        return [row for name, split in splits.items() if split is not None for row in split.report(name)]
+    def inspect(self) -> list[Row]:
+        return [row for name, part in self.parts().items() for row in part.report(name)]
 
-    def rows(self) -> list[tuple[str, str]]:
-        splits = [("training data", self.train), ("validation data", self.valid)]
-        rows = [(name, split.describe()) for name, split in splits if split is not None]
-        rows.append(("tags", f"{len(self.config.tags)}: {', '.join(self.config.tags)}"))
-        return rows + [("decided", row) for _, split in splits if split is not None for row in split.notes.rows()]
+    def settled_rows(self) -> list[tuple[str, str]]:
+        return [("tags", f"{len(self.config.tags)}: {', '.join(self.config.tags)}")]
 
     def purpose(self) -> str:
-        return "learnt to tag the words of a sentence"
+        return "was trained to tag the words of a sentence"
 
-    def usage(self, folder: Path) -> tuple[str, ...]:
-        return (f"regard tag {folder} < lines.txt", f"regard evaluate {folder}")
+    # Use.
+
+    @property
+    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+        return {"tag": self.tag, **super().verbs}
+
+    def tag(self, use: Use, ask: Tag) -> list[TaggedLine]:
+        c, sentences = self.config, [self.words_of(line) for line in ask.lines]
+        return tag(
+            use.model, self.tokenizer, sentences, c.tags, self.write, self.max_length, c.framed, self.batch_tokens
+        )
+
+
+class Tagging(WordTask):
+    """With the tags of a file."""
+
+    settings = TaggingConfig
+    exchange = TAGS
+    config: TaggingConfig
+
+    recognize = staticmethod(tagged_words)
+
+    @classmethod
+    def read_parts(cls, config: TaggingConfig, data: DataConfig) -> Parts[Tagged]:
+        """Equal sentences never fall on both sides."""
+        return tagged_parts(data)
+
+    def settle(self, train: Tagged) -> TaggingConfig:
+        return replace(self.config, tags=tag_set(train, self.config.tags))

@@ -1,40 +1,28 @@
-"""Tagging at work: lines in, a tag for every word out."""
+"""Lines tagged: lines in, a tag for every word out."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.batching.grouping import by_length
+from regard.data.batching.batch import by_length
 from regard.data.batching.pieces import WordPieces
+from regard.models.heads import Tagger
 from regard.nn.layout import Gather, Ragged
+from regard.tasks.tagging.verbs import TaggedLine
 from regard.text.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True)
-class TaggedLine:
-    """One line's answer: its words, their tags, and what these make of it; notes such as "empty", "split into 3"."""
-
-    words: list[str]
-    tags: list[str]
-    probabilities: list[float]  # of each tag
-    text: str
-    notes: list[str] = field(default_factory=list)
-
-
-def word_logits(model: Any, tokens: Tensor, layout: Ragged, last: Tensor) -> Tensor:
+def word_logits(model: Tagger, tokens: Tensor, layout: Ragged, last: Tensor) -> Tensor:
     """(words, tags): what the model says at the last token of each word."""
-    logits: Tensor = Gather.apply(model(tokens, layout), last)
-    return logits
+    return Gather.apply(model(tokens, layout), last)
 
 
 @torch.no_grad()
-def predict(model: Any, pieces: WordPieces, batch_tokens: int) -> tuple[np.ndarray, np.ndarray]:
+def predict(model: Tagger, pieces: WordPieces, batch_tokens: int) -> tuple[np.ndarray, np.ndarray]:
     """The best tag of every word, and its probability.  Pieces of about one length are read together."""
-    device = next(model.parameters()).device
+    device = model.device
     best, probabilities = np.zeros(len(pieces.words), np.int64), np.zeros(len(pieces.words))
     for part in by_length(pieces.lengths, batch_tokens):
         rows = pieces.rows(part)
@@ -46,7 +34,7 @@ def predict(model: Any, pieces: WordPieces, batch_tokens: int) -> tuple[np.ndarr
 
 
 def tag(
-    model: Any,
+    model: Tagger,
     tokenizer: Tokenizer,
     sentences: Sequence[list[str]],
     tag_set: Sequence[str],

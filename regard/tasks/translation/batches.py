@@ -1,8 +1,8 @@
 """Pairs of token sequences, source and target, and the batches made of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
@@ -11,35 +11,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.data.batching.batch import Batch
-from regard.data.batching.packing import Packing
-from regard.data.batching.selection import select
-from regard.data.batching.shards import TokenShard, shard
-from regard.data.config import DataConfig
-from regard.data.files.reading import read_examples
+from regard.data.batching.packing import select
+from regard.data.batching.shards import TokenShard
+from regard.data.files.reading import Examples
 from regard.data.notes import Notes
-from regard.errors import ConfigError
 from regard.nn.layout import Ragged, filled
 from regard.nn.loss import IGNORED
+from regard.tasks.framing import Frame
+from regard.tasks.setup import Setup
 from regard.text.dropout import SampledTexts
-from regard.text.tokenizer import Tokenizer
 
-
-@dataclass(frozen=True)
-class Frame:
-    """The tokens around a pair: a source is read as `before` x1 .. xn `after`, a target as `start` y1 .. yn `end`."""
-
-    start: int
-    end: int
-    before: tuple[int, ...] = ()
-    after: int | None = None  # None: `end`
-    cut: bool = False  # of a source that is too long the beginning is read; otherwise it is dropped, or split
-
-    @property
-    def closing(self) -> int:
-        return self.end if self.after is None else self.after
-
-    def source(self, ids: Sequence[int]) -> list[int]:
-        return [*self.before, *ids, self.closing]
+Weigh = Callable[..., np.ndarray]  # what a batch counts of the lengths of source and target
 
 
 @dataclass(frozen=True)
@@ -96,63 +78,55 @@ def make_batch(sources: list[np.ndarray], targets: list[np.ndarray], lines: list
 
 
 class PairSet:
-    """One split of a data set: read, tokenised once, and left without what cannot be used (see `notes`)."""
+    """One part of a data set: tokenized once, and left without what cannot be used (see `notes`)."""
 
-    def __init__(self, files: tuple[str, ...], config: DataConfig, tokenizer: Tokenizer, cache: Path, frame: Frame):
-        self.frame = frame
-        self.examples = read_examples(files, config.columns, config.root)
-        if len(self.examples.columns) != 2:
-            names = ", ".join(self.examples.names)
-            raise ConfigError(f"a pair has two columns, source and target; {', '.join(files)} give {names}")
-        self.tokenizer = tokenizer
-        content = tokenizer.to_json()
-        self.sides: list[TokenShard] = [shard(column, tokenizer, content, cache) for column in self.examples.columns]
-        self.lengths = [side.lengths for side in self.sides]
-        self.max_length = config.max_length
+    def __init__(self, examples: Examples, setup: Setup, frame: Frame, weigh: Weigh = np.maximum):
+        self.examples, self.setup, self.frame, self.weigh = examples, setup, frame, weigh
+        self.max_length = setup.data.max_length
+        self.sides: list[TokenShard] = [setup.tokens(column) for column in examples.columns]
+        side_lengths = [side.lengths for side in self.sides]
         self.notes = Notes()
-        self.notes.update(self.examples.notes)
-        long = np.flatnonzero(self.lengths[0] > config.max_length)
+        self.notes.update(examples.notes)
+        long = np.flatnonzero(side_lengths[0] > self.max_length)
         if frame.cut and len(long):
-            self.notes.add(f"cut after {config.max_length} tokens", self.examples.where(int(long[0])), len(long))
-            self.lengths[0] = np.minimum(self.lengths[0], config.max_length)
-        self.kept, dropped = select(self.examples, self.lengths, config.max_length)
-        self.samplers: dict[tuple[int, float], SampledTexts] = {}
+            self.notes.add(f"cut after {self.max_length} tokens", examples.where(int(long[0])), len(long))
+            side_lengths[0] = np.minimum(side_lengths[0], self.max_length)
+        self.kept, dropped = select(examples, side_lengths, self.max_length)
+        self.side_lengths = [lengths[self.kept] for lengths in side_lengths]
         self.notes.update(dropped)
 
     def __len__(self) -> int:
         return len(self.kept)
 
-    def packing(
-        self, budget: int, order: str, seed: int, weigh: Callable[..., np.ndarray] = np.maximum
-    ) -> Packing:  # fmt: skip
-        """Batches by the tokens of the longer side, with its start or end; or of both (`weigh`)."""
-        lengths = weigh(*(of_side[self.kept] + 1 for of_side in self.lengths))
-        return Packing(lengths, budget, order, seed)
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of the longer side, with its start or end; or of both (`weigh`)."""
+        return self.weigh(*(lengths + 1 for lengths in self.side_lengths))
 
-    def sampled(self, side: int, rate: float) -> SampledTexts:
-        if (side, rate) not in self.samplers:
-            self.samplers[side, rate] = SampledTexts(self.examples.columns[side], self.tokenizer.pairs, rate)
-        return self.samplers[side, rate]
+    def describe(self) -> str:
+        return f"{len(self):,} pairs, {int(self.side_lengths[1].sum()):,} target tokens"
+
+    @cached_property
+    def samplers(self) -> list[SampledTexts]:
+        return self.setup.samplers(self.examples.columns)
 
     def texts(self, side: int) -> list[str]:
         return [self.examples.columns[side][i] for i in self.kept]
 
-    def batch(self, indices: np.ndarray, dropout: float = 0.0, draw: int = 0) -> PairBatch:
+    def batch(self, indices: np.ndarray, epoch: int | None = None) -> PairBatch:
         """The pairs at these places of `kept`."""
-        sources, targets = self.columns(indices, dropout, draw)
+        sources, targets = self.columns(indices, epoch)
         return make_batch(sources, targets, self.lines(indices), self.frame)
 
-    def columns(self, indices: np.ndarray, dropout: float, draw: int) -> list[list[np.ndarray]]:
-        """Sources and targets as tokens; with BPE-dropout their cut into tokens depends on `draw` alone."""
+    def columns(self, indices: np.ndarray, epoch: int | None = None) -> list[list[np.ndarray]]:
+        """Sources and targets as tokens; with BPE-dropout their cut into tokens depends on the epoch alone."""
         places = self.kept[indices]
-        columns = []
-        for side, tokens in enumerate(self.sides):
-            column = [tokens[i] for i in places]
-            if dropout:
-                drawn = self.sampled(side, dropout).sample(places, keys(draw, places, side))
-                fits = [len(ids) <= self.max_length for ids in drawn]  # where not, the text is cut as it usually is
-                column = [new if fit else usual for new, fit, usual in zip(drawn, fits, column, strict=True)]
-            columns.append(column)
+        columns = [[tokens[i] for i in places] for tokens in self.sides]
+        if epoch is not None and self.setup.dropout:
+            for side, sampler in enumerate(self.samplers):
+                drawn = sampler.sample(places, keys(epoch, places, side))  # too long: cut as it usually is
+                both = zip(drawn, columns[side], strict=True)
+                columns[side] = [new if len(new) <= self.max_length else usual for new, usual in both]
         if self.frame.cut:
             columns[0] = [ids[: self.max_length] for ids in columns[0]]
         return columns
@@ -161,17 +135,6 @@ class PairSet:
         return [self.examples.where(i) for i in self.kept[indices]]
 
 
-class PairData:
-    """The training and validation pairs of a recipe.  `dropout` is the chance to leave out a merge (BPE-dropout)."""
-
-    def __init__(self, config: DataConfig, tokenizer: Tokenizer, dropout: float, cache: Path, seed: int, frame: Frame):
-        self.config, self.tokenizer, self.dropout, self.seed, self.frame = config, tokenizer, dropout, seed, frame
-        if config.valid_share or config.test_share:
-            raise ConfigError("pairs are validated and tested on files of their own: set data.valid and data.test")
-        self.train = PairSet(config.train, config, tokenizer, cache, frame)
-        self.valid = PairSet(config.valid, config, tokenizer, cache, frame) if config.valid else None
-
-
-def keys(draw: int, examples: np.ndarray, side: int) -> np.ndarray:
-    """One number for each (draw, example, side), different for different ones."""
-    return np.uint64(draw << 40) + (examples.astype(np.uint64) << np.uint64(1)) + np.uint64(side)
+def keys(epoch: int, examples: np.ndarray, side: int) -> np.ndarray:
+    """One number for each (epoch, example, side), different for different ones."""
+    return np.uint64(epoch << 40) + (examples.astype(np.uint64) << np.uint64(1)) + np.uint64(side)

@@ -1,227 +1,251 @@
 """Translation: pairs of lines in, the target's tokens out.  Any pair of texts will do: questions and answers, say."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from regard.checks import at_least, not_negative, one_of, share
-from regard.data.batching.shards import tokenise
 from regard.data.config import DataConfig
-from regard.data.files.reading import read_examples
-from regard.data.report import Part, Row, report
-from regard.decoding.config import DecodingConfig
+from regard.data.files.reading import Examples, read_examples
+from regard.data.files.recognizing import pairs
+from regard.data.files.splits import Parts, Shares
+from regard.data.report import UNLIMITED, Part, Row, note_rows, report
+from regard.decoding.forced import score
 from regard.decoding.graphs import fastest
-from regard.errors import ConfigError
-from regard.evaluation.rouge import rouge
-from regard.evaluation.translation import bleu
-from regard.models.translator import Translator
+from regard.errors import ConfigError, RegardError
+from regard.evaluation.measured import Measured, Versus
+from regard.models.interface import Translator
 from regard.nn.loss import cross_entropy
-from regard.tasks.classification.batches import UNLIMITED
-from regard.tasks.forgetful import Forgetful
-from regard.tasks.setup import Setup
-from regard.tasks.translation.batches import Frame, PairBatch, PairData, PairSet
+from regard.tasks.exchange import SOURCE_TO_TARGET
+from regard.tasks.learnable import B, Sample
+from regard.tasks.task import M, Task
+from regard.tasks.translation.alignments import alignments
+from regard.tasks.translation.batches import PairBatch, PairSet, Weigh
+from regard.tasks.translation.looking import look_at_pair
+from regard.tasks.translation.measuring import compare_translations, measure_translations
+from regard.tasks.translation.settings import MEASURES, PairsConfig, TranslationConfig
 from regard.tasks.translation.use import translate
-from regard.text.tokenizer import Tokenizer
+from regard.tasks.translation.verbs import Align, Score, Summarize, Translate, Translated
+from regard.tasks.use import Use
+from regard.viewer.capture import Capture
+from regard.viewer.looking import Asked
 
-# What is also measured of the outputs of a validation.
-MEASURES: dict[str, Callable[[list[str], list[str]], float]] = {
-    "bleu": lambda outputs, references: bleu(outputs, references, resamples=0).value,
-    "rouge": lambda outputs, references: rouge(outputs, references)[-1].value,  # ROUGE-L
-}
-METRICS = ("loss", *MEASURES)
-LONG = ("split", "cut")
 SHOWN = 300  # characters of a source that a validation shows
-
-
-@dataclass(frozen=True, kw_only=True)
-class PairsConfig:
-    """What every task on pairs of texts may set."""
-
-    source: str = "source"  # names of the two languages, for people
-    target: str = "target"
-    smoothing: float = 0.1  # label smoothing (section 5.4 of the paper)
-    validation_lines: int = 500  # how many validation pairs are also translated, for BLEU or ROUGE; 0: none
-    shown: int = 3  # fixed samples shown at each validation
-    long: str = "split"  # of a source longer than data.max_length: split (in training: dropped), or cut
-    metric: str = "loss"  # which validated figure chooses the best checkpoint: loss, bleu or rouge
-
-    def __post_init__(self) -> None:
-        one_of(self, METRICS, "metric")
-        one_of(self, LONG, "long")
-        not_negative(self, "validation_lines", "shown")
-        share(self, "smoothing")
-        if self.metric != "loss" and self.validation_lines < 1:
-            raise ConfigError(f"metric = {self.metric!r} needs validation_lines above 0")
-
-    @property
-    def measured(self) -> str:
-        """Which measure a validation takes of the outputs."""
-        return self.metric if self.metric in MEASURES else "bleu"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TranslationConfig(PairsConfig):
-    source_start: int = -1  # a token that every source begins with (BART's has one); -1: none
-    target_start: int = -1  # the token that every target begins with; -1: the tokenizer's start
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least(self, -1, "source_start", "target_start")
-
-    def frame(self, tokenizer: Tokenizer) -> Frame:
-        before = () if self.source_start < 0 else (self.source_start,)
-        start = tokenizer.start_id if self.target_start < 0 else self.target_start
-        return Frame(start, tokenizer.end_id, before, cut=self.long == "cut")
-
-    @staticmethod
-    def room(longest_source: int, max_length: int) -> int:
-        """Tokens of an answer that a model of `max_length` positions has room for: a decoder has its own."""
-        return max_length
-
-
-class Translation(Forgetful):
-    """The task as the training loop knows it (`regard.training.task`)."""
-
-    roles: tuple[str, ...] = ("translator",)
-    weigh: Callable[..., np.ndarray] = np.maximum  # what a batch counts of the lengths of source and target
-
-    def __init__(self, config: Any, data: PairData, decoding: DecodingConfig):
-        self.config, self.tokenizer, self.dropout = config, data.tokenizer, data.dropout
-        self.train, self.valid, self.frame = data.train, data.valid, data.frame
-        self.max_length, self.batch_tokens = data.config.max_length, data.config.batch_tokens
-        self.packing = self.train.packing(data.config.batch_tokens, data.config.order, data.seed, self.weigh)
-        self.quickly = replace(decoding, beam=1, n_best=1, sample=False)  # validation is greedy
-        self.metric = config.metric
-        self.higher_is_better = config.metric != "loss"
-        if self.valid is None and config.metric != "loss":
-            raise ConfigError(f"metric = {config.metric!r} needs validation files: set data.valid")
-
-    @classmethod
-    def make(cls, config: Any, setup: Setup) -> Self:
-        frame = config.frame(setup.tokenizer)
-        data = PairData(setup.data, setup.tokenizer, setup.dropout, setup.cache, setup.seed, frame)
-        return cls(config, data, setup.decoding)
-
-    @staticmethod
-    def texts(data: DataConfig) -> Iterable[str]:
-        """What a tokenizer learns from: both sides."""
-        examples = read_examples(data.train, data.columns, data.root)
-        return (line for column in examples.columns for line in column)
-
-    def n_batches(self, epoch: int) -> int:
-        return len(self.packing.epoch(epoch))
-
-    def batch(self, epoch: int, index: int) -> Any:
-        return self.made_of(self.train, self.packing.epoch(epoch)[index], self.dropout, draw=epoch)
-
-    def small_batch(self, n_tokens: int) -> Any:
-        """A few pairs of the training data, for a quick look at how they are learnt."""
-        few = self.train.packing(min(n_tokens, self.batch_tokens), "random", seed=0, weigh=self.weigh).epoch(0)[0]
-        return self.made_of(self.train, few)
-
-    def made_of(self, pairs: PairSet, indices: np.ndarray, dropout: float = 0.0, draw: int = 0) -> Any:
-        return pairs.batch(indices, dropout, draw)
-
-    def nats(self, model: Any, batch: Any, smoothing: float) -> Tensor:
-        """-log P of all targets of a batch."""
-        return pair_loss(model, batch, smoothing)
-
-    def loss(self, model: Any, batch: Any) -> Tensor:
-        return self.nats(model, batch, self.config.smoothing)
-
-    def plain_loss(self, model: Any, batch: Any) -> Tensor:
-        """The loss without smoothing: what learning by heart can bring to zero."""
-        return self.nats(model, batch, smoothing=0.0)
-
-    def validate(self, model: Any) -> dict[str, float]:
-        """The loss in nats a token, without smoothing; BLEU or ROUGE-L of greedy outputs."""
-        if self.valid is None:
-            return {}
-        values = {"loss": self.mean_loss(model, self.valid)}
-        n = min(self.config.validation_lines, len(self.valid))
-        if n:
-            outputs = self.translate(model, self.valid.texts(0)[:n])
-            values[self.config.measured] = MEASURES[self.config.measured](outputs, self.valid.texts(1)[:n])
-        return values
-
-    @torch.no_grad()
-    def mean_loss(self, model: Any, pairs: PairSet) -> float:
-        device = model.embedding.weight.device
-        total, count = 0.0, 0
-        for indices in pairs.packing(self.batch_tokens, "grouped", seed=0, weigh=self.weigh).epoch(0):
-            batch = self.made_of(pairs, indices).to(device)
-            total += float(self.plain_loss(model, batch))
-            count += batch.n_targets
-        return total / count
-
-    def samples(self, model: Any) -> list[tuple[str, str, str]]:
-        if self.valid is None:
-            return []
-        sources, references = (self.valid.texts(side)[: self.config.shown] for side in (0, 1))
-        outputs = self.translate(model, sources)
-        return list(zip(map(shortened, sources), references, outputs, strict=True))
-
-    def inspect(self, data: DataConfig) -> list[Row]:
-        """What `regard doctor` says about every part of the data."""
-        parts = {"train": Part(self.train.examples, self.train.sides)}
-        if self.valid is not None:
-            parts["valid"] = Part(self.valid.examples, self.valid.sides)
-        if data.test:
-            examples = read_examples(data.test, data.columns, data.root)
-            parts["test"] = Part(examples, [tokenise(column, self.tokenizer) for column in examples.columns])
-        if not self.frame.cut:
-            return report(parts, self.tokenizer, data.max_length).rows()
-        cut = [(what, n) for what, n in self.train.notes.counts.items() if what.startswith("cut")]
-        rows = [Row("train", what, f"{n:,}", self.train.notes.first[what]) for what, n in cut]
-        return report(parts, self.tokenizer, UNLIMITED).rows() + rows
-
-    def rows(self) -> list[tuple[str, str]]:
-        n_tokens = int(self.train.lengths[1][self.train.kept].sum())
-        rows = [("training data", f"{len(self.train):,} pairs, {n_tokens:,} target tokens")]
-        if self.valid is not None:
-            rows.append(("validation data", f"{len(self.valid):,} pairs"))
-        return rows + [
-            ("decided", row) for split in (self.train, self.valid) if split is not None for row in split.notes.rows()
-        ]
-
-    def purpose(self) -> str:
-        return f"learnt to turn {self.config.source} into {self.config.target}"
-
-    @property
-    def verb(self) -> str:
-        return "summarize" if self.config.long == "cut" else "translate"
-
-    def usage(self, folder: Path) -> tuple[str, ...]:
-        return (
-            f"regard {self.verb} {folder} < lines.txt",
-            f"regard evaluate {folder}",
-            f'regard look {folder} "a sentence"',
-        )
-
-    def translate(self, model: Any, lines: list[str]) -> list[str]:
-        quickly = self.quickly.within(self.config.room(self.max_length, model.config.max_length))
-        generator = self.generator(model)
-        translated = translate(generator, self.tokenizer, lines, quickly, self.max_length, self.frame)
-        return [answer.text for answer in translated]
-
-    @staticmethod
-    def generator(model: Any) -> Any:
-        """What a search steps."""
-        return fastest(model, model.embedding.weight.device)
-
-
-def shortened(text: str) -> str:
-    """For the eye: one line, and no more than can be taken in."""
-    line = " ".join(text.split("\n"))
-    return line if len(line) <= SHOWN else line[:SHOWN] + " …"
 
 
 def pair_loss(model: Translator, batch: PairBatch, smoothing: float) -> Tensor:
     """The summed cross-entropy of the labels, in nats."""
     hidden = model(batch.source, batch.source_layout, batch.target, batch.target_layout)
     return cross_entropy(hidden, model.output_table, batch.labels, smoothing, model.output_bias)
+
+
+class PairTask(Task[Examples, PairSet, M, B]):
+    """What a translator and a language model that translates have in common."""
+
+    tests_on_validation, has_outputs = False, True
+    weigh: ClassVar[Weigh] = np.maximum
+    config: Any
+
+    def __init__(self, config: PairsConfig, setup: Any):
+        super().__init__(config, setup)
+        self.frame = config.frame(self.tokenizer)
+
+    # Files.
+
+    @classmethod
+    def read_parts(cls, config: PairsConfig, data: DataConfig) -> Parts[Examples]:
+        if data.valid_share or data.test_share:
+            raise ConfigError("pairs are validated and tested on files of their own: set data.valid and data.test")
+        if config.metric != "loss" and not data.valid:
+            raise ConfigError(f"metric = {config.metric!r} needs validation files: set data.valid")
+
+        def read(files: tuple[str, ...], root: str) -> Examples:
+            return read_pairs(files, data.columns, root)
+
+        return Parts(data, "pairs", read, lambda: Shares(read(data.train, data.root)))
+
+    def test(self, files: Sequence[str] = ()) -> tuple[str, Examples]:
+        """Given files are a source and a reference, whatever columns those of the recipe have."""
+        return (", ".join(files), read_pairs(tuple(files), (), ".")) if files else super().test()
+
+    @classmethod
+    def texts(cls, data: DataConfig) -> Iterable[str]:
+        """Both sides."""
+        return (line for column in read_pairs(data.train, data.columns, data.root).columns for line in column)
+
+    def part(self, raw: Examples, to_learn: bool) -> PairSet:
+        return PairSet(raw, self.setup, self.frame, type(self).weigh)
+
+    def encode(self, text: str) -> list[int]:
+        return self.frame.source(self.tokenizer.encode(text))
+
+    # Batches and loss.
+
+    @abstractmethod
+    def nats(self, model: M, batch: B, smoothing: float) -> Tensor:
+        """-log P of all targets of a batch."""
+
+    def loss(self, model: M, batch: B) -> Tensor:
+        return self.nats(model, batch, self.config.smoothing)
+
+    def plain_loss(self, model: M, batch: B) -> Tensor:
+        return self.nats(model, batch, smoothing=0.0)
+
+    # Validation.
+
+    @torch.no_grad()
+    def figures(self, model: M, part: PairSet) -> dict[str, float]:
+        """The loss in nats a token, without smoothing; BLEU or ROUGE-L of greedy outputs."""
+        values = {
+            "loss": self.mean_loss(model, part, self.packing(part, self.batch_tokens, "grouped", seed=0).epoch(0))
+        }
+        n = min(self.config.validation_lines, len(part))
+        if n:
+            outputs = self.greedily(model, part.texts(0)[:n])
+            values[self.config.measured] = MEASURES[self.config.measured](outputs, part.texts(1)[:n])
+        return values
+
+    def samples(self, model: M) -> list[Sample]:
+        if self.valid is None:
+            return []
+        sources, references = (self.valid.texts(side)[: self.config.shown] for side in (0, 1))
+        return list(zip(map(shortened, sources), references, self.greedily(model, sources), strict=True))
+
+    def greedily(self, model: Any, lines: list[str]) -> list[str]:
+        """Greedy outputs, for validation."""
+        quick = replace(self.setup.decoding, beam=1, n_best=1, sample=False)
+        use = Use(model, fastest(model, model.device), quick)
+        return [answer.text for answer in self.translate(use, Translate(lines))]
+
+    # Measuring.
+
+    def measure(self, use: Use, files: Sequence[str] = ()) -> Measured:
+        return self.measure_pairs(use, *self.test(files))
+
+    def measure_pairs(self, use: Use, of: str, test: Examples) -> Measured:
+        begin = time.perf_counter()
+        answers = self.translate(use, Translate(test.columns[0]))
+        seconds = time.perf_counter() - begin
+        return measure_translations(answers, of, test, use.decoding, seconds, self.config.measured == "rouge")
+
+    def is_like(self, other: Task[Any, Any, Any, Any]) -> bool:
+        return isinstance(other, PairTask)
+
+    def versus(self, use: Use, other: Task[Any, Any, Any, Any], its: Use, files: Sequence[str]) -> Versus:
+        (of, ours), (_, theirs) = self.test(files), other.test(files)
+        if not isinstance(theirs, Examples) or ours.columns != theirs.columns:
+            raise ConfigError(
+                "the two runs have different test sets, so nothing was compared; name one for both: "
+                "regard evaluate RUN RUN SOURCE REFERENCE"
+            )
+        return compare_translations([self.measure_pairs(use, of, ours), other.measure(its, files)], ours.columns[1])
+
+    # For people.
+
+    def inspect(self) -> list[Row]:
+        shown = {name: Part(part.examples, part.sides) for name, part in self.parts().items()}
+        if not self.frame.cut:
+            return report(shown, self.tokenizer, self.max_length)
+        cut = [row for row in note_rows("train", self.train.notes) if row.what.startswith("cut")]
+        return report(shown, self.tokenizer, UNLIMITED) + cut
+
+    def purpose(self) -> str:
+        return f"was trained to turn {self.config.source} into {self.config.target}"
+
+    def usage(self, folder: Path) -> tuple[str, ...]:
+        return (f"regard {self.config.verb} {folder} < lines.txt", f"regard evaluate {folder}")
+
+    # Use.
+
+    @property
+    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+        return {"translate": self.translate, "summarize": self.summarize, "score": self.score, **super().verbs}
+
+    def longest_source(self, model: M) -> int:
+        """Source tokens that are translated in one piece: what the model was trained on."""
+        return min(self.max_length, model.max_length - self.frame.n_around)
+
+    def room(self, model: M) -> int:
+        """Tokens of an answer that the model has room for: a decoder has its own."""
+        return model.max_length
+
+    def translate(self, use: Use, ask: Translate) -> list[Translated]:
+        config = (ask.decoding or use.decoding).within(self.room(use.model))
+        prefixes = None if ask.prefixes is None else list(ask.prefixes)
+        longest = self.longest_source(use.model)
+        answers = translate(
+            use.generator, self.tokenizer, list(ask.lines), config, longest, self.frame, prefixes, ask.on_progress
+        )
+        if ask.alignments:
+            answers = [replace(answer, alignment=self.align(use, Align(answer))) for answer in answers]
+        return answers
+
+    def summarize(self, use: Use, ask: Summarize) -> list[Translated]:
+        return self.translate(use, Translate(ask.texts, ask.decoding))
+
+    def align(self, use: Use, ask: Align) -> list[tuple[int, int]]:
+        raise RegardError("words are aligned by cross-attention, which a model of one sequence does not have")
+
+    def score(self, use: Use, ask: Score) -> list[list[float]]:
+        if ask.targets is None:
+            raise RegardError("this run translates: give a target for each source")
+        sources, targets = (self.tokenizer.encode_batch(side) for side in (ask.texts, ask.targets))
+        most = use.model.max_length
+        limits = (most - self.frame.n_around, most - 1)  # what stands around a source, and a start
+        for side, limit, lines in zip(("source", "target"), limits, (sources, targets), strict=True):
+            for number, ids in enumerate(lines, start=1):
+                if len(ids) > limit:
+                    raise RegardError(f"{side} line {number} has {len(ids)} tokens, the model takes {limit}; split it")
+        prompts = [self.frame.source(ids) for ids in sources]
+        return score(use.generator, prompts, targets, self.frame.start, self.frame.end)
+
+
+class Translation(PairTask[Translator, PairBatch]):
+    """By an encoder-decoder."""
+
+    settings = TranslationConfig
+    roles = ("translator",)
+    exchange = SOURCE_TO_TARGET
+    config: TranslationConfig
+
+    recognize = staticmethod(pairs)
+
+    def collate(self, part: PairSet, chosen: np.ndarray, epoch: int | None = None) -> PairBatch:
+        return part.batch(chosen, epoch)
+
+    nats = staticmethod(pair_loss)
+
+    def usage(self, folder: Path) -> tuple[str, ...]:
+        return (*super().usage(folder), f'regard look {folder} "a sentence"')
+
+    @property
+    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+        return {**super().verbs, "alignments": self.align}
+
+    def align(self, use: Use, ask: Align) -> list[tuple[int, int]]:
+        return alignments(use.model, self.tokenizer, self.frame, ask.translated, ask.layer)
+
+    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
+        asked.check(use.model)
+        target = self.translate(use, Translate([source]))[0].text if target is None else target
+        return look_at_pair(use.model, self.tokenizer, self.frame, source, target, asked)
+
+
+def read_pairs(files: tuple[str, ...], columns: tuple[str, ...], root: str) -> Examples:
+    examples = read_examples(files, columns, root)
+    if len(examples.columns) != 2:
+        names = ", ".join(examples.names)
+        raise ConfigError(f"a pair has two columns, source and target; {', '.join(files)} give {names}")
+    return examples
+
+
+def shortened(text: str) -> str:
+    """For the screen: one line, shortened."""
+    line = " ".join(text.split("\n"))
+    return line if len(line) <= SHOWN else line[:SHOWN] + " …"

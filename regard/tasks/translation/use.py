@@ -2,42 +2,21 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import islice
 
 from regard.decoding.config import DecodingConfig
-from regard.decoding.interface import Generator, Hypothesis
+from regard.decoding.interface import Generator
+from regard.decoding.outputs import Hypothesis
 from regard.decoding.search import generate
-from regard.tasks.translation.batches import Frame
+from regard.tasks.framing import Frame
+from regard.tasks.translation.verbs import Token, Translated
 from regard.text.tokenizer import Tokenizer
 from regard.text.unicode import all_well_formed
 
-CLOSING = "」』）”’"  # what may stand behind the end of a Chinese or Japanese sentence, and belongs to it
-SENTENCE_END = re.compile(  # the place before white space; behind 。！？ none is needed
+CLOSING = "」』）”’"  # what may follow the end of a Chinese or Japanese sentence, and belongs to it
+SENTENCE_END = re.compile(  # the place before white space; after 。！？ none is needed
     rf"(?<=[.!?…])(?=\s)|(?<=[。！？])(?=[^。！？{CLOSING}])|(?<=[。！？][{CLOSING}])(?=[^。！？{CLOSING}])"
 )
-
-
-class Token(NamedTuple):
-    """A token, and from which character to behind which one of its line it stands."""
-
-    id: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True)
-class Translated:
-    """One line's answer: its best text, the others, and notes such as "empty", "split into 3" or "unknown: 'last'"."""
-
-    text: str
-    score: float = 0.0  # sum over its parts of log P / length penalty
-    log_prob: float = 0.0
-    n_best: list[tuple[str, float]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    parts: list[tuple[list[int], Hypothesis]] = field(default_factory=list)  # source ids with end, best hypothesis
-    line: str = ""  # what was translated
-    tokens: list[list[Token]] = field(default_factory=list)  # of the line, for each part
 
 
 def translate(
@@ -55,24 +34,22 @@ def translate(
     lines = all_well_formed(lines)  # in which the tokens have their places
     prefixes = prefixes or [""] * len(lines)
     parts_of = beginning if frame.cut else split
-    pieces = [parts_of(line, tokenizer, max_length) for line in lines]
-    prompts = [frame.source([token.id for token in part]) for parts in pieces for part in parts]
-    forced: list[list[int]] = []
-    for parts, prefix in zip(pieces, prefixes, strict=True):
-        forced += [tokenizer.encode(prefix) if i == 0 and prefix else [] for i in range(len(parts))]
-    found = iter(generate(model, prompts, config, frame.start, frame.end, forced, on_progress))
-    sources = iter(prompts)
-    answers = [
-        gather(line, parts, [(next(sources), next(found)) for _ in parts], tokenizer)
-        for line, parts in zip(lines, pieces, strict=True)
+    parts_of_lines = [parts_of(line, tokenizer, max_length) for line in lines]
+    sources = [frame.source([token.id for token in part]) for parts in parts_of_lines for part in parts]
+    forced = [
+        tokenizer.encode(prefix) if i == 0 and prefix else []
+        for parts, prefix in zip(parts_of_lines, prefixes, strict=True)
+        for i in range(len(parts))
     ]
-    if frame.cut:
-        for line, answer, parts in zip(lines, answers, pieces, strict=True):
-            if parts and len(parts[0]) == max_length < len(tokenizer.encode(line)):
-                answer.notes.append(f"cut after {max_length} tokens")
-    for prefix, answer in zip(prefixes, answers, strict=True):
-        if answer.parts:
-            answer.notes.extend(unknown_words(answer, prefix, tokenizer))
+    hypotheses = generate(model, sources, config, frame.start, frame.end, forced, on_progress)
+    translated = iter(zip(sources, hypotheses, strict=True))
+    answers = []
+    for line, parts, prefix in zip(lines, parts_of_lines, prefixes, strict=True):
+        answer = gather(line, parts, list(islice(translated, len(parts))), tokenizer)
+        if frame.cut and parts and len(parts[0]) == max_length < len(tokenizer.encode(line)):
+            answer.notes.append(f"cut after {max_length} tokens")
+        answer.notes.extend(unknown_words(answer, prefix, tokenizer) if parts else [])
+        answers.append(answer)
     return answers
 
 
@@ -86,8 +63,8 @@ def unknown_words(answer: Translated, prefix: str, tokenizer: Tokenizer) -> list
 
 def read(text: str, tokenizer: Tokenizer, at: int = 0) -> list[Token]:
     """The tokens of a text that begins at character `at` of its line."""
-    found = tokenizer.vocabulary.cut(text)
-    places = zip(tokenizer.vocabulary.ids(found), found.offsets, strict=True)
+    pieces = tokenizer.vocabulary.cut(text)
+    places = zip(tokenizer.vocabulary.ids(pieces), pieces.offsets, strict=True)
     return [Token(n, at + start, at + end) for n, (start, end) in places]
 
 

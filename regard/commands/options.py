@@ -1,0 +1,50 @@
+"""Arguments and options that several commands share, and decoding settings by name."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from regard.data.notes import Notes
+    from regard.decoding.config import DecodingConfig
+    from regard.runs.run import Run
+
+RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="a shipped name, a TOML file or a run folder")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="TABLE.NAME=VALUE", help="change one setting; repeatable")
+]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")]
+InputFile = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="one text a line (default: standard input)")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N (default: a GPU if there is one)")]
+Decoding = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="a decoding setting, such as beam=4, sample=true, top_p=0.9"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="one JSON object a line, with scores and what happened")]
+
+
+def decoding_settings(run: "Run", overrides: list[str]) -> "DecodingConfig":
+    """The recipe's [decoding] with NAME=VALUE changes."""
+    from regard import config
+    from regard.decoding.config import SAMPLERS, DecodingConfig
+    from regard.errors import ConfigError
+
+    changes = {}
+    for override in overrides:
+        name, equals, value = override.removeprefix("decoding.").partition("=")
+        if not equals:
+            raise ConfigError(f"--set needs name=value, got {override!r}")
+        changes[name] = config.parse(value)
+    settings = config.build(DecodingConfig, config.as_settings(run.recipe.decoding) | changes, "decoding")
+    for name in SAMPLERS:
+        if name in changes and not settings.sample:
+            raise ConfigError(f"{name} is for sampling, and nothing is drawn here: add --set sample=true")
+    return settings
+
+
+def say_rows(notes: "Notes") -> None:
+    """Print what was noted about files to standard error."""
+    for row in notes.rows():
+        print(row, file=sys.stderr)

@@ -1,0 +1,101 @@
+"""Plain text: the lines of files, and the parts that a text is divided into."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from regard.data.config import DataConfig
+from regard.data.files.reading import kind_of, paths_of, read_columns, read_parallel
+from regard.data.files.splits import Parts, Shares
+from regard.data.files.tables import TABLES
+from regard.data.notes import Notes
+from regard.errors import ConfigError, DataError
+
+
+@dataclass(frozen=True)
+class PlainText:
+    """The lines of some files, each known by its place."""
+
+    lines: list[str]
+    places: list[str]  # "train.txt:12"
+    notes: Notes
+    is_closed: bool = True  # False: cut within its last line, which has no end
+
+    @classmethod
+    def read(cls, files: tuple[str, ...], root: str, columns: tuple[str, ...] = ()) -> "PlainText":
+        """All lines of plain files, and, where `columns` are named, of tables the texts of these columns."""
+        text = cls([], [], Notes())
+        for path in paths_of(files, root):
+            if columns and kind_of(path) in TABLES:
+                texts, numbers = read_columns(path, columns, text.notes)
+            else:
+                texts, numbers = read_parallel([path], text.notes)
+            for column in texts:
+                text.lines.extend(column)
+                text.places.extend(f"{path.name}:{i}" for i in numbers)
+        if not any(line.strip() for line in text.lines):
+            raise DataError(f"{', '.join(files)}: no text to learn from")
+        return text
+
+    def divide(self, place: int) -> tuple["PlainText", "PlainText"]:
+        """The first `place` characters, line ends counted, and the rest; a line may be cut in two."""
+        if not 0 < place < self.n_characters:
+            raise ConfigError(
+                f"a text of {self.n_characters:,} characters cannot be divided after {max(place, 0):,}: nothing would "
+                "be left on one side; change data.valid_share or data.test_share, or name files"
+            )
+        ends = self.line_ends()
+        i = int(np.searchsorted(ends, place, side="right"))
+        inside = place - (int(ends[i - 1]) if i else 0)
+        first = [*self.lines[:i], self.lines[i][:inside]] if inside else self.lines[:i]
+        rest = [self.lines[i][inside:], *self.lines[i + 1 :]]
+        before = PlainText(first, self.places[: len(first)], self.notes, is_closed=not inside)
+        return before, PlainText(rest, self.places[i:], Notes(), self.is_closed)
+
+    def whole_lines(self, place: int) -> int:
+        """The end of the line that has the character before `place`."""
+        ends = self.line_ends()
+        return int(ends[np.searchsorted(ends, place)])
+
+    def line_ends(self) -> np.ndarray:
+        """In characters."""
+        return np.cumsum([len(line) + 1 for line in self.lines])
+
+    @property
+    def n_characters(self) -> int:
+        return sum(len(line) + 1 for line in self.lines) - (not self.is_closed)
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(len(line.encode()) + 1 for line in self.lines) - (not self.is_closed)
+
+    @property
+    def n_words(self) -> int:
+        """Between white space, and one for the end of each line."""
+        return sum(len(line.split()) + 1 for line in self.lines) - (not self.is_closed)
+
+
+def text_parts(data: DataConfig, unit: str) -> Parts[PlainText]:
+    """Shares are held out from the end of the training text: the validation part, then the test part.
+
+    A text is divided at the exact character, lines and streams at the end of the line that this falls into.
+    """
+
+    read = partial(PlainText.read, columns=data.columns)
+
+    def divide() -> Shares[PlainText]:
+        train, valid, test = read(data.train, data.root), None, None
+        n = train.n_characters
+
+        def place(kept: float) -> int:
+            exact = int(kept * n)
+            return exact if unit == "text" or not exact else train.whole_lines(exact)
+
+        if data.test_share:
+            train, test = train.divide(place(1 - data.test_share))
+        if data.valid_share:
+            train, valid = train.divide(place(1 - data.test_share - data.valid_share))
+        return Shares(train, valid, test)
+
+    return Parts(data, "text", read, divide)

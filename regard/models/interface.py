@@ -1,0 +1,229 @@
+"""What models are: what every one answers, and what a reader, a translator and a model of text answer besides."""
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import ConfigError, RegardError
+from regard.inputs.interface import InputTable
+from regard.models.config import ModelConfig
+from regard.models.cost import Cost
+from regard.models.counting import CountReport, Text
+from regard.nn.attention import Attention
+from regard.nn.layout import Layout
+from regard.nn.state import S
+
+
+class Model(nn.Module, ABC):
+    """What the rest of the library may ask of any model, with the answer that most give."""
+
+    role: ClassVar[str]  # "reader": a task reads off its rows; otherwise what it is by itself
+    is_counted: ClassVar[bool] = False  # trained by counting, without gradients (`CountedModel`)
+    is_fitted: ClassVar[bool] = False  # chooses its features from all documents before training (`FittedModel`)
+    takes_labels: ClassVar[bool] = False  # its settings say how many labels there are
+
+    config: ModelConfig
+    is_capturable = False  # by CUDA graphs in decoding: the tensors of a state stay in place
+    is_recordable = False  # by CUDA graphs in training: batches of one shape take the same kernels
+    bidirectional = False  # the second half of its rows was read from right to left
+    sees_future = False  # a row depends on what comes after its token
+
+    @property
+    def max_length(self) -> int:
+        """Tokens of the longest sequence that it takes."""
+        return self.config.max_length
+
+    @property
+    def device(self) -> torch.device:
+        return next(itertools.chain(self.parameters(), self.buffers())).device
+
+    @property
+    def word_vectors(self) -> nn.Parameter | None:
+        """(V, D): the embeddings; None: it has none."""
+        return None
+
+    def attentions(self) -> Iterator[tuple[str, int, Attention]]:
+        """(kind, layer, module) of each layer of attention, kind being "encoder", "decoder", "cross" or "self"."""
+        return iter(())
+
+    def features(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """Token ids (N) -> what the model knows of each, (N, D)."""
+        raise RegardError("this model makes no hidden rows: it cannot embed a text")
+
+    def layers(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """The features of every layer, the embeddings being layer 0: (layers + 1, N, D)."""
+        raise RegardError("this model gives the rows of its last layer only; leave out the layer")
+
+    @abstractmethod
+    def cost(self, length: int) -> Cost:
+        """Per token of sequences of `length`."""
+
+
+class Reader(Model, Generic[S]):
+    """Token ids (N) and their layout -> one hidden row each (N, d_out), off which a head reads what a task asks.
+
+    With other inputs than tokens, an `InputTable` of its own makes the rows that its layers read.
+    """
+
+    role = "reader"
+    embedding: InputTable
+    can_forget = False  # its states can be truncated
+    can_carry = False  # it can go on from the state in which another text left it
+    can_fill = False  # it can learn to predict masked words from both sides
+    has_two_streams = False  # it can predict tokens in any order (`XLNet.predict_targets`)
+    is_sequential = False  # it computes one token after the other
+
+    @property
+    def d_out(self) -> int:
+        return self.config.d_model
+
+    @property
+    def word_vectors(self) -> nn.Parameter | None:
+        return self.embedding.vectors
+
+    @property
+    def word_table(self) -> nn.Parameter:
+        """The embeddings (V, D), for who needs them."""
+        if self.word_vectors is None:
+            raise ConfigError("this task predicts words, so it needs a model that reads words")
+        return self.word_vectors
+
+    @abstractmethod
+    def forward(self, tokens: Tensor, layout: Layout) -> Tensor: ...
+
+    def features(self, tokens: Tensor, layout: Layout) -> Tensor:
+        return self(tokens, layout)
+
+    @abstractmethod
+    def multiplications(self, length: int) -> float:
+        """For each row of a sequence of `length`: one for every weight of its matrices, and what attention looks at.
+
+        Tables that are looked up cost nothing.
+        """
+
+    def cost(self, length: int) -> Cost:
+        looks = f" and token, 2 or 3 products per key looked at; {length} tokens" if any(self.attentions()) else ""
+        return Cost(2 * self.multiplications(length), f"2 per weight{looks}", self.is_sequential)
+
+    def carry(self, tokens: Tensor, layout: Layout, state: S | None) -> tuple[Tensor, S]:
+        """Read on from a state (None: nothing was read), whose past gets no gradient; with the state after it."""
+        raise ConfigError("this model cannot go on from a state: set carry = false, or take a recurrent model")
+
+    def state_of(self, tensors: dict[str, Tensor]) -> S:
+        """A state from what its `tensors` gave."""
+        raise ConfigError("this model has no state that could be restored")
+
+    # Decoding: the interface of `regard.decoding.interface`, with hidden rows in place of logits.
+
+    def start(self, n_rows: int, room: int) -> S:
+        """Nothing read yet, and room for `room` tokens a row."""
+        raise RegardError("this model reads whole texts and cannot write")
+
+    def step(self, tokens: Tensor, state: S) -> Tensor:
+        """The next tokens of each row (rows, n) -> the hidden row of each (rows, n, d_out).  The state advances."""
+        raise RegardError("this model reads whole texts and cannot write")
+
+
+class Translator(Model, Generic[S]):
+    """Reads a source, then writes a target: P(next token) = softmax(table h + bias)."""
+
+    role = "translator"
+    embedding: InputTable  # of both sides
+    own_table: nn.Parameter | None  # None: the embeddings are the output table
+    output_bias: nn.Parameter | None
+
+    @abstractmethod
+    def forward(self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout) -> Tensor:
+        """Token ids (N) of both sides -> the hidden row that predicts each next target token (N, D)."""
+
+    @abstractmethod
+    def encode(self, source: Tensor, layout: Layout) -> Tensor:
+        """Token ids (N) of sources -> one row each (N, D)."""
+
+    def features(self, tokens: Tensor, layout: Layout) -> Tensor:
+        return self.encode(tokens, layout)
+
+    @property
+    def word_vectors(self) -> nn.Parameter | None:
+        return self.embedding.vectors
+
+    @property
+    def output_table(self) -> Tensor:
+        """(V, D)"""
+        table = self.embedding.vectors if self.own_table is None else self.own_table
+        assert table is not None, "a translator whose source is not words has an output table of its own"
+        return table
+
+    @abstractmethod
+    def start(self, prompts: Sequence[Sequence[int]], copies: int = 1, room: int | None = None) -> S:
+        """Read the sources; every source then has `copies` rows that write their own target and share its memory."""
+
+    @abstractmethod
+    def step(self, tokens: Tensor, state: S) -> Tensor:
+        """The next tokens of each row (rows, n) -> the logits after each of them (rows, n, V)."""
+
+
+class TextModel(Model):
+    """How probable a text is, token by token."""
+
+    @abstractmethod
+    def nats(self, tokens: Tensor, labels: Tensor, layout: Layout) -> Tensor:
+        """-log P of all labels, each after its token and those before it."""
+
+    @abstractmethod
+    def guesses(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """The likeliest next token after each (N)."""
+
+
+class Carried(Protocol):
+    """What a model knows of texts that will go on."""
+
+    def select(self, rows: Tensor) -> None: ...
+
+
+C = TypeVar("C", bound=Carried)
+
+
+class TextWriter(TextModel, Generic[S, C]):
+    """A model of text that also writes, from left to right."""
+
+    @abstractmethod
+    def carried_nats(self, tokens: Tensor, labels: Tensor, layout: Layout, state: C | None) -> tuple[Tensor, C]:
+        """`nats` of texts that go on where the state (None: nowhere) was left; with the state after them."""
+
+    @abstractmethod
+    def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> S: ...
+
+    @abstractmethod
+    def step(self, tokens: Tensor, state: S) -> Tensor: ...
+
+
+class CountedModel(Model):
+    """Trained in one pass over the text, by counting."""
+
+    is_counted = True
+
+    @abstractmethod
+    def count(self, texts: Iterable[Text]) -> CountReport:
+        """Count these texts; what was counted before is gone."""
+
+    @property
+    @abstractmethod
+    def n_counts(self) -> int: ...
+
+    def cost(self, length: int) -> Cost:
+        return Cost(0.0, "counts are looked up")
+
+
+class FittedModel(Model):
+    """Chooses its features from all training documents before the first step."""
+
+    is_fitted = True
+
+    @abstractmethod
+    def fit(self, tokens: Sequence[str], batches: Iterable[tuple[Tensor, Layout, Tensor]]) -> None:
+        """`tokens` is the vocabulary; a batch is token ids (N,), their layout and the documents' labels (B,)."""

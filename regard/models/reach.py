@@ -1,0 +1,74 @@
+"""How far back a gradient reaches: how much the loss at a sequence's end depends on each state before it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.errors import RegardError
+from regard.models.interface import Reader
+from regard.nn.layout import Layout
+from regard.nn.pooling import present, summary
+from regard.nn.recurrent import Cell, RecurrentStack, reverse
+
+
+def gradient_reach(reader: Reader, tokens: Tensor, layout: Layout, loss: Callable[[Tensor], Tensor]) -> np.ndarray:
+    """|∂L/∂h_{T-d}| for every distance d, from 0 to the longest sequence's first token, without dropout.
+
+    h_t are the states of all layers of a recurrent net after token t.  A net without states has h_t where its layers
+    look: the embedded token, before it is scaled.  L is the loss at the last token: `loss` maps the last hidden rows
+    (B, d_out) to one loss each (B).  At a distance, the mean over the sequences that go so far back.
+    """
+    if not layout.n_sequences or not layout.lengths.all():
+        raise RegardError("the reach of gradients is measured from the last token, and a sequence has none")
+    was_training = reader.training
+    reader.train(False)
+    try:
+        # cuDNN's recurrent kernels have no gradient outside of training; PyTorch's own do.
+        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), noting_states(reader) as states:
+            losses = loss(summary(reader(tokens, layout), layout, "last"))
+            gradients = torch.autograd.grad(losses.sum(), states)
+    finally:
+        reader.train(was_training)
+    squares = sum(squared(gradient, layout) for gradient in gradients)
+    norms = reverse(torch.as_tensor(squares).sqrt()[..., None], layout)  # B T 1, in order of distance
+    is_token = present(norms, layout.lengths)
+    return (torch.where(is_token, norms, 0).sum(0) / is_token.sum(0)).squeeze(1).cpu().numpy()
+
+
+def squared(gradient: Tensor, layout: Layout) -> Tensor:
+    """|g_t|^2 of states (T, S, B, M) or of embedded tokens (N, D), as (B, T)."""
+    squares = gradient.double() ** 2  # squares of what has almost vanished are still numbers
+    return squares.sum((1, 3)).T if gradient.ndim == 4 else layout.pad(squares.sum(-1))
+
+
+@contextmanager
+def noting_states(reader: Reader) -> Iterator[list[Tensor]]:
+    """What stands for h while this lasts.  To each state of a recurrent net a zero is added, whose gradient is the
+    state's, and cells read step by step; without such states it is the embedded tokens."""
+    stacks = [module for module in reader.modules() if isinstance(module, RecurrentStack)]
+    cells = [cell for stack in stacks for cell in stack.forwards if not stack.bidirectional]
+    noted: list[Tensor] = []
+
+    def read(cell: Cell, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        noted.append(x.new_zeros(x.shape[1], *state.shape).requires_grad_())
+        return cell.readable(x, state, noted[-1])
+
+    def embed(module: nn.Module, arguments: Any, output: Tensor) -> Tensor:
+        noted.append((output.detach() / reader.embedding.scale).requires_grad_())
+        return noted[-1] * reader.embedding.scale
+
+    hooks = [] if cells else [reader.embedding.register_forward_hook(embed)]
+    for cell in cells:
+        cell.forward = partial(read, cell)  # type: ignore[method-assign]
+    try:
+        yield noted
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for cell in cells:
+            del cell.forward

@@ -1,0 +1,107 @@
+"""What all tasks on running text have in common: the text as one stream of tokens, read in windows."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from regard.data.batching.packing import Packing, cut, shuffled
+from regard.data.batching.shards import tokenize
+from regard.data.batching.streams import Stream, offset
+from regard.data.config import DataConfig
+from regard.data.files.plain import PlainText, text_parts
+from regard.data.files.splits import Parts
+from regard.data.report import Row, text_rows
+from regard.errors import ConfigError
+from regard.models.interface import Reader
+from regard.tasks.language.settings import StreamConfig
+from regard.tasks.learnable import B
+from regard.tasks.task import M, Task
+from regard.text.tokenizer import Tokenizer
+
+
+class StreamTask(Task[PlainText, Stream, M, B]):
+    """A batch is made of windows: (n, 2) places where they begin and end."""
+
+    cut_once = "running text"
+    config: Any
+
+    @classmethod
+    def read_parts(cls, config: StreamConfig, data: DataConfig) -> Parts[PlainText]:
+        return text_parts(data, config.unit)
+
+    @classmethod
+    def texts(cls, data: DataConfig) -> Iterable[str]:
+        return (line + "\n" for line in text_parts(data, "text").train.lines)
+
+    def part(self, raw: PlainText, to_learn: bool) -> Stream:
+        return Stream(raw, self.config.unit, self.tokenizer, self.setup.cache)
+
+    # Batches.
+
+    latest: tuple[int, list[np.ndarray]] = (-1, [])  # an epoch and its windows
+
+    def plan(self, epoch: int) -> Sequence[np.ndarray]:
+        latest = self.latest  # looked at once: another thread may be an epoch ahead
+        if latest[0] != epoch:  # the loop asks for one batch after the other of the same epoch
+            plan = self.plan_lines if self.config.unit == "lines" else self.plan_text
+            latest = self.latest = (epoch, plan(epoch))
+        return latest[1]
+
+    def plan_lines(self, epoch: int) -> list[np.ndarray]:
+        windows = self.train.line_windows(self.config.window)
+        lengths = windows[:, 1] - windows[:, 0]
+        packing = Packing(lengths, self.batch_tokens, self.setup.data.order, self.setup.seed)
+        return [windows[chosen] for chosen in packing.epoch(epoch)]
+
+    def plan_text(self, epoch: int) -> list[np.ndarray]:
+        windows = self.train.windows(self.config.window, self.first_place(epoch))
+        order = shuffled(len(windows), self.setup.seed, epoch)
+        return in_batches(windows, order, self.batch_tokens)
+
+    def first_place(self, epoch: int) -> int:
+        """Where the first window of an epoch begins; of a short text not too much is left out."""
+        return min(offset(self.config.window, self.setup.seed, epoch), len(self.train) // 2)
+
+    def small_batch(self, n_tokens: int) -> B:
+        return self.collate(self.train, all_batches(self.train, min(self.config.window, n_tokens), n_tokens)[0])
+
+    # Measuring, and for people.
+
+    def signature(self, part: Stream) -> str:
+        return f"n:{len(part)}|tok:{self.tokenizer.kind}|unit:{self.config.unit}|{self.how(part)}"
+
+    def how(self, part: Stream) -> str:
+        """How it is read: in windows, of which so many tokens are unknown."""
+        return f"window:{self.config.window}|unknown:{int((part.lines.ids == self.tokenizer.unknown_id).sum())}"
+
+    def inspect(self) -> list[Row]:
+        return inspect_texts({name: part.text for name, part in self.parts().items()}, self.tokenizer)
+
+
+def in_batches(windows: np.ndarray, order: np.ndarray, n_tokens: int) -> list[np.ndarray]:
+    return [windows[chosen] for chosen in cut(order, windows[:, 1] - windows[:, 0], n_tokens)]
+
+
+def all_batches(stream: Stream, width: int, n_tokens: int) -> list[np.ndarray]:
+    """The windows of a whole text, in order."""
+    windows = stream.all_windows(width)
+    return in_batches(windows, np.arange(len(windows)), n_tokens)
+
+
+def check_window(window: int, reader: Reader) -> None:
+    if window > reader.max_length:
+        raise ConfigError(
+            f"a window of {window} tokens does not fit model.max_length = {reader.max_length}; "
+            "lower task.window or raise model.max_length"
+        )
+
+
+def inspect_texts(texts: dict[str, PlainText], tokenizer: Tokenizer) -> list[Row]:
+    """What `regard doctor` says about running text."""
+    known = set().union(*texts["train"].lines)
+    return [
+        row
+        for name, text in texts.items()
+        for row in text_rows(name, text, tokenize(text.lines, tokenizer), tokenizer, known)
+    ]

@@ -1,0 +1,75 @@
+"""What can be asked of a language model: a text that goes on, and how likely given texts are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from regard.decoding.config import DecodingConfig
+from regard.decoding.outputs import Place
+from regard.tasks.verb import Verb
+
+
+@dataclass(frozen=True)
+class Written:
+    text: str  # what follows the prompt
+    whole: str  # with the prompt
+    log_prob: float  # of all that was written, with what ended it
+    finished: bool  # False: the length limit came first
+    notes: tuple[str, ...] = ()  # what happened to the prompt
+    places: tuple[Place, ...] = ()  # of each token, if asked for
+
+
+@dataclass(frozen=True)
+class Generate(Verb[list[Written]]):
+    """For each prompt the `n_best` texts that go on from it, by at most `length` tokens, up to a stop string."""
+
+    name, has_command = "generate", False  # the command can stream, and takes a label
+
+    prompts: Sequence[str]
+    length: int | None = None
+    decoding: DecodingConfig | None = None
+    stop: Sequence[str] = ()
+    n_likeliest: int = 0
+
+
+@dataclass(frozen=True)
+class Stream(Verb[str]):
+    """The text that `generate` gives, in pieces as it is written; its `notes` say what happened to the prompt."""
+
+    name, has_command = "stream", False
+
+    prompt: str
+    length: int | None = None
+    decoding: DecodingConfig | None = None
+    stop: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class GenerateAs(Verb[list[Written]]):
+    """`generate` from a label: a prompt, which may be empty, is how the text begins."""
+
+    name, has_command = "generate_as", False
+
+    label: str
+    prompts: Sequence[str] = ("",)
+    length: int | None = None
+    decoding: DecodingConfig | None = None
+
+
+@dataclass(frozen=True)
+class ScoreTexts(Verb[list[float]]):
+    """log P of each token of the given texts and, where lines have one, of their end."""
+
+    name, has_command = "score_texts", False
+
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Reach(Verb[float]):
+    """|∂L/∂h_{T-d}| by distance, measured on a text (default: the recipe's test or validation text)."""
+
+    name, has_command = "reach", False
+
+    files: Sequence[str] = ()
+    distance: int = 100
+    n_passages: int = 64

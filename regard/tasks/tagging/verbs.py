@@ -1,0 +1,40 @@
+"""What can be asked of a tagger: a tag for every word, and the text that the tags make."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from regard.tasks.verb import Verb
+
+
+@dataclass(frozen=True)
+class TaggedLine:
+    """One line's answer: its words, their tags, and what these make of it; notes such as "empty", "split into 3"."""
+
+    words: list[str]
+    tags: list[str]
+    probabilities: list[float]  # of each tag
+    text: str
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Tag(Verb[TaggedLine]):
+    """Tag the words of each line, word/tag, or restore their case and punctuation: N lines in, N lines out."""
+
+    name, silent = "tag", ("empty",)
+
+    lines: Sequence[str]
+
+    def line(self, answer: TaggedLine) -> str:
+        return answer.text
+
+    def record(self, number: int, text: str, answer: TaggedLine) -> dict[str, object]:
+        return {
+            "line": number,
+            "source": text,
+            "text": answer.text,
+            "words": answer.words,
+            "tags": answer.tags,
+            "probabilities": [round(probability, 4) for probability in answer.probabilities],
+            "notes": answer.notes,
+        }

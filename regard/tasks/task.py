@@ -1,0 +1,291 @@
+"""A task: all that the rest of regard asks about what is learned.  Nobody asks for its name."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.batching.packing import Packing
+from regard.data.config import DataConfig
+from regard.data.files.recognizing import nothing
+from regard.data.files.splits import Parts
+from regard.data.report import Row
+from regard.errors import ConfigError, RegardError
+from regard.evaluation.measured import Measured, Versus, measured
+from regard.evaluation.metric import Metric
+from regard.models.interface import Model
+from regard.nn.layout import Ragged
+from regard.tasks.embedding import embed
+from regard.tasks.exchange import Exchange
+from regard.tasks.features.verbs import Embed
+from regard.tasks.framing import Frame
+from regard.tasks.learnable import B, Part, Sample
+from regard.tasks.settings import TaskConfig
+from regard.tasks.setup import Setup
+from regard.tasks.use import Use
+from regard.viewer.capture import Capture
+from regard.viewer.looking import Asked, look_at_text
+
+R = TypeVar("R")  # what is read from files
+P = TypeVar("P", bound=Part)  # the same as tokens
+M = TypeVar("M", bound=Model)  # the model
+
+
+class Task(ABC, Generic[R, P, M, B]):
+    """Made of its settings and a tokenizer it can be used; with data (`make`) it can be learned.
+
+    Every draw of chance is a function of (seed, epoch, index), so a place in the data is two numbers.
+    """
+
+    settings: ClassVar[type[TaskConfig]]
+    roles: ClassVar[tuple[str, ...]] = ("reader",)  # of the architectures that can do it
+    tests_on_validation: ClassVar[bool] = True  # where a recipe names no test: its validation part is one
+    has_outputs: ClassVar[bool] = False  # measuring it gives an output for each line of the test
+    cut_once: ClassVar[str] = ""  # what cannot be cut into tokens in several ways (BPE-dropout); "": all can
+    needs_weights: ClassVar[str] = ""  # why it cannot begin with a new model; "": it can
+    answer_names: ClassVar[tuple[str, ...]] = ()  # of a task on conversations: what follows a prompt in its data
+    commands: ClassVar[tuple[str, ...]]  # that use a RUN
+    recognize = staticmethod(nothing)  # whether files look like data of this task
+    exchange: ClassVar[Exchange | None] = None  # what other tools call it; None: they have no such thing
+
+    config: Any  # an instance of `settings`; every task says which
+    frame: Frame  # only of a task that turns a source into a target: the tokens around both
+    train: P
+    valid: P | None = None
+
+    def __init__(self, config: Any, setup: Setup):
+        """Reads no file."""
+        if self.cut_once and setup.dropout:
+            raise ConfigError(
+                f"{self.cut_once} is tokenized in one way only: set tokenizer.dropout = 0, not {setup.dropout:g}"
+            )
+        self.config, self.setup, self.tokenizer = config, setup, setup.tokenizer
+        self.batch_tokens, self.max_length = setup.data.batch_tokens, setup.data.max_length
+
+    @classmethod
+    def make(cls, config: Any, setup: Setup) -> Self:
+        """With training and validation data; `config` then has what these settle, such as labels."""
+        task = cls(config, setup)
+        task.read(cls.read_parts(config, setup.data))
+        return task
+
+    def read(self, parts: Parts[R]) -> None:
+        self.config = self.settle(parts.train)
+        self.train = self.part(parts.train, to_learn=True)
+        self.valid = None if parts.valid is None else self.part(parts.valid, to_learn=False)
+
+    # Files.
+
+    @classmethod
+    @abstractmethod
+    def read_parts(cls, config: Any, data: DataConfig) -> Parts[R]:
+        """Training, validation and test data as the files have them."""
+
+    @classmethod
+    @abstractmethod
+    def texts(cls, data: DataConfig) -> Iterable[str]:
+        """What a tokenizer learns from."""
+
+    def settle(self, train: R) -> Any:
+        """The settings, with what the training data say where they leave it open."""
+        return self.config
+
+    @abstractmethod
+    def part(self, raw: R, to_learn: bool) -> P:
+        """As tokens.  What is learned from has no example that teaches nothing; what is measured keeps all."""
+
+    def test(self, files: Sequence[str] = ()) -> tuple[str, R]:
+        """What is evaluated, in words, and itself: the given files, the recipe's test part, or its validation part."""
+        parts = self.read_parts(self.config, self.setup.data)
+        return parts.to_evaluate(tuple(files), or_valid=self.tests_on_validation)
+
+    def parts(self) -> dict[str, P]:
+        """Training, validation and test data, as far as there are any."""
+        parts = {"train": self.train}
+        if self.valid is not None:
+            parts["valid"] = self.valid
+        if self.setup.data.test or self.setup.data.test_share:
+            parts["test"] = self.part(self.test()[1], to_learn=False)
+        return parts
+
+    # What a model reads, and the model.
+
+    def encode(self, text: str) -> list[int]:
+        """A text as the model reads it: the one place that says so, for training, use, looking and export."""
+        return self.tokenizer.encode(text)
+
+    @classmethod
+    def build(cls, config: Any, model: Any) -> M:
+        """The model of an architecture with this task's head; one that is the whole of it stays as it is."""
+        return model
+
+    # Batches.
+
+    def packing(self, part: P, budget: int, order: str, seed: int) -> Packing:
+        return Packing(part.lengths, budget, order, seed)
+
+    def plan(self, epoch: int) -> Sequence[np.ndarray]:
+        """What goes into each batch of an epoch."""
+        return self.epochs.epoch(epoch)
+
+    @cached_property
+    def epochs(self) -> Packing:
+        return self.packing(self.train, self.batch_tokens, self.setup.data.order, self.setup.seed)
+
+    def n_batches(self, epoch: int) -> int:
+        return len(self.plan(epoch))
+
+    def batch(self, epoch: int, index: int) -> B:
+        return self.collate(self.train, self.plan(epoch)[index], epoch)
+
+    @abstractmethod
+    def collate(self, part: P, chosen: np.ndarray, epoch: int | None = None) -> B:
+        """A batch of these examples, as an epoch of training has them; None: as they are, without chance."""
+
+    def small_batch(self, n_tokens: int) -> B:
+        """A few training examples, for a quick look at how they are learned."""
+        budget = min(n_tokens, self.batch_tokens)
+        return self.collate(self.train, self.packing(self.train, budget, "random", 0).epoch(0)[0])
+
+    def documents(self) -> Iterator[tuple[Tensor, Ragged, Tensor]]:
+        """All training texts with their labels, for a model that chooses its features before the first step."""
+        raise ConfigError("this model is fitted to labeled texts, and this task has none")
+
+    def sequences(self) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+        """All tokens and the lengths of the texts that they make, for a model that counts."""
+        raise ConfigError("this model is trained by counting tokens, and this task has no plain text")
+
+    # Learning.
+
+    @abstractmethod
+    def loss(self, model: M, batch: B) -> Tensor:
+        """The sum, not the mean, over the targets, in nats: the loop divides by what it accumulated."""
+
+    def plain_loss(self, model: M, batch: B) -> Tensor:
+        """Without smoothing: what learning by heart can bring to zero."""
+        return self.loss(model, batch)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What is carried from batch to batch (for most, nothing), so that a checkpoint holds it."""
+        return {}
+
+    def restore(self, tensors: dict[str, Tensor], model: M) -> None:
+        """Take up what `tensors` gave; {} at the beginning."""
+        assert not tensors, "nothing was carried from batch to batch"
+
+    def predictions(self, model: M, batch: B) -> tuple[Tensor, Tensor, Tensor]:
+        """For distillation: the logits of all targets, their labels, and all hidden rows."""
+        raise NotImplementedError("refuse_teacher comes first")
+
+    @classmethod
+    def refuse_teacher(cls, config: Any, theirs: Any) -> None:
+        """Raise where a model with the settings `theirs` cannot teach one with the settings `config`."""
+        raise ConfigError("this task cannot be distilled; classification and masked words can")
+
+    # Validation and measuring.
+
+    @property
+    def metric(self) -> str:
+        """Which of the validated values chooses the best weights."""
+        return self.config.metric
+
+    @property
+    def higher_is_better(self) -> bool:
+        return self.metric != "loss"
+
+    def validate(self, model: M) -> dict[str, float]:
+        return {} if self.valid is None else self.figures(model, self.valid)
+
+    @abstractmethod
+    def figures(self, model: M, part: P) -> dict[str, float]:
+        """What is measured of a part of the data, by name."""
+
+    def measure(self, use: Use, files: Sequence[str] = ()) -> Measured:
+        """The figures of test files (default: the recipe's, or else its validation part), and what they are of."""
+        of, raw = self.test(files)
+        return measured(of, self.metrics(use, self.part(raw, to_learn=False)))
+
+    def metrics(self, use: Use, part: P) -> list[Metric]:
+        signature, values = self.signature(part), self.test_figures(use, part)
+        return [Metric(name=name, value=value, signature=signature) for name, value in values.items()]
+
+    def test_figures(self, use: Use, part: P) -> dict[str, float]:
+        """Those of a validation, and what would take too long there."""
+        return self.figures(use.model, part)
+
+    def signature(self, part: P) -> str:
+        """All settings that the figures of a part depend on."""
+        return f"tok:{self.tokenizer.kind}"
+
+    def is_like(self, other: "Task[Any, Any, Any, Any]") -> bool:
+        """Whether one test can be given to runs of both tasks."""
+        return type(other) is type(self)
+
+    def versus(self, use: Use, other: "Task[Any, Any, Any, Any]", its: Use, files: Sequence[str]) -> Versus:
+        """This run and one of a like task, on one test."""
+        raise ConfigError("runs of this task are evaluated one at a time")
+
+    @torch.no_grad()
+    def mean_loss(self, model: M, part: P, groups: Iterable[np.ndarray]) -> float:
+        """Nats for each target of these batches, without smoothing."""
+        total, n_targets = 0.0, 0
+        for chosen in groups:
+            batch = self.collate(part, chosen).to(model.device)
+            total += float(self.plain_loss(model, batch))
+            n_targets += batch.n_targets
+        return total / n_targets
+
+    def samples(self, model: M) -> list[Sample]:
+        """What the model makes of some validation examples; empty: nothing that a person would read."""
+        return []
+
+    # For people.
+
+    def inspect(self) -> list[Row]:
+        """What `regard doctor` says about every part of the data."""
+        parts = {"train": self.train, "valid": self.valid}
+        if self.setup.data.test or self.setup.data.test_share:
+            parts["test"] = self.part(self.test()[1], to_learn=False)
+        known = [(name, part) for name, part in parts.items() if part is not None]
+        rows = [Row(name, "examples", part.describe()) for name, part in known]
+        return rows + [Row(name, "decided", row) for name, part in known for row in part.notes.rows()]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What is learned from, for the screen and the card."""
+        parts = [("training data", self.train), ("validation data", self.valid)]
+        rows = [(name, part.describe()) for name, part in parts if part is not None]
+        rows += self.settled_rows()
+        return rows + [("decided", row) for _, part in parts if part is not None for row in part.notes.rows()]
+
+    def settled_rows(self) -> list[tuple[str, str]]:
+        """What the data settled, such as labels."""
+        return []
+
+    @abstractmethod
+    def purpose(self) -> str:
+        """ "translates English into French": what a run of it does."""
+
+    def usage(self, folder: Path) -> tuple[str, ...]:
+        """Commands that use a run."""
+        return tuple(command.replace("RUN", str(folder)) for command in self.commands)
+
+    # Use.
+
+    @property
+    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+        """What can be asked of a run, by the names of `tasks.verbs`, and what answers."""
+        return {"embed": self.embed}
+
+    def embed(self, use: Use, ask: Embed) -> np.ndarray:
+        return embed(use.model, [self.encode(line) for line in ask.lines], ask.pooling, ask.layer)
+
+    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
+        """What the model attends to while it reads a text and, where it writes one, a target (None: its own)."""
+        if target is not None or not source:
+            raise RegardError("this run reads one text: give the text, and no target")
+        return look_at_text(use.model, self.tokenizer, self.encode(source), source, asked)

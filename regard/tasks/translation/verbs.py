@@ -1,0 +1,101 @@
+"""What can be asked of a run that turns a text into another: a translation, a summary, a score, an alignment."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, NamedTuple
+
+from regard.decoding.config import DecodingConfig
+from regard.decoding.outputs import Hypothesis
+from regard.tasks.verb import Help, Verb
+
+
+class Token(NamedTuple):
+    """A token, and from which character to after which one of its line it stands."""
+
+    id: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Translated:
+    """One line's answer: its best text, the others, and notes such as "empty", "split into 3" or "unknown: 'last'"."""
+
+    text: str
+    score: float = 0.0  # sum over its parts of log P / length penalty
+    log_prob: float = 0.0
+    n_best: list[tuple[str, float]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    parts: list[tuple[list[int], Hypothesis]] = field(default_factory=list)  # source ids with end, best hypothesis
+    line: str = ""  # what was translated
+    tokens: list[list[Token]] = field(default_factory=list)  # of the line, for each part
+    alignment: list[tuple[int, int]] | None = None  # (source word, target word), if it was asked for
+
+
+@dataclass(frozen=True)
+class Translate(Verb[Translated]):
+    """Translate lines: N lines in, N lines out."""
+
+    name, joins_runs, gives_n_best, silent = "translate", True, True, ("empty",)
+
+    lines: Sequence[str]
+    decoding: DecodingConfig | None = None  # None: the recipe's settings
+    prefixes: Annotated[
+        Sequence[str] | None, Help(text="text with which every translation must begin", for_every_line=True)
+    ] = None
+    on_progress: Callable[[int, int], None] | None = None
+    alignments: Annotated[bool, Help(text="word alignments (Pharaoh) instead of text")] = False
+
+    def line(self, answer: Translated) -> str:
+        return answer.text if answer.alignment is None else pharaoh(answer.alignment)
+
+    def record(self, number: int, text: str, answer: Translated) -> dict[str, object]:
+        record: dict[str, object] = {"line": number, "source": text, "translation": answer.text}
+        record |= {"score": answer.score, "log_prob": answer.log_prob, "notes": answer.notes}
+        if answer.n_best:
+            record["n_best"] = [{"text": other, "score": score} for other, score in answer.n_best]
+        if answer.alignment is not None:
+            record["alignment"] = pharaoh(answer.alignment)
+        return record
+
+
+@dataclass(frozen=True)
+class Summarize(Verb[Translated]):
+    """Summarize lines: N texts in, N summaries out, each a line."""
+
+    name, takes_whole, silent = "summarize", True, ("empty",)
+
+    texts: Sequence[str]
+    decoding: DecodingConfig | None = None
+
+    def line(self, answer: Translated) -> str:
+        return answer.text
+
+    def record(self, number: int, text: str, answer: Translated) -> dict[str, object]:
+        record: dict[str, object] = {"line": number, "text": text, "summary": answer.text, "score": answer.score}
+        return record | {"log_prob": answer.log_prob, "notes": answer.notes}
+
+
+@dataclass(frozen=True)
+class Align(Verb[tuple[int, int]]):
+    """(source word, target word) of one translation, by the mean of the cross-attention heads of a layer."""
+
+    name, has_command = "alignments", False
+
+    translated: Translated
+    layer: int | None = None  # None: the last but one, which aligns best in most translators (Garg et al. 2019)
+
+
+@dataclass(frozen=True)
+class Score(Verb[list[float]]):
+    """log P of each token of given targets and, last, of their end; of a language model, of the texts themselves."""
+
+    name, has_command = "score", False  # the command reads two files
+
+    texts: Sequence[str]
+    targets: Sequence[str] | None = None  # of a translator: a target for each text
+
+
+def pharaoh(pairs: Sequence[tuple[int, int]]) -> str:
+    """ "0-0 1-2": source word 0 with target word 0, 1 with 2."""
+    return " ".join(f"{source}-{target}" for source, target in sorted(pairs))

@@ -1,0 +1,51 @@
+"""A verb: something that can be asked of a run.  Its fields are the request; the Python method, the command and (later)
+the HTTP route are made from them, so this file and every `verbs.py` must not import PyTorch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+SPACES = ("empty",)  # notes that a line of output says by itself
+
+
+class HasNotes(Protocol):
+    @property
+    def notes(self) -> Sequence[str]:
+        """What happened to the input, such as "empty" or "split into 3"."""
+
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Help:
+    """An option of the command line; a field without one can be set in Python alone."""
+
+    text: str
+    least: int | None = None
+    for_every_line: bool = False  # the command takes one value, and every line gets it
+
+
+@dataclass(frozen=True)
+class Verb(Generic[A]):
+    """A dataclass whose first field is what is asked about: a sequence of texts, one answer for each."""
+
+    name: ClassVar[str]  # of the Python method, the command and the route
+    has_command: ClassVar[bool] = True  # made from the fields; False: only in Python, or written by hand
+    takes_texts: ClassVar[bool] = False  # the command takes texts as arguments, not only a file of lines
+    takes_whole: ClassVar[bool] = False  # the command can take all of its input as one text (--whole)
+    joins_runs: ClassVar[bool] = False  # several runs can answer together (--with)
+    gives_n_best: ClassVar[bool] = False  # --json gives the other n_best answers, too
+    silent: ClassVar[tuple[str, ...]] = ()  # notes that are not printed, because the answer shows them
+
+    def line(self, answer: A) -> str:
+        """The answer as one line of output."""
+        raise NotImplementedError
+
+    def record(self, number: int, text: str, answer: A) -> dict[str, object]:
+        """The answer to one line of input as JSON (--json)."""
+        raise NotImplementedError
+
+    def more(self, answer: A) -> list[str]:
+        """Further lines, for texts that were given as arguments."""
+        return []

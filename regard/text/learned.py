@@ -1,0 +1,178 @@
+"""A vocabulary that is learned here.  Each kind is a cut of the text into pieces and a way to choose the pieces that
+get an id."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Self
+
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+
+from regard.errors import ConfigError, DataError
+from regard.text.bpe import LETTERS, BytePairs, to_bytes
+from regard.text.unicode import well_formed
+from regard.text.vocabulary import TOKENIZER_FILE, Vocabulary
+from regard.text.words import CUT, END, PAD, SPECIAL, START, UNKNOWN
+
+WORD_LIST = partial(models.WordLevel, {}, unk_token=SPECIAL[UNKNOWN])
+
+
+@dataclass(frozen=True)
+class TokenizerKind:
+    """`unknown` is what `decode` writes for a piece that the vocabulary does not hold."""
+
+    cut: pre_tokenizers.PreTokenizer
+    decoder: decoders.Decoder
+    unknown: str
+    model: Callable[[], models.Model] = WORD_LIST
+    trainer: Callable[..., trainers.Trainer] = trainers.WordLevelTrainer
+    n_needed: int = 1  # the tokens that vocab_size must have room for besides the special ones
+    between: str = ""  # what `decode` writes between two pieces
+    renames: bool = False  # whether a word of a text may read as a special token does, and gets another name
+
+    def renamed(self, special: Sequence[str]) -> dict[str, str]:
+        """The other names are as long as the old ones, so that places in the text stay."""
+        return {name: f"‹{name[1:-1]}›" for name in special} if self.renames else {}
+
+    def blank(self, special: Sequence[str]) -> tokenizers.Tokenizer:
+        """Training adds the special tokens: were they here before, training would find them in the text."""
+        tokenizer = tokenizers.Tokenizer(self.model())
+        tokenizer.pre_tokenizer = self.cut
+        tokenizer.decoder = self.decoder
+        if renamed := self.renamed(special):
+            there = [normalizers.Replace(name, other) for name, other in renamed.items()]
+            back = [decoders.Replace(other, name) for name, other in renamed.items()]
+            tokenizer.normalizer = normalizers.Sequence(there)
+            tokenizer.decoder = decoders.Sequence([self.decoder, *back])
+        return tokenizer
+
+
+# For other tools.  The library's only way to write a space between words is WordPiece's: it leaves out the space before
+# a piece that begins with its prefix, and no word begins with a space.
+JOINED = decoders.WordPiece(prefix=" ", cleanup=False)
+
+KINDS = {
+    "bpe": TokenizerKind(
+        cut=pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+        decoder=decoders.ByteLevel(),
+        unknown="",
+        model=models.BPE,
+        trainer=partial(trainers.BpeTrainer, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()),
+        n_needed=256,  # every byte has a token, so nothing is unknown
+    ),
+    "words": TokenizerKind(cut=CUT, decoder=decoders.Fuse(), unknown=" \ufffd"),  # a word brings its space along
+    "spaces": TokenizerKind(
+        cut=pre_tokenizers.Split(Regex(r"\S+"), behavior="removed", invert=True),  # as they stand between white space
+        decoder=JOINED,
+        unknown="\ufffd",
+        between=" ",
+        renames=True,
+    ),
+    "characters": TokenizerKind(
+        cut=pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated"), decoder=decoders.Fuse(), unknown="\ufffd"
+    ),
+}
+
+
+class LearnedVocabulary(Vocabulary):
+    """The special tokens have the first ids: <pad>, <s>, </s>, <unk>, then those that the recipe named."""
+
+    pad_id, start_id, end_id, unknown_id = PAD, START, END, UNKNOWN
+
+    def __init__(self, kind: str, tokenizer: tokenizers.Tokenizer) -> None:
+        self.kind = kind
+        self.inner = tokenizer
+        self.inner.encode_special_tokens = True  # "</s>" in a text is text; tokenizer.json does not keep this
+        self.size = tokenizer.get_vocab_size()
+        self.names = special_tokens(tokenizer)
+        self.special = {name: n for n, name in enumerate(self.names)}
+        self.renamed = KINDS[kind].renamed(self.names)
+        in_bytes = to_bytes if kind == "bpe" else str.encode
+        vocabulary = tokenizer.get_vocab()
+        self.spelling = {n: in_bytes(name) for name, n in vocabulary.items() if n >= len(self.names)}
+        for name, other in self.renamed.items():
+            if other in vocabulary:
+                self.spelling[vocabulary[other]] = name.encode()
+        self.spelling |= dict.fromkeys(range(len(self.names)), b"") | {UNKNOWN: KINDS[kind].unknown.encode()}
+
+    @classmethod
+    def learn(cls, lines: Iterable[str], kind: str, vocab_size: int, min_count: int, special: list[str]) -> Self:
+        tokenizer = KINDS[kind].blank(special)
+        settings = {"vocab_size": vocab_size, "min_frequency": min_count, "special_tokens": special}
+        tokenizer.train_from_iterator(lines, KINDS[kind].trainer(**settings, show_progress=False))
+        if tokenizer.get_vocab_size() == len(special):
+            raise ConfigError(f"no piece of the text occurs min_count = {min_count} times; lower min_count")
+        return cls(kind, tokenizer)
+
+    @classmethod
+    def read(cls, tokenizer: tokenizers.Tokenizer) -> Self:
+        """Of a tokenizer.json, if one of our kinds made it."""
+        vocabulary = tokenizer.get_vocab()
+        if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+            raise DataError("its ids are not 0, 1, 2, … without a gap; copy or train it again")
+        special, parts = special_tokens(tokenizer), without_vocabulary(tokenizer)
+        first = [tokenizer.id_to_token(n) for n in range(len(special))]
+        if first != special or special[: len(SPECIAL)] != list(SPECIAL):
+            raise DataError(f"its first tokens are not {', '.join(SPECIAL)}; it was made by another tool")
+        untrained = {kind: entry.blank(special) for kind, entry in KINDS.items()}
+        for blank in untrained.values():
+            blank.add_special_tokens(special)
+        kind = next((kind for kind, blank in untrained.items() if without_vocabulary(blank) == parts), None)
+        if kind is None:
+            raise DataError(f"it cuts text in none of our ways ({', '.join(KINDS)}); it was made by another tool")
+        letters = set("".join(vocabulary.keys() - set(special)))
+        if kind == "bpe" and not vocabulary.keys() >= LETTERS.keys() == letters:
+            raise DataError("its tokens are not made of the 256 bytes; copy or train it again")
+        return cls(kind, tokenizer)
+
+    def files(self) -> dict[str, str]:
+        return {TOKENIZER_FILE: str(self.inner.to_str(pretty=True))}
+
+    def token(self, n: int) -> str:
+        return self.names[n] if n < len(self.names) else self.spelling[n].decode("utf-8", "backslashreplace")
+
+    def decode(self, ids: Sequence[int]) -> str:
+        try:
+            pieces = [self.spelling[n] for n in ids]
+        except KeyError as error:
+            raise DataError(f"{error} is not an id of this tokenizer (0 to {self.size - 1})") from None
+        between = KINDS[self.kind].between.encode()
+        return between.join([piece for piece in pieces if piece] if between else pieces).decode("utf-8", "replace")
+
+    def lost(self, text: str) -> list[str]:
+        read_back_otherwise = [other for other in self.renamed.values() if other in text]
+        return self.lost_space(text) + read_back_otherwise
+
+    def lost_space(self, text: str) -> list[str]:
+        """What lies between pieces, where the pieces do not hold all of the text, and is not what `decode` writes."""
+        between = KINDS[self.kind].between
+        if not between:
+            return []
+        text, offsets = well_formed(text), self.cut(text).offsets
+        ends, starts = [0, *(end for _, end in offsets)], [*(start for start, _ in offsets), len(text)]
+        gaps = [text[end:start] for end, start in zip(ends, starts, strict=True)]
+        return [gap for i, gap in enumerate(gaps) if gap != (between if 0 < i < len(gaps) - 1 else "")]
+
+    @cached_property
+    def pairs(self) -> BytePairs:
+        if self.kind != "bpe":
+            return super().pairs
+        model = json.loads(self.inner.to_str())["model"]
+        merges = [(model["vocab"][left], model["vocab"][right]) for left, right in model["merges"]]
+        names = [name.encode() for name in self.names]
+        spelled = [self.spelling[n] for n in range(len(names), self.size)]
+        return BytePairs(names + spelled, merges, len(names))
+
+
+def special_tokens(tokenizer: tokenizers.Tokenizer) -> list[str]:
+    added = tokenizer.get_added_tokens_decoder()
+    return [added[n].content for n in sorted(added)]
+
+
+def without_vocabulary(tokenizer: tokenizers.Tokenizer) -> dict[str, Any]:
+    """How a tokenizer.json cuts and joins, without what it learned."""
+    settings: dict[str, Any] = json.loads(tokenizer.to_str())
+    settings["model"] = {k: v for k, v in settings["model"].items() if k not in ("vocab", "merges")}
+    return settings

@@ -1,0 +1,35 @@
+"""One thread for each process of `pytest -n`, warnings as errors where they are ours, and no pictures of trainings."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # `pytest -n`: the cores are shared, and torch, not yet imported, reads these
+    os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+OURS = ["regard", "bench", "tests", *sorted({path.stem for path in Path(__file__).parent.rglob("*.py")})]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A warning is an error where it points at a module of ours; those of other packages are listed after the tests."""
+    config.addinivalue_line("filterwarnings", rf"error:::({'|'.join(OURS)})(\.|$)")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """`pytest -n auto`: one process for each core that may be used, those of hyper-threading included."""
+    return len(os.sched_getaffinity(0)) if "sched_getaffinity" in dir(os) else os.cpu_count() or 1
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_picture() -> Iterator[None]:
+    """Drawing the curves takes as long as the trainings of these tests; one test draws."""
+
+    def stand_in(run: Path, metric: str) -> None:
+        (run / "curves.png").write_bytes(b"")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("regard.training.loop.draw_curves", stand_in)
+        yield

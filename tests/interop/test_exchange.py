@@ -1,0 +1,36 @@
+"""What other tools call our tasks: every class that is named exists in transformers, and what nobody has is refused."""
+
+from pathlib import Path
+
+import pytest
+import transformers
+
+from regard.errors import ConfigError
+from regard.interop.exporting import find_family
+from regard.interop.formats.to_ctranslate2 import write_folder
+from regard.interop.formats.to_onnx import write_graphs
+from regard.tasks.exchange import CAUSAL, LABELS, MASKED, PERMUTED, ROWS, SOURCE_TO_TARGET, TAGS, Exchange
+from tests.interop.small_runs import save_writer
+
+
+@pytest.mark.parametrize("exchange", [CAUSAL, LABELS, MASKED, PERMUTED, ROWS, SOURCE_TO_TARGET, TAGS])
+def test_transformers_has_the_class_that_loads_a_task(exchange: Exchange) -> None:
+    assert hasattr(transformers, exchange.loaded_by)
+
+
+@pytest.mark.parametrize("kind", ["replaced", "restoration", "bidirectional", "answers", "label-to-text"])
+def test_a_task_that_no_other_tool_has_is_refused(kind: str, tmp_path: Path) -> None:
+    run = save_writer(tmp_path / "run")
+    object.__setattr__(run.recipe, "kind", kind)
+    for write in (write_graphs, write_folder):
+        with pytest.raises(ConfigError, match="other tools have no model for the task of "):
+            write(run, tmp_path / "out")
+    with pytest.raises(ConfigError, match="other tools have no model for the task of "):
+        find_family(run.recipe, None)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_family_of_another_architecture_is_refused(tmp_path: Path) -> None:
+    run = save_writer(tmp_path / "run")
+    with pytest.raises(ConfigError, match="xlnet has no place for a model of architecture 'stack'"):
+        find_family(run.recipe, "xlnet")

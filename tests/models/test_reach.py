@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from regard.errors import RegardError
+from regard.inputs.words import Words
+from regard.models.reach import gradient_reach
+from regard.nn.layout import Ragged
+from regard.nn.recurrent import CELLS, RecurrentStack
+
+D = 6
+
+
+class Reader(nn.Module):
+    """Embeddings so small that tanh is its own argument, then one layer with chosen weights."""
+
+    def __init__(self, cell="rnn"):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding = Words(10, D)
+        self.embedding.weight.data *= 1e-7
+        self.stack = RecurrentStack(CELLS[cell], [D, D], False, dropout=0.5, recurrent_dropout=0.5, locked=False)
+
+    def forward(self, tokens, layout):
+        return self.stack(self.embedding(tokens, layout), layout)
+
+
+class Average(nn.Module):
+    """h_t is the mean of x_1 ... x_t: attention that looks at everything alike."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = Words(10, D)
+
+    def forward(self, tokens, layout):
+        padded = layout.pad(self.embedding(tokens, layout))
+        return layout.flatten(padded.cumsum(1) / torch.arange(1, layout.longest + 1)[:, None])
+
+
+def one_channel(rows):
+    return rows[:, 0]
+
+
+def rnn_that_scales_by(factor):
+    """h_t = factor Q h_{t-1} + x_t with Q orthogonal, as long as tanh is linear."""
+    reader = Reader()
+    U, V, *biases = reader.stack.forwards[0].kernel.parameters()
+    U.data.copy_(torch.eye(D))
+    V.data.copy_(factor * torch.linalg.qr(torch.randn(D, D)).Q)
+    for bias in biases:
+        bias.data.zero_()
+    return reader
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 1.5])  # it vanishes, stays, explodes
+def test_gradients_of_an_rnn_change_by_the_same_ratio_at_every_step(factor):
+    reach = gradient_reach(rnn_that_scales_by(factor), torch.randint(0, 10, (20,)), Ragged([12, 8]), one_channel)
+    assert reach.shape == (12,)
+    np.testing.assert_allclose(reach, factor ** np.arange(12), rtol=1e-4)
+
+
+def test_attention_reaches_all_distances_alike_and_far_ones_count_the_long_sequences_only():
+    reach = gradient_reach(Average(), torch.randint(0, 10, (6,)), Ragged([4, 2]), one_channel)
+    np.testing.assert_allclose(reach, [(1 / 4 + 1 / 2) / 2, (1 / 4 + 1 / 2) / 2, 1 / 4, 1 / 4])
+
+
+def test_an_lstm_that_forgets_nothing_reaches_further_than_an_rnn():
+    tokens, layout = torch.randint(0, 10, (30,)), Ragged([30])
+    lstm = Reader("lstm")
+    lstm.stack.forwards[0].kernel.bias_ih_l0.data[D : 2 * D] = 10.0  # the forget gate stays open
+    near_and_far = {
+        name: gradient_reach(reader, tokens, layout, one_channel)[[1, 29]]
+        for name, reader in {"lstm": lstm, "rnn": Reader()}.items()
+    }
+    ratio = {name: far / near for name, (near, far) in near_and_far.items()}
+    assert ratio["lstm"] > 0.01 > 1e-4 > ratio["rnn"]
+
+
+def test_measuring_leaves_the_reader_as_it_was():
+    reader = Reader("gru").train()
+    tokens, layout = torch.randint(0, 10, (5,)), Ragged([5])
+    with torch.no_grad():
+        one, other = (gradient_reach(reader, tokens, layout, one_channel) for _ in range(2))
+    assert one.tolist() == other.tolist()  # no dropout
+    assert reader.training and not reader.embedding._forward_hooks
+    assert all(parameter.grad is None for parameter in reader.parameters())
+
+
+@pytest.mark.parametrize("lengths", [[], [0, 2]])
+def test_a_sequence_without_a_last_token_is_an_error(lengths):
+    with pytest.raises(RegardError, match="a sequence has none"):
+        gradient_reach(Reader(), torch.zeros(sum(lengths), dtype=torch.long), Ragged(lengths), one_channel)

@@ -1,0 +1,76 @@
+"""One small set of files for each kind of data that tasks read."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+ANIMALS = {"cat": "meow", "dog": "woof", "cow": "moo", "hen": "cluck", "fox": "yip", "owl": "hoot"}
+PLACES = ("house", "field", "barn")
+N_EXAMPLES = {"train": 12, "valid": 5}
+
+
+def example(i: int) -> tuple[str, str, str]:
+    """An animal, what it says, and where; no two of the first 18 are alike."""
+    animal = list(ANIMALS)[i % 6]
+    return animal, ANIMALS[animal], PLACES[i % 3 if i < 6 else (i // 6 + i) % 3]
+
+
+def sentence(i: int) -> str:
+    """Of 4 to 8 words, so that a batch has examples of several lengths."""
+    animal, sound, place = example(i)
+    return f"the {animal} says {sound}" + f" in the {place}" * (i % 2) + " again" * (i % 3 == 0)
+
+
+def text(i: int) -> str:
+    animal, sound, place = example(i)
+    return f"The {animal} says {sound}, and it says so" + f" in the {place}" * (i % 2) + ".\n"
+
+
+def tagged(i: int) -> str:
+    return "".join(f"{word}\t{'SOUND' if word in ANIMALS.values() else 'O'}\n" for word in sentence(i).split()) + "\n"
+
+
+def question(i: int) -> str:
+    animal, sound, _ = example(i)
+    context = sentence(i)
+    answer = {"text": sound, "answer_start": context.index(sound)}
+    return json.dumps({"question": animal, "context": context, "answers": [answer] * (i % 4 > 0)}) + "\n"
+
+
+def conversation(i: int) -> str:
+    animal, sound, place = example(i)
+    asked = {"role": "user", "content": f"what says the {animal}" + f" in the {place}" * (i % 2)}
+    return json.dumps({"messages": [asked, {"role": "assistant", "content": sound}]}) + "\n"
+
+
+def preference(i: int) -> str:
+    animal, sound, _ = example(i)
+    return json.dumps({"prompt": f"what says the {animal}", "chosen": sound, "rejected": f"the {animal}"}) + "\n"
+
+
+# By kind: the header of a file, and the line or lines of an example; two files where examples are pairs of lines.
+KINDS: dict[str, dict[str, tuple[str, Callable[[int], str]]]] = {
+    "text": {"txt": ("", text)},
+    "pairs": {
+        "en": ("", lambda i: f"{sentence(i)}\n"),
+        "back": ("", lambda i: " ".join(sentence(i).split()[::-1][: 3 + i % 3]) + "\n"),
+    },
+    "labeled": {"tsv": ("text\tlabel\n", lambda i: f"{sentence(i)}\t{'in' if i % 2 else 'out'}\n")},
+    "tagged": {"tags": ("", tagged)},
+    "questions": {"jsonl": ("", question)},
+    "conversations": {"jsonl": ("", conversation)},
+    "preferences": {"jsonl": ("", preference)},
+}
+
+
+def write_data(kind: str, folder: Path) -> dict[str, object]:
+    """The files of a kind, and the settings of [data] that read them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names: dict[str, list[str]] = {part: [f"{part}.{ending}" for ending in KINDS[kind]] for part in N_EXAMPLES}
+    first = {"train": 0, "valid": N_EXAMPLES["train"]}
+    for part, n in N_EXAMPLES.items():
+        for name, (header, line) in zip(names[part], KINDS[kind].values(), strict=True):
+            lines = (line(first[part] + i) for i in range(n))
+            (folder / name).write_text(header + "".join(lines), encoding="utf-8")
+    columns = {"columns": ["text", "label"]} if kind == "labeled" else {}
+    return {"root": str(folder), "train": names["train"], "valid": names["valid"], "test": names["valid"]} | columns
