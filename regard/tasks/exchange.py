@@ -8,7 +8,6 @@ from torch import Tensor
 
 from regard.nn.layout import Layout
 from regard.nn.linear import logits
-from regard.text.tokenizer import Tokenizer
 
 
 def own_rows(model: Any, tokens: Tensor, layout: Layout) -> Tensor:
@@ -29,7 +28,6 @@ class Exchange:
     predicts_words: bool = True
     is_framed: bool = False  # a text is read between a start and an end token, as BERT reads it
     has_references: bool = False  # the data are pairs: a source, and what should be written
-    start: Callable[[Any, Tokenizer], int] = lambda settings, tokenizer: tokenizer.start_id  # stands before a text
 
 
 CAUSAL = Exchange(

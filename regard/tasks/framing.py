@@ -1,13 +1,17 @@
 """Texts as one sequence: a text as it is, or as BERT has it, <s> a </s> and, of a pair, <s> a </s> b </s>."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from regard.errors import ConfigError
 from regard.text.tokenizer import Tokenizer
 
+MASK, SEPARATOR, BEGINNING = ("[MASK]", "<mask>"), ("[SEP]", "</s>"), ("[CLS]", "<s>")
+MARKS = re.compile("(" + "|".join(map(re.escape, (*MASK, *SEPARATOR, *BEGINNING))) + ")")
 BETWEEN = "\t"  # stands between the two texts of a pair that is written as one line
 
 # What stays of a text that is too long.
@@ -95,3 +99,34 @@ class Framing:
             return parts[0]
         closed = [np.append(part, self.tokenizer.end_id) for part in parts]
         return np.concatenate([[self.tokenizer.start_id], *closed])
+
+
+class MarkedTexts:
+    """Texts in which [MASK], [SEP] and [CLS] mean tokens."""
+
+    def __init__(self, tokenizer: Tokenizer):
+        self.tokenizer = tokenizer
+
+    def encode(self, text: str) -> list[int]:
+        """<s> text </s>; a [CLS] or [SEP] at the ends may be left out.
+
+        Where a word brings the space before it, so does the one in place of a [MASK].
+        """
+        tokenizer = self.tokenizer
+        ids = [tokenizer.start_id]
+        parts = MARKS.split(text)
+        for part, mark in zip(parts[::2], [*parts[1::2], ""], strict=True):
+            if mark in SEPARATOR or (mark in MASK and self.spaces_belong_to_words):
+                part = part.rstrip()
+            ids += tokenizer.encode(part)
+            if mark in MASK:
+                ids.append(tokenizer.special_id("<mask>"))
+            elif mark in SEPARATOR:
+                ids.append(tokenizer.end_id)
+        return ids if ids[-1] == tokenizer.end_id else [*ids, tokenizer.end_id]
+
+    @cached_property
+    def spaces_belong_to_words(self) -> bool:
+        """Whether the space before a word is part of its token."""
+        names = (self.tokenizer.token(n) for n in range(self.tokenizer.vocab_size))
+        return any(name.startswith(" ") and len(name) > 1 for name in names)

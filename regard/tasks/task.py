@@ -23,7 +23,7 @@ from regard.nn.layout import Ragged
 from regard.tasks.embedding import embed
 from regard.tasks.exchange import Exchange
 from regard.tasks.features.verbs import Embed
-from regard.tasks.framing import Frame
+from regard.tasks.framing import Frame, MarkedTexts
 from regard.tasks.learnable import B, Part, Sample
 from regard.tasks.settings import TaskConfig
 from regard.tasks.setup import Setup
@@ -115,8 +115,12 @@ class Task(ABC, Generic[R, P, M, B]):
 
     # What a model reads, and the model.
 
+    @cached_property
+    def marked(self) -> MarkedTexts:
+        return MarkedTexts(self.tokenizer)
+
     def encode(self, text: str) -> list[int]:
-        """A text as the model reads it: the one place that says so, for training, use, looking and export."""
+        """A text as the model reads it, for training, use, looking, embedding and export."""
         return self.tokenizer.encode(text)
 
     @classmethod

@@ -23,7 +23,6 @@ from regard.tasks.answering.settings import AnswersConfig
 from regard.tasks.answering.use import choose_answers, find, open_question
 from regard.tasks.answering.verbs import Answer, Answered
 from regard.tasks.learnable import Sample
-from regard.tasks.pretraining.use import MarkedTexts
 from regard.tasks.setup import Setup
 from regard.tasks.task import Task
 from regard.tasks.use import Use
@@ -63,7 +62,7 @@ class Answers(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
 
     def encode(self, text: str) -> list[int]:
         """ "question [SEP] context"."""
-        return MarkedTexts(self.tokenizer).encode(text)
+        return self.marked.encode(text)
 
     @classmethod
     def build(cls, config: AnswersConfig, model: Reader[Any]) -> SpanFinder:

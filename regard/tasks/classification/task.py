@@ -29,7 +29,6 @@ from regard.tasks.classification.verbs import Classified, Classify
 from regard.tasks.exchange import LABELS
 from regard.tasks.framing import BETWEEN
 from regard.tasks.learnable import B, Sample
-from regard.tasks.pretraining.use import MarkedTexts
 from regard.tasks.task import M, Task
 from regard.tasks.use import Use
 
@@ -75,7 +74,7 @@ class LabelTask(Task[Labelled, Documents, M, B]):
         """All of it; the two texts of a pair have a tab or [SEP] between them."""
         if not self.framing.framed:
             return self.tokenizer.encode(text)
-        return MarkedTexts(self.tokenizer).encode(text.replace(BETWEEN, "[SEP]"))
+        return self.marked.encode(text.replace(BETWEEN, "[SEP]"))
 
     # Batches.
 

@@ -8,8 +8,6 @@ from regard.models.heads import Bare
 from regard.models.interface import Reader
 from regard.tasks.exchange import ROWS
 from regard.tasks.features.settings import FeaturesConfig
-from regard.tasks.pretraining.use import MarkedTexts
-from regard.tasks.setup import Setup
 from regard.tasks.task import Task
 
 WAY_OUT = "train another task with its weights: regard train RECIPE --from RUN"
@@ -28,10 +26,6 @@ class Features(Task[Any, Any, Bare, Any]):
     config: FeaturesConfig
 
     read_parts = texts = part = collate = loss = figures = inspect = refuse
-
-    def __init__(self, config: FeaturesConfig, setup: Setup):
-        super().__init__(config, setup)
-        self.marked = MarkedTexts(self.tokenizer)
 
     def encode(self, text: str) -> list[int]:
         return self.marked.encode(text)

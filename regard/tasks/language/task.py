@@ -41,7 +41,7 @@ class Language(StreamTask[LanguageModel, TextBatch]):
     settings = LanguageConfig
     roles = ("reader", "language")
     commands = ('regard generate RUN "Once upon"', "regard evaluate RUN", "regard score RUN FILE")
-    exchange = replace(CAUSAL, start=lambda config, tokenizer: start_of([], tokenizer, config.unit)[0])
+    exchange = CAUSAL
     config: LanguageConfig
     state: Any = None  # carried from window to window: of the model's own kind
 

@@ -14,8 +14,6 @@ from regard.data.report import Row
 from regard.tasks.language.running_text import inspect_texts
 from regard.tasks.pretraining.batches import N_FIXED, MaskedBatch, MaskedPassages
 from regard.tasks.pretraining.settings import MASKS, MaskingConfig
-from regard.tasks.pretraining.use import MarkedTexts
-from regard.tasks.setup import Setup
 from regard.tasks.task import M, Task
 
 
@@ -24,10 +22,6 @@ class MaskingTask(Task[PlainText, MaskedPassages, M, MaskedBatch]):
 
     cut_once = "a text with masked words"
     config: Any
-
-    def __init__(self, config: MaskingConfig, setup: Setup):
-        super().__init__(config, setup)
-        self.marked = MarkedTexts(self.tokenizer)
 
     @classmethod
     def read_parts(cls, config: MaskingConfig, data: DataConfig) -> Parts[PlainText]:

@@ -1,8 +1,6 @@
 """Masked words filled in: what may stand in place of each [MASK] of a text."""
 
-import re
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -10,11 +8,9 @@ import torch
 
 from regard.data.batching.batch import read_together
 from regard.models.masked import MaskedWords, rows_at
+from regard.tasks.framing import SEPARATOR
 from regard.tasks.pretraining.verbs import Filled
 from regard.text.tokenizer import Tokenizer
-
-MASK, SEPARATOR, BEGINNING = ("[MASK]", "<mask>"), ("[SEP]", "</s>"), ("[CLS]", "<s>")
-MARKS = re.compile("(" + "|".join(map(re.escape, (*MASK, *SEPARATOR, *BEGINNING))) + ")")
 
 
 @torch.no_grad()
@@ -42,37 +38,6 @@ def fill(
         words_of = [[(tokenizer.token(word), share) for word, share in place] for place in likeliest]
         answers.append(Filled(written(filled, tokenizer), words_of, notes))
     return answers
-
-
-class MarkedTexts:
-    """Texts in which [MASK], [SEP] and [CLS] mean tokens."""
-
-    def __init__(self, tokenizer: Tokenizer):
-        self.tokenizer = tokenizer
-
-    def encode(self, text: str) -> list[int]:
-        """<s> text </s>; a [CLS] or [SEP] at the ends may be left out.
-
-        Where a word brings the space before it, so does the one in place of a [MASK].
-        """
-        tokenizer = self.tokenizer
-        ids = [tokenizer.start_id]
-        parts = MARKS.split(text)
-        for part, mark in zip(parts[::2], [*parts[1::2], ""], strict=True):
-            if mark in SEPARATOR or (mark in MASK and self.spaces_belong_to_words):
-                part = part.rstrip()
-            ids += tokenizer.encode(part)
-            if mark in MASK:
-                ids.append(tokenizer.special_id("<mask>"))
-            elif mark in SEPARATOR:
-                ids.append(tokenizer.end_id)
-        return ids if ids[-1] == tokenizer.end_id else [*ids, tokenizer.end_id]
-
-    @cached_property
-    def spaces_belong_to_words(self) -> bool:
-        """Whether the space before a word is part of its token."""
-        names = (self.tokenizer.token(n) for n in range(self.tokenizer.vocab_size))
-        return any(name.startswith(" ") and len(name) > 1 for name in names)
 
 
 def written(ids: np.ndarray, tokenizer: Tokenizer) -> str:

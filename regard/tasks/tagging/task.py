@@ -23,7 +23,6 @@ from regard.models.heads import Tagger
 from regard.models.interface import Reader
 from regard.tasks.exchange import TAGS
 from regard.tasks.learnable import Sample
-from regard.tasks.pretraining.use import MarkedTexts
 from regard.tasks.tagging.batches import TagBatch, TaggedSet
 from regard.tasks.tagging.settings import TaggingConfig
 from regard.tasks.tagging.use import predict, tag, word_logits
@@ -57,7 +56,7 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
         return TaggedSet(raw, self.config.tags, self.tokenizer, self.max_length, self.config.framed)
 
     def encode(self, text: str) -> list[int]:
-        return MarkedTexts(self.tokenizer).encode(text) if self.config.framed else self.tokenizer.encode(text)
+        return self.marked.encode(text) if self.config.framed else self.tokenizer.encode(text)
 
     @classmethod
     def build(cls, config: Any, model: Reader[Any]) -> Tagger:

@@ -7,7 +7,8 @@ from small_documents import setup
 
 from regard.models.masked import MaskedWords
 from regard.models.stack import Stack, StackConfig
-from regard.tasks.pretraining.use import MarkedTexts, fill
+from regard.tasks.framing import MarkedTexts
+from regard.tasks.pretraining.use import fill
 from regard.tasks.pretraining.verbs import Filled
 from regard.text import Tokenizer, TokenizerConfig
 
