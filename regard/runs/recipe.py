@@ -17,7 +17,7 @@ from regard.nn.distillation import NO_TEACHER, DistillationConfig
 from regard.nn.lora import NO_ADAPTERS, LoraConfig
 from regard.tasks.setup import Setup
 from regard.tasks.table import TASKS
-from regard.tasks.task import Task
+from regard.tasks.task import AnyTask
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 SETTINGS: dict[str, type[Any]] = {
@@ -136,7 +136,7 @@ class Recipe:
         return self.model.d_model
 
     @property
-    def task_class(self) -> type[Task[Any, Any, Any, Any]]:
+    def task_class(self) -> type[AnyTask]:
         return choose(TASKS, self.kind, "task")
 
     def setup(self, tokenizer: Tokenizer, cache: Path | None = None) -> Setup:

@@ -18,7 +18,7 @@ from regard.evaluation.measured import Measured, Versus
 from regard.learning.device import choose_device
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import trained_model
-from regard.tasks.task import Task
+from regard.tasks.task import AnyTask
 from regard.tasks.use import Use
 from regard.tasks.verbs import VERBS
 from regard.text.tokenizer import Tokenizer
@@ -49,7 +49,7 @@ class Run:
     def __init__(self, folder: Path, recipe: Recipe, tokenizer: Tokenizer, model: Any, weights: str):
         self.folder, self.recipe, self.tokenizer, self.model = folder, recipe, tokenizer, model
         self.weights = weights  # which weights these are, in words
-        self.task: Task[Any, Any, Any, Any] = recipe.task_class(recipe.task, recipe.setup(tokenizer))
+        self.task: AnyTask = recipe.task_class(recipe.task, recipe.setup(tokenizer))
         self.partners: list[Run] = []  # the rest of an ensemble
 
     def join(self, others: Sequence["Run"]) -> "Run":
@@ -128,7 +128,7 @@ class Run:
         ours, theirs = self.use(decodings[0]), other.use(decodings[1])
         return self.at(root).versus(ours, other.at(root), theirs, [str(file) for file in files])
 
-    def at(self, root: str | None) -> Task[Any, Any, Any, Any]:
+    def at(self, root: str | None) -> AnyTask:
         """The task with its data in another folder."""
         if root is None:
             return self.task

@@ -1,7 +1,5 @@
 """The tasks, by the names that recipes use."""
 
-from typing import Any
-
 from regard.tasks.answering.task import Answers
 from regard.tasks.chat.preference import Preference
 from regard.tasks.chat.task import Chat
@@ -17,11 +15,11 @@ from regard.tasks.pretraining.permutation import Permutation
 from regard.tasks.pretraining.replaced import ReplacedLanguage
 from regard.tasks.tagging.restoration import Restoration
 from regard.tasks.tagging.task import Tagging
-from regard.tasks.task import Task
+from regard.tasks.task import AnyTask
 from regard.tasks.translation.prompted import Prompted
 from regard.tasks.translation.task import Translation
 
-TASKS: dict[str, type[Task[Any, Any, Any, Any]]] = {
+TASKS: dict[str, type[AnyTask]] = {
     "classification": Classification,
     "language": Language,
     "bidirectional": Bidirectional,

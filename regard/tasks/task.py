@@ -226,11 +226,11 @@ class Task(ABC, Generic[R, P, M, B]):
         """All settings that the figures of a part depend on."""
         return f"tok:{self.tokenizer.kind}"
 
-    def is_like(self, other: "Task[Any, Any, Any, Any]") -> bool:
+    def is_like(self, other: "AnyTask") -> bool:
         """Whether one test can be given to runs of both tasks."""
         return type(other) is type(self)
 
-    def versus(self, use: Use, other: "Task[Any, Any, Any, Any]", its: Use, files: Sequence[str]) -> Versus:
+    def versus(self, use: Use, other: "AnyTask", its: Use, files: Sequence[str]) -> Versus:
         """This run and one of a like task, on one test."""
         raise ConfigError("runs of this task are evaluated one at a time")
 
@@ -293,3 +293,6 @@ class Task(ABC, Generic[R, P, M, B]):
         if target is not None or not source:
             raise RegardError("this run reads one text: give the text, and no target")
         return look_at_text(use.model, self.tokenizer, self.encode(source), source, asked)
+
+
+AnyTask = Task[Any, Any, Any, Any]  # whatever it reads and makes of it

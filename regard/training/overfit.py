@@ -2,12 +2,11 @@
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
 
-from regard.tasks.task import Task
+from regard.tasks.task import AnyTask
 
 ENOUGH = 0.05  # nats a prediction
 TOKENS = 500  # of the batch: enough to be hard, few enough for a CPU
@@ -21,9 +20,7 @@ class ByHeart:
     seconds_per_token: float  # of the budget of a batch
 
 
-def learn_by_heart(
-    model: nn.Module, task: Task[Any, Any, Any, Any], d_model: int, device: torch.device, seconds: float
-) -> ByHeart:
+def learn_by_heart(model: nn.Module, task: AnyTask, d_model: int, device: torch.device, seconds: float) -> ByHeart:
     """Dropout and smoothing off; a fresh Adam at a rate that suits most sizes; stops early when it is learned."""
     model = model.to(device).eval()  # eval: no dropout
     batch = task.small_batch(TOKENS).to(device)

@@ -15,7 +15,7 @@ from regard.runs.origin import Origin
 from regard.runs.recipe import Recipe
 from regard.runs.same_data import refuse_other_data, remember_data
 from regard.runs.transfer import take_weights
-from regard.tasks.task import Task
+from regard.tasks.task import AnyTask
 from regard.text.imported import IMPORTED
 from regard.text.tokenizer import Tokenizer
 from regard.training.distill import load_teacher, take_layers
@@ -25,7 +25,7 @@ from regard.training.distill import load_teacher, take_layers
 class Prepared:
     recipe: Recipe
     tokenizer: Tokenizer
-    task: Task[Any, Any, Any, Any]
+    task: AnyTask
     model: Any
     about: About
     teacher: Any = None  # the model that this one is distilled from
@@ -126,9 +126,7 @@ def write_recipe(recipe: Recipe, folder: Path) -> None:
     os.replace(folder / "recipe.toml.part", folder / "recipe.toml")
 
 
-def describe(
-    recipe: Recipe, tokenizer: Tokenizer, task: Task[Any, Any, Any, Any], model: torch.nn.Module
-) -> list[tuple[str, str]]:
+def describe(recipe: Recipe, tokenizer: Tokenizer, task: AnyTask, model: torch.nn.Module) -> list[tuple[str, str]]:
     return [
         *task.rows(),
         ("tokenizer", f"{tokenizer.kind}, {tokenizer.vocab_size:,} tokens"),

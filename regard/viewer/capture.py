@@ -138,7 +138,7 @@ class Capture:
         """Plain lists for any reader; weights and vectors are rounded to seven decimals."""
         maps = []
         for map in self.maps:
-            row: dict[str, Any] = {"kind": map.kind, "layer": map.layer, "head": map.head}
+            row: dict[str, object] = {"kind": map.kind, "layer": map.layer, "head": map.head}
             row |= {"queries": map.queries, "keys": map.keys, "weights": rounded(map.weights)}
             row |= {name: rounded(getattr(map, name)) for name in VECTORS if getattr(map, name) is not None}
             maps.append(row)

@@ -10,7 +10,6 @@ import hashlib
 import json
 import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -52,7 +51,7 @@ def digest(source: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
 
 
-def inert(data: Any) -> str:
+def inert(data: object) -> str:
     """JSON that cannot end the element it stands in, in ASCII, so that odd characters survive any reader."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -62,7 +61,7 @@ def escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 
-def payload(capture: Capture) -> dict[str, Any]:
+def payload(capture: Capture) -> dict[str, object]:
     """What the script reads.  Each text stands there once; maps point to it."""
     texts: dict[tuple[str, ...], int] = {}
     levels = FINE if sum(map.weights.size for map in capture.maps) <= FINE_CELLS else COARSE
@@ -70,7 +69,7 @@ def payload(capture: Capture) -> dict[str, Any]:
     for map in capture.maps:
         queries = texts.setdefault(tuple(map.queries), len(texts))
         keys = texts.setdefault(tuple(map.keys), len(texts))
-        row: dict[str, Any] = {"kind": map.kind, "layer": map.layer, "head": map.head}
+        row: dict[str, object] = {"kind": map.kind, "layer": map.layer, "head": map.head}
         row |= {"queries": queries, "keys": keys, "weights": pack_weights(map.weights, levels)}
         maps.append(row | {"vectors": pack_head(map)})
     kinds = [{"name": name} | vars(KINDS[name]) for name in capture.kinds]
@@ -84,10 +83,10 @@ def pack_weights(weights: np.ndarray, levels: int) -> str:
     return pack(steps.astype("<u2" if levels == FINE else "u1"))
 
 
-def pack_head(map: Map) -> dict[str, Any] | None:
+def pack_head(map: Map) -> dict[str, object] | None:
     """The queries, keys and values of one head in 16 bits, each with the scale that restores it."""
     roles = {"queries": map.query_vectors, "keys": map.key_vectors, "values": map.value_vectors}
-    packed: dict[str, Any] = {}
+    packed: dict[str, object] = {}
     for role, vectors in roles.items():
         if vectors is None:
             return None

@@ -23,7 +23,7 @@ from regard.tasks.chat.use import chat_verbs, look_at_talk, reply, usual_length
 from regard.tasks.chat.versus import compare_talkers, share_equal
 from regard.tasks.exchange import CAUSAL
 from regard.tasks.learnable import B, Sample
-from regard.tasks.task import Task
+from regard.tasks.task import AnyTask, Task
 from regard.tasks.use import Use
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked
@@ -75,10 +75,10 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
         length = usual_length(use.model, self.config.sample_length)
         return [answer.text for answer in reply(use.generator, self.tokenizer, prompts, length, use.decoding)]
 
-    def is_like(self, other: Task[Any, Any, Any, Any]) -> bool:
+    def is_like(self, other: AnyTask) -> bool:
         return isinstance(other, Talk)
 
-    def versus(self, use: Use, other: Task[Any, Any, Any, Any], its: Use, files: Sequence[str]) -> Versus:
+    def versus(self, use: Use, other: AnyTask, its: Use, files: Sequence[str]) -> Versus:
         return compare_talkers((self, use), (other, its), files)
 
     def inspect(self) -> list[Row]:

@@ -24,7 +24,7 @@ from regard.models.interface import Translator
 from regard.nn.loss import cross_entropy
 from regard.tasks.exchange import SOURCE_TO_TARGET
 from regard.tasks.learnable import B, Sample
-from regard.tasks.task import M, Task
+from regard.tasks.task import AnyTask, M, Task
 from regard.tasks.translation.alignments import alignments
 from regard.tasks.translation.batches import PairBatch, PairSet, Weigh
 from regard.tasks.translation.looking import look_at_pair
@@ -134,10 +134,10 @@ class PairTask(Task[Examples, PairSet, M, B]):
         seconds = time.perf_counter() - begin
         return measure_translations(answers, of, test, use.decoding, seconds, self.config.measured == "rouge")
 
-    def is_like(self, other: Task[Any, Any, Any, Any]) -> bool:
+    def is_like(self, other: AnyTask) -> bool:
         return isinstance(other, PairTask)
 
-    def versus(self, use: Use, other: Task[Any, Any, Any, Any], its: Use, files: Sequence[str]) -> Versus:
+    def versus(self, use: Use, other: AnyTask, its: Use, files: Sequence[str]) -> Versus:
         (of, ours), (_, theirs) = self.test(files), other.test(files)
         if not isinstance(theirs, Examples) or ours.columns != theirs.columns:
             raise ConfigError(
