@@ -24,11 +24,13 @@ def score(
     from regard.runs.run import load
 
     loaded = load(run, device)
-    loaded.check_can("score")
     if source is not None and target is not None:
+        if "score_texts" in loaded.verbs:
+            raise ConfigError(f"{run} scores texts by themselves: give one file")
         return score_pairs(loaded, source, target, as_json)
-    if "score_texts" not in loaded.verbs:
+    if "score" in loaded.verbs:
         raise ConfigError(f"{run} translates: give the sources and their translations, as two files")
+    loaded.check_can("score_texts")
     score_lines(loaded, source, as_json)
 
 

@@ -39,7 +39,7 @@ class Field(NamedTuple):
         """What typer makes an option of."""
         kind, default, flag = self.kind, self.default, "--" + self.name.replace("_", "-")
         if self.help.for_every_line:
-            kind, default, flag = str, "", flag.removesuffix("es").removesuffix("s")
+            kind, default, flag = str, "", self.help.for_every_line
         option = typer.Option(flag, help=self.help.text, min=self.help.least)
         return keyword(self.name, Annotated[kind, option], default)
 
@@ -101,8 +101,8 @@ def answer_lines(
     if texts and file is not None:
         raise ConfigError(f"give texts or --file {file}, not both")
     loaded = open_run(verb, run, with_, device)
-    repeated = {option.name for option in options if option.help.for_every_line and settings[option.name]}
-    fixed = {name: value for name, value in settings.items() if name not in repeated and value != ""}
+    repeated = {option.name for option in options if option.help.for_every_line}
+    fixed = {name: value for name, value in settings.items() if name not in repeated}
     if takes_decoding(verb):
         decoding = fixed["decoding"] = decoding_settings(loaded, set_ or [])
         if decoding.n_best > 1 and verb.gives_n_best and not as_json:

@@ -95,6 +95,10 @@ class Framing:
             parts = [cut(parts[0], first), cut(parts[1], room - first)]
         else:
             parts = [cut(parts[0], room)]
+        return self.whole(parts)
+
+    def whole(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """One sequence, however long."""
         if not self.framed:
             return parts[0]
         closed = [np.append(part, self.tokenizer.end_id) for part in parts]

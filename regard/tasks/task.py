@@ -44,6 +44,7 @@ class Task(ABC, Generic[R, P, M, B]):
 
     settings: ClassVar[type[TaskConfig]]
     roles: ClassVar[tuple[str, ...]] = ("reader",)  # of the architectures that can do it
+    compared_as: ClassVar[str] = ""  # runs whose tasks say the same word can be compared on one test; "": none can
     tests_on_validation: ClassVar[bool] = True  # where a recipe names no test: its validation part is one
     has_outputs: ClassVar[bool] = False  # measuring it gives an output for each line of the test
     cut_once: ClassVar[str] = ""  # what cannot be cut into tokens in several ways (BPE-dropout); "": all can
@@ -225,10 +226,6 @@ class Task(ABC, Generic[R, P, M, B]):
     def signature(self, part: P) -> str:
         """All settings that the figures of a part depend on."""
         return f"tok:{self.tokenizer.kind}"
-
-    def is_like(self, other: "AnyTask") -> bool:
-        """Whether one test can be given to runs of both tasks."""
-        return type(other) is type(self)
 
     def versus(self, use: Use, other: "AnyTask", its: Use, files: Sequence[str]) -> Versus:
         """This run and one of a like task, on one test."""

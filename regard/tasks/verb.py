@@ -1,18 +1,8 @@
 """A verb: something that can be asked of a run.  Its fields are the request; the Python method, the command and (later)
 the HTTP route are made from them, so this file and every `verbs.py` must not import PyTorch."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, TypeVar
-
-SPACES = ("empty",)  # notes that a line of output says by itself
-
-
-class HasNotes(Protocol):
-    @property
-    def notes(self) -> Sequence[str]:
-        """What happened to the input, such as "empty" or "split into 3"."""
-
+from typing import ClassVar, Generic, TypeVar
 
 A = TypeVar("A")
 
@@ -23,7 +13,7 @@ class Help:
 
     text: str
     least: int | None = None
-    for_every_line: bool = False  # the command takes one value, and every line gets it
+    for_every_line: str = ""  # an option of this name takes one value, and every line gets it
 
 
 @dataclass(frozen=True)

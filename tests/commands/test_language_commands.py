@@ -250,7 +250,7 @@ def test_score_asks_a_translator_for_two_files(desk: Path, lab: Path, regard: Ca
     told = regard("score", lab / "one", desk / "valid.txt")
     assert told.code == 1 and "translates: give the sources and their translations, as two files" in told.err
     told = regard("score", desk / "lstm", desk / "valid.txt", desk / "valid.txt")
-    assert told.code == 1 and "a language model scores texts by themselves: give no targets" in told.err
+    assert told.code == 1 and "scores texts by themselves: give one file" in told.err
 
 
 def test_show_of_a_count_says_what_it_holds(at: Call) -> None:

@@ -28,8 +28,11 @@ class Shares(NamedTuple, Generic[T]):
 class Parts(Generic[T]):
     """The training, validation and test data of a recipe, each read when it is asked for: a training needs no test."""
 
-    def __init__(self, data: DataConfig, noun: str, read: Read[T], divide: Callable[[], Shares[T]]):
+    def __init__(
+        self, data: DataConfig, noun: str, read: Read[T], divide: Callable[[], Shares[T]], files: str = "FILE"
+    ):
         self.data, self.noun, self.read, self.divide = data, noun, read, divide
+        self.files = files  # what `regard evaluate` takes
 
     @cached_property
     def shares(self) -> Shares[T]:
@@ -56,7 +59,7 @@ class Parts(Generic[T]):
             return ", ".join(self.data.test) or share, self.test
         if or_valid and self.valid is not None:
             return f"the validation {self.noun}", self.valid
-        raise ConfigError("the recipe names no test files; give one: regard evaluate RUN FILE")
+        raise ConfigError(f"the recipe names no test files; give them: regard evaluate RUN {self.files}")
 
     def mapped(self, change: Callable[[T], U]) -> "Parts[U]":
         def divide() -> Shares[U]:

@@ -53,7 +53,7 @@ def compare_written(ours: Writer, theirs: Writer, run: Run) -> list[Finding]:
         longest = min(run.recipe.data.max_length, run.model.max_length - run.task.frame.n_around)
         prompts = [ids[:longest] for ids in run.tokenizer.encode_batch(dev.sources)]
     else:
-        prompts = [run.task.encode(text)[:room] for text in dev.sources]
+        prompts = [ids for ids in map(run.task.encode, dev.sources) if len(ids) <= room]
     written = [side.greedy(prompts, room) for side in (ours, theirs)]
     of = f"{len(prompts)} lines of {dev.name}, up to {room} tokens each"
     findings = [compare_ids("greedy outputs", written[0], written[1], of)]

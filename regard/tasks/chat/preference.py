@@ -69,9 +69,12 @@ class Preference(Talk[PreferenceBatch]):
         self.reference = torch.zeros(2, len(self.train))  # until `restore`: both answers alike
         self.valid_reference = torch.zeros(2, 0 if self.valid is None else len(self.valid))
 
+    def reference_of(self, part: Turns) -> Tensor:
+        return self.reference if part is self.train else self.valid_reference
+
     def collate(self, part: Turns, chosen: np.ndarray, epoch: int | None = None) -> PreferenceBatch:
         both = part.batch(chosen)
-        return PreferenceBatch(both.lines, both, self.reference[:, torch.from_numpy(chosen)])
+        return PreferenceBatch(both.lines, both, self.reference_of(part)[:, torch.from_numpy(chosen)])
 
     def loss(self, model: LanguageModel, batch: PreferenceBatch) -> Tensor:
         return dpo_loss(batch.log_probs(model), batch.reference, self.config.beta).sum()
@@ -91,9 +94,10 @@ class Preference(Talk[PreferenceBatch]):
     def figures(self, model: LanguageModel, part: Turns) -> dict[str, float]:
         """The loss; how often the chosen answer gained more than the other, and by how many nats."""
         log_probs = all_log_probs(model, part, self.batch_tokens)
-        gained = margins(log_probs, self.valid_reference)
+        reference = self.reference_of(part)
+        gained = margins(log_probs, reference)
         return {
-            "loss": float(dpo_loss(log_probs, self.valid_reference, self.config.beta).mean()),
+            "loss": float(dpo_loss(log_probs, reference, self.config.beta).mean()),
             "accuracy": 100 * float((gained > 0).float().mean()),
             "margin": float(gained.mean()),
         }

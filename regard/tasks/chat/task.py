@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
+from regard.data.batching.template import template_of
 from regard.data.config import DataConfig
-from regard.data.files.conversations import ROLES, Dialogues, as_one_text, dialogue_parts
+from regard.data.files.conversations import ROLES, USER, Dialogues, Message, as_one_text, dialogue_parts
 from regard.data.files.recognizing import conversations
 from regard.data.files.splits import Parts
 from regard.data.report import Row, note_rows
@@ -32,6 +33,7 @@ from regard.viewer.looking import Asked
 class Talk(Task[Dialogues, Turns, LanguageModel, B]):
     """What all tasks on conversations have in common."""
 
+    compared_as = "conversations"
     cut_once = "a conversation"
     exchange = CAUSAL
     commands = ("regard chat RUN", "regard evaluate RUN")
@@ -56,6 +58,10 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
     def build(cls, config: TalkConfig, model: Reader[Any]) -> LanguageModel:
         return LanguageModel(model)
 
+    def encode(self, text: str) -> list[int]:
+        """As what a user says, up to where the answer begins."""
+        return template_of(self.tokenizer).prompts([(Message(USER, text),)])[0]
+
     def samples(self, model: LanguageModel) -> list[Sample]:
         """What the model answers to the first validation prompts."""
         if self.valid is None or not self.config.shown:
@@ -74,9 +80,6 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
         prompts = [turns.dialogues.prompts[i] for i in turns.kept]
         length = usual_length(use.model, self.config.sample_length)
         return [answer.text for answer in reply(use.generator, self.tokenizer, prompts, length, use.decoding)]
-
-    def is_like(self, other: AnyTask) -> bool:
-        return isinstance(other, Talk)
 
     def versus(self, use: Use, other: AnyTask, its: Use, files: Sequence[str]) -> Versus:
         return compare_talkers((self, use), (other, its), files)

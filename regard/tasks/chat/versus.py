@@ -63,11 +63,11 @@ def compare_talkers(ours: Talker, theirs: Talker, files: Sequence[str]) -> Versu
 
 def test_of(names: tuple[str, ...], kind: str, talkers: Sequence[Talker], file: str) -> tuple[str, Dialogues]:
     """A test with these answers: the given file, or that of the run that was trained on such data."""
+    owner = next((task for task, _ in talkers if task.answer_names == names), None)
+    if owner is not None:
+        return owner.test([file] if file else [])
     if file:
         return file, read_dialogues((file,), talkers[0][0].setup.data.columns, ".", names)
-    for task, _ in talkers:
-        if task.answer_names == names:
-            return task.test()
     raise ConfigError(f"neither run was trained for {kind}; give two files: pairs of answers, then conversations")
 
 

@@ -1,6 +1,7 @@
 """Classification by an encoder-decoder that writes the word of the label: "sentiment: a stirring film" → "positive"."""
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ class LabelWords(LabelTask[Translator[Any], PairBatch]):
         super().__init__(config, setup)
         self.frame = config.frame(self.tokenizer)
 
-    @property
+    @cached_property
     def words(self) -> list[np.ndarray]:
         return words_of(self.config, self.tokenizer)
 

@@ -27,7 +27,6 @@ from regard.tasks.classification.settings import ClassificationConfig, LabelsCon
 from regard.tasks.classification.use import classify
 from regard.tasks.classification.verbs import Classified, Classify
 from regard.tasks.exchange import LABELS
-from regard.tasks.framing import BETWEEN
 from regard.tasks.learnable import B, Sample
 from regard.tasks.task import M, Task
 from regard.tasks.use import Use
@@ -71,10 +70,8 @@ class LabelTask(Task[Labelled, Documents, M, B]):
         return of, test
 
     def encode(self, text: str) -> list[int]:
-        """All of it; the two texts of a pair have a tab or [SEP] between them."""
-        if not self.framing.framed:
-            return self.tokenizer.encode(text)
-        return self.marked.encode(text.replace(BETWEEN, "[SEP]"))
+        """All of it: what is too long is not cut."""
+        return self.framing.whole(self.framing.encode([text])[0]).tolist()
 
     # Batches.
 

@@ -14,6 +14,7 @@ from regard.data.files.labelled import Labelled, label_set, labelled_parts, name
 from regard.data.files.splits import Parts
 from regard.data.report import UNLIMITED, Row, note_rows, report
 from regard.decoding.forced import score
+from regard.errors import RegardError
 from regard.evaluation.classification import classification
 from regard.evaluation.metric import Metric, perplexity
 from regard.models.conditioned import Conditioned
@@ -29,6 +30,8 @@ from regard.tasks.learnable import Sample
 from regard.tasks.task import Task
 from regard.tasks.use import Use
 from regard.text.tokenizer import Tokenizer
+from regard.viewer.capture import Capture
+from regard.viewer.looking import Asked
 
 
 class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
@@ -117,6 +120,9 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
         return (f"regard generate {folder} --label {self.config.labels[0]}", f"regard evaluate {folder}")
 
     # Use.
+
+    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
+        raise RegardError("this run writes from a label; it cannot be looked at while it reads a text")
 
     @property
     def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:

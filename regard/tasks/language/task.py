@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.data.batching.streams import Stream
 from regard.data.files.recognizing import plain_text
 from regard.decoding.stopping import TextPieces
-from regard.errors import ConfigError, RegardError
+from regard.errors import ConfigError
 from regard.evaluation.metric import perplexities
 from regard.models.heads import LanguageModel
 from regard.models.interface import Reader
@@ -25,7 +25,6 @@ from regard.tasks.language.use import score_texts, start_of, write, write_stream
 from regard.tasks.language.verbs import Generate, Reach, ScoreTexts, Written
 from regard.tasks.language.verbs import Stream as StreamText
 from regard.tasks.learnable import Sample
-from regard.tasks.translation.verbs import Score
 from regard.tasks.use import Use
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text, look_at_votes
@@ -157,7 +156,6 @@ class Language(StreamTask[LanguageModel, TextBatch]):
         return {
             "generate": self.generate,
             "stream": self.stream,
-            "score": self.score,
             "score_texts": self.score_texts,
             **chat_verbs(self.tokenizer),
             "reach": self.reach,
@@ -179,11 +177,6 @@ class Language(StreamTask[LanguageModel, TextBatch]):
 
     def score_texts(self, use: Use, ask: ScoreTexts) -> list[list[float]]:
         return score_texts(use.generator, self.tokenizer, list(ask.texts), self.config.unit)
-
-    def score(self, use: Use, ask: Score) -> list[list[float]]:
-        if ask.targets is not None:
-            raise RegardError("a language model scores texts by themselves: give no targets")
-        return self.score_texts(use, ScoreTexts(ask.texts))
 
     def reach(self, use: Use, ask: Reach) -> Reached:
         _, text = self.test([str(file) for file in ask.files])

@@ -56,7 +56,8 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
         return TaggedSet(raw, self.config.tags, self.tokenizer, self.max_length, self.config.framed)
 
     def encode(self, text: str) -> list[int]:
-        return self.marked.encode(text) if self.config.framed else self.tokenizer.encode(text)
+        ids = self.tokenizer.encode("".join(f" {word}" for word in self.words_of(text)))
+        return [self.tokenizer.start_id, *ids, self.tokenizer.end_id] if self.config.framed else ids
 
     @classmethod
     def build(cls, config: Any, model: Reader[Any]) -> Tagger:

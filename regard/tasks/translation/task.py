@@ -48,7 +48,7 @@ def pair_loss(model: Translator, batch: PairBatch, smoothing: float) -> Tensor:
 class PairTask(Task[Examples, PairSet, M, B]):
     """What a translator and a language model that translates have in common."""
 
-    tests_on_validation, has_outputs = False, True
+    compared_as, tests_on_validation, has_outputs = "pairs", False, True
     weigh: ClassVar[Weigh] = np.maximum
     config: Any
 
@@ -68,7 +68,7 @@ class PairTask(Task[Examples, PairSet, M, B]):
         def read(files: tuple[str, ...], root: str) -> Examples:
             return read_pairs(files, data.columns, root)
 
-        return Parts(data, "pairs", read, lambda: Shares(read(data.train, data.root)))
+        return Parts(data, "pairs", read, lambda: Shares(read(data.train, data.root)), files="SOURCE REFERENCE")
 
     def test(self, files: Sequence[str] = ()) -> tuple[str, Examples]:
         """Given files are a source and a reference, whatever columns those of the recipe have."""
@@ -134,12 +134,9 @@ class PairTask(Task[Examples, PairSet, M, B]):
         seconds = time.perf_counter() - begin
         return measure_translations(answers, of, test, use.decoding, seconds, self.config.measured == "rouge")
 
-    def is_like(self, other: AnyTask) -> bool:
-        return isinstance(other, PairTask)
-
     def versus(self, use: Use, other: AnyTask, its: Use, files: Sequence[str]) -> Versus:
         (of, ours), (_, theirs) = self.test(files), other.test(files)
-        if not isinstance(theirs, Examples) or ours.columns != theirs.columns:
+        if ours.columns != theirs.columns:
             raise ConfigError(
                 "the two runs have different test sets, so nothing was compared; name one for both: "
                 "regard evaluate RUN RUN SOURCE REFERENCE"
@@ -193,9 +190,7 @@ class PairTask(Task[Examples, PairSet, M, B]):
         raise RegardError("words are aligned by cross-attention, which a model of one sequence does not have")
 
     def score(self, use: Use, ask: Score) -> list[list[float]]:
-        if ask.targets is None:
-            raise RegardError("this run translates: give a target for each source")
-        sources, targets = (self.tokenizer.encode_batch(side) for side in (ask.texts, ask.targets))
+        sources, targets = (self.tokenizer.encode_batch(side) for side in (ask.sources, ask.targets))
         most = use.model.max_length
         limits = (most - self.frame.n_around, most - 1)  # what stands around a source, and a start
         for side, limit, lines in zip(("source", "target"), limits, (sources, targets), strict=True):
@@ -211,7 +206,7 @@ class Translation(PairTask[Translator, PairBatch]):
 
     settings = TranslationConfig
     roles = ("translator",)
-    exchange = SOURCE_TO_TARGET
+    exchange = replace(SOURCE_TO_TARGET, has_references=True)
     config: TranslationConfig
 
     recognize = staticmethod(pairs)

@@ -41,7 +41,7 @@ class Translate(Verb[Translated]):
     lines: Sequence[str]
     decoding: DecodingConfig | None = None  # None: the recipe's settings
     prefixes: Annotated[
-        Sequence[str] | None, Help(text="text with which every translation must begin", for_every_line=True)
+        Sequence[str] | None, Help(text="text with which every translation must begin", for_every_line="--prefix")
     ] = None
     on_progress: Callable[[int, int], None] | None = None
     alignments: Annotated[bool, Help(text="word alignments (Pharaoh) instead of text")] = False
@@ -88,12 +88,12 @@ class Align(Verb[tuple[int, int]]):
 
 @dataclass(frozen=True)
 class Score(Verb[list[float]]):
-    """log P of each token of given targets and, last, of their end; of a language model, of the texts themselves."""
+    """log P of each token of given targets and, last, of their end."""
 
     name, has_command = "score", False  # the command reads two files
 
-    texts: Sequence[str]
-    targets: Sequence[str] | None = None  # of a translator: a target for each text
+    sources: Sequence[str]
+    targets: Sequence[str]
 
 
 def pharaoh(pairs: Sequence[tuple[int, int]]) -> str:

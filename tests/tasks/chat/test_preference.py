@@ -14,7 +14,10 @@ from regard.errors import ConfigError, DataError
 from regard.nn.layout import Ragged
 from regard.tasks.chat.batches import Turns
 from regard.tasks.chat.preference import Preference, PreferenceConfig, dpo_loss, margins
-from regard.tasks.chat.versus import wins
+from regard.tasks.chat.settings import ChatConfig
+from regard.tasks.chat.task import Chat
+from regard.tasks.chat.versus import PAIR, SINGLE, wins
+from regard.tasks.chat.versus import test_of as dialogues_of
 from regard.tasks.use import Use
 
 
@@ -133,3 +136,17 @@ def test_settings_that_mean_nothing(settings):
 def test_an_answer_wins_where_it_alone_is_the_chosen_one():
     chosen = ["a", "b", "c ", "d", "e"]
     assert wins(["a", "x", "c", "x", "e"], ["x", "b", "c", "y", "x"], chosen) == pytest.approx((40.0, 40.0, 20.0))
+
+
+def test_each_file_of_a_comparison_is_read_as_the_run_of_its_kind_reads_it(tmp_path):
+    """Tables of conversations and of pairs have other columns."""
+    (tmp_path / "talk.csv").write_text("prompt,answer\nHi,Hello\n")
+    (tmp_path / "pairs.csv").write_text("prompt,chosen,rejected\nHi,Hello,No\n")
+    made = setup(tmp_path, "pairs.jsonl")
+    chat = Chat(ChatConfig(), replace(made, data=replace(made.data, columns=("prompt", "answer"))))
+    wanted = ("prompt", "chosen", "rejected")
+    taught = Preference(PreferenceConfig(), replace(made, data=replace(made.data, columns=wanted)))
+    for talkers in (((chat, None), (taught, None)), ((taught, None), (chat, None))):
+        _, pairs = dialogues_of(PAIR, "preference", talkers, str(tmp_path / "pairs.csv"))
+        _, talk = dialogues_of(SINGLE, "chat", talkers, str(tmp_path / "talk.csv"))
+        assert pairs.answers == [("Hello", "No")] and talk.answers == [("Hello",)]
