@@ -1,4 +1,4 @@
-"""The mistakes a user can mend.  Their messages say what, where, what is safe, and what to do next."""
+"""Mistakes that a user can fix.  Their messages say what, where, what is safe, and what to do next."""
 
 
 class RegardError(ValueError):

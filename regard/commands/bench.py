@@ -14,7 +14,7 @@ def bench(
     name: Annotated[str | None, typer.Argument(help="such as training or decoding; a wrong name lists them")] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda (default: a GPU if there is one)")] = None,
     json: Annotated[Path | None, typer.Option(help="also write the figures to this file")] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="how often each contender has its turn")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="number of timed rounds for each contender")] = None,
     tiny: Annotated[bool, typer.Option("--tiny", help="toy sizes, to see that everything runs")] = False,
 ) -> None:
     """Measure regard side by side with its peers, as ratios, and its parts side by side with each other."""

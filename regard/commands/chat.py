@@ -24,7 +24,7 @@ def chat(
     as_json: AsJson = False,
     device: Device = None,
 ) -> None:
-    """Talk: every line is your next message in one conversation, and gets one line for an answer."""
+    """Chat: each line of input is your next message, and each reply is one line."""
     from regard.commands.lines import is_typed, read_lines, say_notes, write_line
     from regard.commands.options import decoding_settings
     from regard.runs.run import load

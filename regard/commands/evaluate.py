@@ -22,8 +22,10 @@ def evaluate(
     paths: Annotated[list[Path], typer.Argument(metavar="RUN [RUN] [FILE]...", help="one or two runs; test files")],
     set_: Decoding = None,
     root: Annotated[str | None, typer.Option(help="folder of the data (default: the recipe's data.root)")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="for machines")] = False,
-    outputs: Annotated[Path | None, typer.Option(help="write all outputs here; of two runs to OUTPUTS.NAME")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    outputs: Annotated[
+        Path | None, typer.Option(help="write all outputs here; with two runs, to OUTPUTS.RUN-NAME")
+    ] = None,
     picture: Annotated[Path | None, typer.Option(help="of a classifier: also draw its confusion matrix, PNG")] = None,
     device: Device = None,
 ) -> None:
@@ -32,7 +34,7 @@ def evaluate(
 
     for path in paths:
         if not path.exists():
-            raise RunError(f"there is no {path}, neither a run folder nor a file")
+            raise RunError(f"{path} does not exist; give a run folder or a test file")
     runs = [load(path, device) for path in paths if not path.is_file()]
     files = [path for path in paths if path.is_file()]
     if len(runs) not in (1, 2):

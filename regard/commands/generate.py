@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 def generate(
     run: RunFolder,
-    prompts: Annotated[list[str] | None, typer.Argument(metavar="[PROMPT]...", help="default: one a line")] = None,
+    prompts: Annotated[list[str] | None, typer.Argument(metavar="[PROMPT]...", help="default: one per line")] = None,
     label: Annotated[str | None, typer.Option(help="write a text with this label; prompts are optional")] = None,
     length: Annotated[
         int | None, typer.Option(min=1, help="most tokens to write (default: 100, or half the window)")
     ] = None,
-    samples: Annotated[int, typer.Option(min=0, help="draw so many texts for each prompt")] = 0,
+    samples: Annotated[int, typer.Option(min=0, help="number of texts to sample for each prompt")] = 0,
     stop: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="end before this text; repeatable")] = None,
     as_stream: Annotated[bool, typer.Option("--stream", help="show the text while it is written")] = False,
     logprobs: Annotated[int, typer.Option(min=0, help="with --json: log P of tokens and of N others")] = 0,
     set_: Decoding = None,
-    file: Annotated[Path | None, typer.Option(help="prompts, one a line (default: standard input)")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object a prompt")] = False,
+    file: Annotated[Path | None, typer.Option(help="prompts, one per line (default: standard input)")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per prompt")] = False,
     device: Device = None,
 ) -> None:
-    """Write on from each prompt: N prompts in, N texts out.
+    """Continue each prompt: N prompts in, N texts out.
 
     Prompts that come as lines give lines: the best text of each, its line ends escaped.  Prompts given as arguments
     give the texts as they are, all n_best of them.  In --stop, \\n is a line end.

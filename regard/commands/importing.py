@@ -12,11 +12,14 @@ def import_model(
     source: Annotated[
         Path,
         typer.Argument(
-            metavar="HF_FOLDER", help="config.json, safetensors and a tokenizer; a .gguf file; or a CTranslate2 folder"
+            metavar="FOLDER|FILE",
+            help="config.json, safetensors and a tokenizer; a .gguf file; or a CTranslate2 folder",
         ),
     ],
     run: Annotated[Path, typer.Option("--run", help="the folder of the new run")],
-    n_strings: Annotated[int, typer.Option("--strings", min=1, help="to compare the tokenizers on")] = 10_000,
+    n_strings: Annotated[
+        int, typer.Option("--strings", min=1, help="how many strings to compare the tokenizers on")
+    ] = 10_000,
 ) -> None:
     """Make a run of a model of another tool, and certify that both give the same answers."""
     from regard.interop.certifying.in_other_tools import certify_ctranslate2

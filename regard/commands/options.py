@@ -16,13 +16,13 @@ Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="TABLE.NAME=VALUE", help="change one setting; repeatable")
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")]
-InputFile = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="one text a line (default: standard input)")]
+InputFile = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="one text per line (default: standard input)")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N (default: a GPU if there is one)")]
 Decoding = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="a decoding setting, such as beam=4, sample=true, top_p=0.9"),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="one JSON object a line, with scores and what happened")]
+AsJson = Annotated[bool, typer.Option("--json", help="one JSON object per line, with scores and notes")]
 
 
 def decoding_settings(run: "Run", overrides: list[str]) -> "DecodingConfig":

@@ -16,9 +16,9 @@ def reach(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="runs of language models")],
     text: Annotated[list[Path] | None, typer.Option(help="a text to measure on (default: the recipe's)")] = None,
     distance: Annotated[int, typer.Option(min=1, help="how many tokens back")] = 100,
-    passages: Annotated[int, typer.Option(min=1, help="the mean is over so many passages of the text")] = 64,
+    passages: Annotated[int, typer.Option(min=1, help="number of passages to average over")] = 64,
     png: Annotated[Path | None, typer.Option(help="draw a picture here, one line a run")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="for machines, every distance")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON, with every distance")] = False,
     device: Device = None,
 ) -> None:
     """Measure how much the loss at the end of a passage depends on each state before it: |∂L/∂h| by distance."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 VerbClass = type[Verb[Any]]  # whatever it answers
 
-Texts = Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="default: one a line")]
-TextFile = Annotated[Path | None, typer.Option(help="texts, one a line (default: standard input)")]
+Texts = Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="default: one per line")]
+TextFile = Annotated[Path | None, typer.Option(help="texts, one per line (default: standard input)")]
 Whole = Annotated[bool, typer.Option("--whole", help="all of the input is one text, line ends included")]
 Partners = Annotated[list[Path] | None, typer.Option("--with", metavar="RUN", help="decode as an ensemble")]
 

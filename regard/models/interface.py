@@ -87,7 +87,7 @@ class Reader(Model, Generic[S]):
 
     @property
     def word_table(self) -> nn.Parameter:
-        """The embeddings (V, D), for who needs them."""
+        """The embeddings (V, D), for callers that need them."""
         if self.word_vectors is None:
             raise ConfigError("this task predicts words, so it needs a model that reads words")
         return self.word_vectors

@@ -56,7 +56,9 @@ class Run:
         """An ensemble: this run and the others decode together.  They must share one tokenizer."""
         for other in others:
             if other.tokenizer.to_json() != self.tokenizer.to_json():
-                raise RunError(f"{other.folder} and {self.folder} have different tokenizers: they form no ensemble")
+                raise RunError(
+                    f"{other.folder} and {self.folder} have different tokenizers: they cannot form an ensemble"
+                )
         joined = Run(self.folder, self.recipe, self.tokenizer, self.model, self.weights)
         joined.partners = list(others)
         return joined

@@ -58,7 +58,7 @@ class ImportedVocabulary(Vocabulary):
         unknown = unknown_of(settings["model"])
         # Nothing is unknown where every byte has a token; other BPE drops what it does not know.
         if unknown is None and settings["model"]["type"] != "BPE" and not settings["model"].get("byte_fallback"):
-            raise DataError("it has no token for what is unknown; copy it again")
+            raise DataError("it has no unknown token; copy it again")
         self.unknown_id = ours.get("<unk>", -1) if unknown is None else unknown  # -1: nothing is unknown
         self.adds_start = puts_first(self.start_id, settings, said)
         self.inner = from_json(json.dumps(hide(settings, self.hidden, self.names)))

@@ -55,7 +55,7 @@ class SentencePieces:
         if found.model not in (UNIGRAM, BPE):
             raise DataError(f"a SentencePiece model of type {found.model} is neither unigram (1) nor BPE (2)")
         if not any(kind == UNKNOWN for _, _, kind in found.pieces):
-            raise DataError("this SentencePiece model has no piece for what is unknown; copy it again")
+            raise DataError("this SentencePiece model has no unknown piece; copy it again")
         return found
 
 

@@ -228,7 +228,7 @@ def test_evaluate_takes_other_files(lab: Path, regard: Call) -> None:
     half = regard("evaluate", lab / "one", files[0], "--device", "cpu")
     assert (
         half.code == 1
-        and "a pair has two columns, source and target; " in half.err
+        and "pairs need two files, source and target, or a table with two columns; " in half.err
         and "valid.en give valid.en" in half.err
     )
 

@@ -12,7 +12,7 @@ from calling import Call
     ("arguments", "said"),
     [
         (("translate", "nowhere"), "nowhere is not a run folder: it has no recipe.toml"),
-        (("evaluate", "nowhere"), "there is no nowhere, neither a run folder nor a file"),
+        (("evaluate", "nowhere"), "nowhere does not exist; give a run folder or a test file"),
         (("show", "transformer-bas"), "did you mean 'transformer-base'?"),
         (("train", "transformer-bas"), "did you mean 'transformer-base'?"),
         (("train", "TINY", "--set", "model.d_modle=8"), "[model] has no setting 'd_modle'; did you mean 'd_model'?"),

@@ -207,7 +207,7 @@ def test_vocab_txt(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"spiece_model": b""}, "spiece.model: .* no piece for what is unknown"),
+        ({"spiece_model": b""}, "spiece.model: .* no unknown piece"),
         ({"spiece_model": trained("unigram")[:2000]}, "spiece.model: this is not a whole SentencePiece model"),
         ({"spiece_model": b"\xff" * 50}, "not a whole SentencePiece model .a number that does not end"),
         ({"spiece_model": train(LINES, model_type="char")}, "type 4 is neither unigram"),

@@ -79,4 +79,4 @@ def template_of(tokenizer: Tokenizer) -> Template:
         if set(template.names) <= set(tokenizer.special):
             return template(tokenizer)
     names = ", ".join(f'"{name}"' for name in Template.names)
-    raise ConfigError(f"this tokenizer has no tokens for who speaks; a chat needs tokenizer.extra = [{names}]")
+    raise ConfigError(f"this tokenizer has no speaker tokens; a chat needs tokenizer.extra = [{names}]")

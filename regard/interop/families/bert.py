@@ -93,7 +93,7 @@ class BertRelative:
         if theirs.made_by != classes[MASKED.head] and not has_next:
             return Imported("stack", model, "reading", {})
         if model["feed_forward"] != "gelu":
-            raise ConfigError("a head that predicts masked words has the activation 'gelu' in regard, this one has not")
+            raise ConfigError("a head that predicts masked words must use the activation 'gelu'; this model does not")
         return Imported("stack", model, "masked", {"nsp": has_next, "window": min(128, model["max_length"])})
 
     def write_config(self, recipe: Recipe) -> dict[str, Any]:

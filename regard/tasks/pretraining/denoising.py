@@ -110,11 +110,11 @@ class Denoising(NoisedTask[Translator[Any], PairBatch]):
             model, sources, few.within(model.max_length), self.tokenizer.start_id, self.tokenizer.end_id
         )
         return [
-            (self.spelt(source[:-1]), self.spelt(target), self.spelt(best.tokens))
+            (self.spelled(source[:-1]), self.spelled(target), self.spelled(best.tokens))
             for source, target, (best, *_) in zip(sources, targets, hypotheses, strict=True)
         ]
 
-    def spelt(self, ids: list[int]) -> str:
+    def spelled(self, ids: list[int]) -> str:
         """With the special tokens, which `decode` leaves out."""
         return "".join(self.tokenizer.tokens(ids))
 
@@ -144,11 +144,11 @@ def noise_of(config: DenoisingConfig, tokenizer: Tokenizer) -> Noise:
             f"this noise needs the special tokens {missing[0]} to {missing[-1]}: name these {len(missing)} in "
             "tokenizer.extra"
         )
-    spelt = tokenizer.tokens(range(tokenizer.vocab_size))
+    spelled = tokenizer.tokens(range(tokenizer.vocab_size))
     return Noise(
         config.share,
         config.mean_span,
         tokenizer.special_id(MASK) if needs_mask else tokenizer.unknown_id,
-        np.array([token.strip()[-1:] in tuple(ENDS) for token in spelt]),
+        np.array([token.strip()[-1:] in tuple(ENDS) for token in spelled]),
         np.array([tokenizer.special_id(name) for name in names], np.int64),
     )

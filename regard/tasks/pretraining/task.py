@@ -1,4 +1,4 @@
-"""What every task on masked words has in common: passages of plain documents, masked by lot, as batches."""
+"""What every task on masked words has in common: passages of plain documents, masked at random, as batches."""
 
 from abc import abstractmethod
 from collections.abc import Iterable

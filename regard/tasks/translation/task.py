@@ -236,7 +236,9 @@ def read_pairs(files: tuple[str, ...], columns: tuple[str, ...], root: str) -> E
     examples = read_examples(files, columns, root)
     if len(examples.columns) != 2:
         names = ", ".join(examples.names)
-        raise ConfigError(f"a pair has two columns, source and target; {', '.join(files)} give {names}")
+        raise ConfigError(
+            f"pairs need two files, source and target, or a table with two columns; {', '.join(files)} give {names}"
+        )
     return examples
 
 

@@ -1,6 +1,6 @@
 // One head from the inside: the query of the chosen word against the keys, then the values it mixes.
 const MOST_KEYS = 12;
-const COLOURS = "Each square is one channel: one colour above zero, the other below; stronger is farther from it.";
+const COLOURS = "Each square is one channel: one color above zero, the other below; stronger is farther from it.";
 
 const Vectors = () => {
   const section = document.getElementById("vectors");

@@ -98,7 +98,7 @@ def test_the_loss_of_a_batch_is_the_sum_over_its_pairs(data, tokenizer, tmp_path
 
 
 def test_one_column_is_no_pair(data, tokenizer, tmp_path):
-    with pytest.raises(ConfigError, match="a pair has two columns, source and target"):
+    with pytest.raises(ConfigError, match="pairs need two files, source and target, or a table"):
         pair_set(replace(data, train=("t.en",)), tokenizer, tmp_path)
 
 
