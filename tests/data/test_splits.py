@@ -93,5 +93,5 @@ def test_what_is_evaluated_without_test_files(tmp_path: Path) -> None:
     what, valid = text_parts(shared, "lines").to_evaluate(())
     assert what == "the validation text" and valid.lines[-1] == "line 19"
     for parts, or_valid in ((text_parts(data, "lines"), True), (text_parts(shared, "lines"), False)):
-        with pytest.raises(ConfigError, match="the recipe names no test files; give one: regard evaluate RUN FILE"):
+        with pytest.raises(ConfigError, match="the recipe names no test files; give them: regard evaluate RUN FILE"):
             parts.to_evaluate((), or_valid)

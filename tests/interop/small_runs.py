@@ -29,15 +29,23 @@ def save_writer(folder: Path, **model: Any) -> Run:
     return save(folder, "language", "stack", LanguageConfig(window=16), StackConfig, model)
 
 
-def save(folder: Path, kind: str, architecture: str, task: Any, config: Any, model: dict[str, Any]) -> Run:
-    tokenizer = Tokenizer.train(TEXT, TokenizerConfig(vocab_size=300))
+def save(
+    folder: Path,
+    kind: str,
+    architecture: str,
+    task: Any,
+    config: Any,
+    model: dict[str, Any],
+    extra: tuple[str, ...] = (),
+) -> Run:
+    tokenizer = Tokenizer.train(TEXT, TokenizerConfig(vocab_size=300, extra=extra))
     recipe = Recipe(
         name="small",
         kind=kind,
         architecture=architecture,
         task=task,
         data=DataConfig(),
-        tokenizer=TokenizerConfig(vocab_size=tokenizer.vocab_size),
+        tokenizer=TokenizerConfig(vocab_size=tokenizer.vocab_size, extra=extra),
         model=config(vocab_size=tokenizer.vocab_size, **{**SIZES, **model}),
         training=TrainingConfig(),
         decoding=DecodingConfig(),

@@ -94,7 +94,8 @@ def test_writers_say_the_same(name: str, tmp_path: Path) -> None:
 
 
 def test_a_run_that_chats_is_a_writer(tmp_path: Path) -> None:
-    run = save(tmp_path / "run", "chat", "stack", ChatConfig(), StackConfig, {})
+    speakers = ("<system>", "<user>", "<assistant>")
+    run = save(tmp_path / "run", "chat", "stack", ChatConfig(), StackConfig, {}, extra=speakers)
     names = write_folder(run, tmp_path / "out")
     assert certify_ctranslate2(run, tmp_path / "out", names).holds
 
