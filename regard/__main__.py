@@ -35,7 +35,7 @@ from regard.commands import (
 )
 from regard.commands.verbs import command_of
 from regard.errors import RegardError
-from regard.tasks.verbs import VERBS
+from regard.tasks.verbs import LINE_VERBS
 
 # The panels of `regard --help`, in this order.
 TRAIN, USE, LOOK, EXCHANGE = "Train", "Use", "Look", "Exchange"
@@ -49,7 +49,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "evaluate": (evaluate.evaluate, TRAIN),
     "ladder": (ladder.ladder, TRAIN),
     "bench": (bench.bench, TRAIN),
-    **{name: (command_of(verb), USE) for name, verb in VERBS.items() if verb.has_command},
+    **{name: (command_of(verb), USE) for name, verb in LINE_VERBS.items()},
     "generate": (generate.generate, USE),
     "chat": (chat.chat, USE),
     "answer": (answer.answer, USE),

@@ -185,7 +185,7 @@ class Task(ABC, Generic[R, P, M, B]):
 
     def predictions(self, model: M, batch: B) -> tuple[Tensor, Tensor, Tensor]:
         """For distillation: the logits of all targets, their labels, and all hidden rows."""
-        raise NotImplementedError("refuse_teacher comes first")
+        raise ConfigError("this task cannot be distilled; classification and masked words can")
 
     @classmethod
     def refuse_teacher(cls, config: Any, theirs: Any) -> None:

@@ -1,6 +1,7 @@
 """A verb: something that can be asked of a run.  Its fields are the request; the Python method, the command and (later)
 the HTTP route are made from them, so this file and every `verbs.py` must not import PyTorch."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
@@ -18,23 +19,28 @@ class Help:
 
 @dataclass(frozen=True)
 class Verb(Generic[A]):
-    """A dataclass whose first field is what is asked about: a sequence of texts, one answer for each."""
+    """A request; A is what is answered to one of the things that it asks about."""
 
     name: ClassVar[str]  # of the Python method, the command and the route
-    has_command: ClassVar[bool] = True  # made from the fields; False: only in Python, or written by hand
+
+
+@dataclass(frozen=True)
+class LineVerb(Verb[A], ABC):
+    """Its first field are texts, one answer for each: N lines in, N lines out."""
+
     takes_texts: ClassVar[bool] = False  # the command takes texts as arguments, not only a file of lines
     takes_whole: ClassVar[bool] = False  # the command can take all of its input as one text (--whole)
     joins_runs: ClassVar[bool] = False  # several runs can answer together (--with)
     gives_n_best: ClassVar[bool] = False  # --json gives the other n_best answers, too
     silent: ClassVar[tuple[str, ...]] = ()  # notes that are not printed, because the answer shows them
 
+    @abstractmethod
     def line(self, answer: A) -> str:
         """The answer as one line of output."""
-        raise NotImplementedError
 
+    @abstractmethod
     def record(self, number: int, text: str, answer: A) -> dict[str, object]:
         """The answer to one line of input as JSON (--json)."""
-        raise NotImplementedError
 
     def more(self, answer: A) -> list[str]:
         """Further lines, for texts that were given as arguments."""

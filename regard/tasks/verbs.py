@@ -10,26 +10,11 @@ from regard.tasks.language.verbs import Generate, GenerateAs, Reach, ScoreTexts,
 from regard.tasks.pretraining.verbs import Fill
 from regard.tasks.tagging.verbs import Tag
 from regard.tasks.translation.verbs import Align, Score, Summarize, Translate
-from regard.tasks.verb import Verb
+from regard.tasks.verb import LineVerb, Verb
 
-VERBS: dict[str, type[Verb[Any]]] = {
-    verb.name: verb
-    for verb in (
-        Translate,
-        Summarize,
-        Generate,
-        Stream,
-        GenerateAs,
-        Chat,
-        ChatStream,
-        Tag,
-        Classify,
-        Fill,
-        Answer,
-        Embed,
-        Score,
-        ScoreTexts,
-        Align,
-        Reach,
-    )
-}
+MADE: tuple[type[LineVerb[Any]], ...] = (Translate, Summarize, Tag, Classify, Fill)
+BY_HAND: tuple[type[Verb[Any]], ...] = (Generate, Chat, Answer, Embed, Score, ScoreTexts, Reach)
+IN_PYTHON: tuple[type[Verb[Any]], ...] = (Stream, GenerateAs, ChatStream, Align)
+
+LINE_VERBS = {verb.name: verb for verb in MADE}  # whose commands are made from their fields
+VERBS = {verb.name: verb for verb in (*MADE, *BY_HAND, *IN_PYTHON)}

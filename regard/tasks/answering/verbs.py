@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from regard.tasks.verb import Verb
+from regard.tasks.verb import LineVerb
 
 
 @dataclass(frozen=True)
@@ -18,10 +18,10 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Answer(Verb[Answered]):
+class Answer(LineVerb[Answered]):
     """For each question the span of its context that answers it, or that none does; with `always`, one does."""
 
-    name, has_command = "answer", False  # the command takes the context in ways of its own
+    name = "answer"
 
     questions: Sequence[str]
     contexts: Sequence[str]

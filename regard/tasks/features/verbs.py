@@ -10,7 +10,7 @@ from regard.tasks.verb import Verb
 class Embed(Verb[list[float]]):
     """One vector for each line, (lines, D): of the rows that the model reads from it, whatever its task."""
 
-    name, has_command = "embed", False  # the command can write a NumPy file
+    name = "embed"  # the command can write a NumPy file
 
     lines: Sequence[str]
     pooling: str = "mean"

@@ -22,7 +22,7 @@ class Written:
 class Generate(Verb[list[Written]]):
     """For each prompt the `n_best` texts that go on from it, by at most `length` tokens, up to a stop string."""
 
-    name, has_command = "generate", False  # the command can stream, and takes a label
+    name = "generate"  # the command can stream, and takes a label
 
     prompts: Sequence[str]
     length: int | None = None
@@ -35,7 +35,7 @@ class Generate(Verb[list[Written]]):
 class Stream(Verb[str]):
     """The text that `generate` gives, in pieces as it is written; its `notes` say what happened to the prompt."""
 
-    name, has_command = "stream", False
+    name = "stream"
 
     prompt: str
     length: int | None = None
@@ -47,7 +47,7 @@ class Stream(Verb[str]):
 class GenerateAs(Verb[list[Written]]):
     """`generate` from a label: a prompt, which may be empty, is how the text begins."""
 
-    name, has_command = "generate_as", False
+    name = "generate_as"
 
     label: str
     prompts: Sequence[str] = ("",)
@@ -59,7 +59,7 @@ class GenerateAs(Verb[list[Written]]):
 class ScoreTexts(Verb[list[float]]):
     """log P of each token of the given texts and, where lines have one, of their end."""
 
-    name, has_command = "score_texts", False
+    name = "score_texts"
 
     texts: Sequence[str]
 
@@ -68,7 +68,7 @@ class ScoreTexts(Verb[list[float]]):
 class Reach(Verb[float]):
     """|∂L/∂h_{T-d}| by distance, measured on a text (default: the recipe's test or validation text)."""
 
-    name, has_command = "reach", False
+    name = "reach"
 
     files: Sequence[str] = ()
     distance: int = 100

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from regard.tasks.verb import Help, Verb
+from regard.tasks.verb import Help, LineVerb
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Filled:
 
 
 @dataclass(frozen=True)
-class Fill(Verb[Filled]):
+class Fill(LineVerb[Filled]):
     """Predict the word in place of each [MASK]: N lines in, N lines out; [SEP] divides two texts.
 
     Texts that come as lines give lines, filled with the likeliest words.  Texts given as arguments also give other

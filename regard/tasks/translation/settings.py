@@ -1,5 +1,6 @@
 """The [task] tables of tasks that turn a text into another."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ MEASURES: dict[str, Callable[[list[str], list[str]], float]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairsConfig(TaskConfig):
+class PairsConfig(TaskConfig, ABC):
     """What every task on pairs of texts may set."""
 
     source: str = "source"  # names of the two languages, for people
@@ -43,9 +44,9 @@ class PairsConfig(TaskConfig):
         """Which measure a validation takes of the outputs."""
         return self.metric if self.metric in MEASURES else "bleu"
 
+    @abstractmethod
     def frame(self, tokenizer: Tokenizer) -> Frame:
         """The tokens around a source and a target."""
-        raise NotImplementedError
 
     @property
     def verb(self) -> str:

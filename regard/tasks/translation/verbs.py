@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.outputs import Hypothesis
-from regard.tasks.verb import Help, Verb
+from regard.tasks.verb import Help, LineVerb, Verb
 
 
 class Token(NamedTuple):
@@ -33,7 +33,7 @@ class Translated:
 
 
 @dataclass(frozen=True)
-class Translate(Verb[Translated]):
+class Translate(LineVerb[Translated]):
     """Translate lines: N lines in, N lines out."""
 
     name, joins_runs, gives_n_best, silent = "translate", True, True, ("empty",)
@@ -60,7 +60,7 @@ class Translate(Verb[Translated]):
 
 
 @dataclass(frozen=True)
-class Summarize(Verb[Translated]):
+class Summarize(LineVerb[Translated]):
     """Summarize lines: N texts in, N summaries out, each a line."""
 
     name, takes_whole, silent = "summarize", True, ("empty",)
@@ -80,7 +80,7 @@ class Summarize(Verb[Translated]):
 class Align(Verb[tuple[int, int]]):
     """(source word, target word) of one translation, by the mean of the cross-attention heads of a layer."""
 
-    name, has_command = "alignments", False
+    name = "alignments"
 
     translated: Translated
     layer: int | None = None  # None: the last but one, which aligns best in most translators (Garg et al. 2019)
@@ -90,7 +90,7 @@ class Align(Verb[tuple[int, int]]):
 class Score(Verb[list[float]]):
     """log P of each token of given targets and, last, of their end."""
 
-    name, has_command = "score", False  # the command reads two files
+    name = "score"  # the command reads two files
 
     sources: Sequence[str]
     targets: Sequence[str]
