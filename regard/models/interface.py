@@ -226,4 +226,4 @@ class FittedModel(Model):
 
     @abstractmethod
     def fit(self, tokens: Sequence[str], batches: Iterable[tuple[Tensor, Layout, Tensor]]) -> None:
-        """`tokens` is the vocabulary; a batch is token ids (N,), their layout and the documents' labels (B,)."""
+        """`tokens` is the vocabulary; a batch is token ids (N,), their layout and a label for each document (B,)."""

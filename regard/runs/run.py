@@ -125,7 +125,7 @@ class Run:
         decodings: tuple[DecodingConfig | None, DecodingConfig | None] = (None, None),
     ) -> Versus:
         """This run and another on one test."""
-        if not self.task.compared_as or self.task.compared_as != other.task.compared_as:
+        if self.task.compared_as != other.task.compared_as:
             raise RunError(f"{self.folder} and {other.folder} were trained for different tasks and cannot be compared")
         ours, theirs = self.use(decodings[0]), other.use(decodings[1])
         return self.at(root).versus(ours, other.at(root), theirs, [str(file) for file in files])

@@ -246,3 +246,10 @@ def test_the_doctor_looks_at_running_text(regard: Call, tmp_path: Path, architec
         assert "there is no fit to try" in ended.out
     else:
         assert "one batch by heart" in ended.out
+
+
+def test_two_classifiers_are_evaluated_one_at_a_time(days: Path, lab: Path, regard: Call) -> None:
+    ended = regard("evaluate", days / "bag", days / "lstm", "--device", "cpu")
+    assert ended.code == 1 and "runs of this task are evaluated one at a time" in ended.err
+    ended = regard("evaluate", days / "bag", lab / "one", "--device", "cpu")
+    assert ended.code == 1 and "were trained for different tasks and cannot be compared" in ended.err
