@@ -27,6 +27,13 @@ def test_what_each_sampler_keeps() -> None:
     assert torch.allclose(temperature(LOGITS, 0.5).softmax(-1), PROBS**2 / (PROBS**2).sum())
 
 
+def test_top_p_takes_no_more_than_it_needs_where_the_sum_is_exact() -> None:
+    logits = torch.tensor([[0.5, 0.25, 0.125, 0.125]]).log()  # these and their sums are exact in binary
+    assert kept(top_p(logits, 0.5)) == [0]
+    assert kept(top_p(logits, 0.75)) == [0, 1]
+    assert kept(top_p(logits, 0.75 + 2**-20)) == [0, 1, 2]
+
+
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_samplers_never_drop_the_best_nor_change_the_order(name: str) -> None:
     settings = {"temperature": 0.7, "top_k": 3, "top_p": 0.5, "min_p": 0.2}
