@@ -19,7 +19,9 @@ from typing import Any
 import torch
 from tiny_training import CONFIG, run_tiny
 
+from regard.errors import RunError
 from regard.runs import durable
+from regard.runs.weights import read_tensors
 from regard.training import loop
 from regard.training.metrics import read_metrics
 
@@ -97,6 +99,17 @@ def outcome(folder: Path) -> dict[str, object]:
     return {"rows": rows, "weights": weights, "which": figures["weights"], "values": figures["values"]}
 
 
+def half_files(folder: Path) -> list[str]:
+    """Files under their own names that nobody can read: half of them was written."""
+    unreadable = []
+    for path in [*folder.glob("[!.]*.json"), *folder.glob("[!.]*.safetensors")]:
+        try:
+            json.loads(path.read_bytes()) if path.suffix == ".json" else read_tensors(path)
+        except (ValueError, RunError):
+            unreadable.append(path.name)
+    return unreadable
+
+
 if __name__ == "__main__":
     root, every, settings = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
     torch.set_num_threads(1)
@@ -112,6 +125,7 @@ if __name__ == "__main__":
         run = root / f"killed-{moment}"
         run.mkdir()
         killed += in_child(run, settings, resume=False, kill_at=moment) == -signal.SIGKILL
+        wrong += [(moment, name) for name in half_files(run)]
         again = in_child(run, settings, resume=True, kill_at=None)
         if again != 0 or outcome(run) != expected:
             wrong.append(moment)
