@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.commands.options import RunFolder
-from regard.errors import ConfigError, RegardError
+from regard.errors import ConfigError, MissingLibrary, RegardError
 
 if TYPE_CHECKING:
     from regard.interop.certifying.certificate import Certificate
@@ -22,7 +22,6 @@ def export(
 ) -> None:
     """Write a run as a folder of another tool, and certify that both give the same answers."""
     from regard.choose import choose
-    from regard.interop.needs import MissingLibrary
     from regard.runs.run import load
 
     write = choose(TARGETS, to, "tool (--to)")
@@ -56,7 +55,7 @@ def to_transformers(run: "Run", folder: Path, family: str | None) -> "Certificat
 
 
 def to_onnx(run: "Run", folder: Path, family: str | None) -> "Certificate":
-    from regard.interop.certifying.in_other_tools import certify_onnx
+    from regard.interop.certifying.in_onnx import certify_onnx
     from regard.interop.exporting import refuse_full
     from regard.interop.formats.to_onnx import write_graphs
 
@@ -67,7 +66,7 @@ def to_onnx(run: "Run", folder: Path, family: str | None) -> "Certificate":
 
 
 def to_ctranslate2(run: "Run", folder: Path, family: str | None) -> "Certificate":
-    from regard.interop.certifying.in_other_tools import certify_ctranslate2
+    from regard.interop.certifying.in_ctranslate2 import certify_ctranslate2
     from regard.interop.exporting import refuse_full
     from regard.interop.formats.to_ctranslate2 import write_folder
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from regard.commands.export import hand_over
+from regard.errors import MissingLibrary
 
 
 def import_model(
@@ -22,17 +23,16 @@ def import_model(
     ] = 10_000,
 ) -> None:
     """Make a run of a model of another tool, and certify that both give the same answers."""
-    from regard.interop.certifying.in_other_tools import certify_ctranslate2
+    from regard.interop.certifying.in_ctranslate2 import certify_ctranslate2
     from regard.interop.certifying.in_transformers import certify
     from regard.interop.families.settings import exchange_of
     from regard.interop.formats.from_ctranslate2 import model_folder, words_of
-    from regard.interop.formats.sources import open_source, read_tokenizer
-    from regard.interop.importing import import_source, unheeded
-    from regard.interop.needs import MissingLibrary
+    from regard.interop.importing import import_source, open_source, unheeded
     from regard.runs.run import load
+    from regard.text.tokenizer import Tokenizer
 
     opened = open_source(source)
-    tokenizer = read_tokenizer(opened)
+    tokenizer = Tokenizer.load(source)
     recipe, left_out = import_source(opened, tokenizer, run)
     exchange = exchange_of(recipe)
     kind = exchange.head or "without a head"

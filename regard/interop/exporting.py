@@ -13,8 +13,8 @@ from torch import Tensor
 from regard.choose import choose
 from regard.errors import ConfigError, RunError
 from regard.interop.certifying.certificate import FILE as CERTIFICATE
+from regard.interop.families import FAMILIES
 from regard.interop.families.settings import NoPlaceError, exchange_of
-from regard.interop.families.table import FAMILIES
 from regard.interop.formats.carry import give
 from regard.interop.formats.safe import read_json
 from regard.nn.positions import sinusoids

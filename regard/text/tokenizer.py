@@ -12,8 +12,7 @@ from regard.choose import choose
 from regard.errors import ConfigError, DataError, RunError
 from regard.text import dropout
 from regard.text.bpe import BytePairs
-from regard.text.foreign import read_foreign
-from regard.text.gguf_file import is_gguf, read_gguf
+from regard.text.foreign import read_foreign, read_gguf
 from regard.text.imported import IMPORTED, ROLE_FILES, imported
 from regard.text.learned import KINDS, LearnedVocabulary
 from regard.text.unicode import lone_surrogates, well_formed
@@ -84,13 +83,15 @@ class Tokenizer:
         """From a tokenizer.json, a GGUF file, or a folder: a run, or what another tool wrote, which may have other
         files instead (see foreign.py)."""
         path = Path(path)
-        if path.is_dir() and not (path / TOKENIZER_FILE).is_file() and (found := read_foreign(path)):
-            return cls.from_files(found)
+        if path.is_dir() and not (path / TOKENIZER_FILE).is_file() and (files := read_foreign(path)):
+            return cls.from_files(files)
         if path.is_dir():
             path = path / TOKENIZER_FILE
         if not path.is_file():
             raise RunError(f"no tokenizer at {path}; name a run folder or a {TOKENIZER_FILE}")
-        if is_gguf(path):
+        with path.open("rb") as file:
+            is_gguf = file.read(4) == b"GGUF"
+        if is_gguf:
             return cls.from_files(read_gguf(path))
         beside = [path.parent / name for name in ROLE_FILES]
         try:

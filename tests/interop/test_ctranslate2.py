@@ -13,17 +13,15 @@ from regard.commands.export import export
 from regard.decoding.config import DecodingConfig
 from regard.errors import RegardError, RunError
 from regard.interop.certifying.certificate import compare_rows
-from regard.interop.certifying.ctranslate2_sides import CTranslate2Translator, CTranslate2Writer
-from regard.interop.certifying.in_other_tools import certify_ctranslate2
+from regard.interop.certifying.in_ctranslate2 import CTranslate2Translator, CTranslate2Writer, certify_ctranslate2
 from regard.interop.certifying.samples import random_tokens
-from regard.interop.certifying.sides import Ours, OurTranslator
+from regard.interop.certifying.sides import Ours, OurScorer, OurTranslator
 from regard.interop.families.ctranslate2 import CTRANSLATE2, NEVER
 from regard.interop.formats.carry import take
 from regard.interop.formats.ctranslate2_file import CTranslate2File
 from regard.interop.formats.from_ctranslate2 import CTranslate2Folder
-from regard.interop.formats.sources import Source
 from regard.interop.formats.to_ctranslate2 import write_folder
-from regard.interop.importing import recipe_of
+from regard.interop.importing import Source, recipe_of
 from regard.models.stack import StackConfig
 from regard.runs.run import Run
 from regard.runs.weights import set_weights, weights_of
@@ -76,9 +74,9 @@ def inputs(run: Run) -> list[list[int]]:
 @pytest.mark.parametrize("name", TRANSLATORS)
 def test_translators_say_the_same(name: str, tmp_path: Path) -> None:
     run = save_translator(tmp_path / "run", **TRANSLATORS[name])
-    ours = OurTranslator(run)
+    ours = OurScorer(run)
     theirs = CTranslate2Translator(tmp_path / "out", run, write_folder(run, tmp_path / "out"))
-    found = compare_rows("log-probabilities", ours.log_probs(inputs(run)), theirs.log_probs(inputs(run)), "")
+    found = compare_rows("log-probabilities", ours.rows(inputs(run)), theirs.rows(inputs(run)), "")
     assert found.holds, found
     assert ours.greedy(inputs(run), 12) == theirs.greedy(inputs(run), 12)
 
@@ -142,9 +140,9 @@ def test_its_files_come_back_as_ours(quantization: str, settings: dict[str, Any]
     model = recipe.build_model().eval()
     set_weights(model, take(file, CTRANSLATE2, recipe, weights_of(model), "").tensors, "")
     back = Run(tmp_path, recipe, run.tokenizer, model, "")
-    ours = OurTranslator(back)
+    ours = OurScorer(back)
     theirs = CTranslate2Translator(tmp_path / "out", back, names)
-    found = compare_rows("log-probabilities", ours.log_probs(inputs(run)), theirs.log_probs(inputs(run)), "")
+    found = compare_rows("log-probabilities", ours.rows(inputs(run)), theirs.rows(inputs(run)), "")
     assert found.holds, found
     assert ours.greedy(inputs(run), 12) == theirs.greedy(inputs(run), 12)
 

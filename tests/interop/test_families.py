@@ -11,11 +11,10 @@ import transformers
 
 from regard.errors import ConfigError
 from regard.interop.certifying.samples import random_tokens
+from regard.interop.families import FAMILIES
 from regard.interop.families.settings import exchange_of
-from regard.interop.families.table import FAMILIES
 from regard.interop.formats.carry import give
-from regard.interop.formats.sources import open_source
-from regard.interop.importing import import_weights, recipe_of
+from regard.interop.importing import import_weights, open_source, recipe_of
 from regard.nn.layout import Ragged
 from regard.runs.recipe import Recipe
 from regard.runs.weights import set_weights

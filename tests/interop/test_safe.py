@@ -15,8 +15,7 @@ import torch
 
 from regard.errors import ConfigError, RegardError, RunError
 from regard.interop.formats.safe import LONGEST_JSON, SafeFolder
-from regard.interop.formats.sources import open_source
-from regard.interop.importing import import_weights, recipe_of
+from regard.interop.importing import import_weights, open_source, recipe_of
 from regard.text.tokenizer import TokenizerConfig
 from tests.interop.test_translators import MODELS as TRANSLATORS
 from tests.interop.test_translators import make as make_translator

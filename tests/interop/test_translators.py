@@ -15,13 +15,12 @@ from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
 from regard.interop.certifying.certificate import LIMIT
+from regard.interop.certifying.in_transformers import TranslatorInTransformers
 from regard.interop.certifying.samples import random_tokens
 from regard.interop.certifying.sides import OurTranslator
-from regard.interop.certifying.transformers_sides import TranslatorInTransformers
-from regard.interop.families.table import FAMILIES
+from regard.interop.families import FAMILIES
 from regard.interop.formats.carry import give
-from regard.interop.formats.sources import open_source
-from regard.interop.importing import import_weights, recipe_of
+from regard.interop.importing import import_weights, open_source, recipe_of
 from regard.learning.config import TrainingConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.runs.recipe import Recipe

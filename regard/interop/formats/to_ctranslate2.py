@@ -8,11 +8,10 @@ import numpy as np
 import tokenizers
 import torch
 
-from regard.errors import RegardError
+from regard.errors import RegardError, need
 from regard.interop.families.ctranslate2 import ACTIVATIONS, ADDED, COPIES, DECODER, ENCODER, STACK, weights
 from regard.interop.families.settings import exchange_of
 from regard.interop.formats.carry import as_theirs
-from regard.interop.needs import need
 from regard.models.transformer import TransformerConfig
 from regard.nn.positions import Position
 from regard.runs.run import Run

@@ -13,9 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.errors import RegardError
+from regard.errors import RegardError, need
 from regard.interop.families.settings import exchange_of
-from regard.interop.needs import need
 from regard.models.transformer import Transformer
 from regard.nn.layout import Rectangle
 from regard.nn.scores import SCORES
