@@ -26,7 +26,7 @@ def import_model(
     from regard.interop.certifying.in_ctranslate2 import certify_ctranslate2
     from regard.interop.certifying.in_transformers import certify
     from regard.interop.families.settings import exchange_of
-    from regard.interop.formats.from_ctranslate2 import model_folder, words_of
+    from regard.interop.formats.from_ctranslate2 import CTranslate2Folder
     from regard.interop.importing import import_source, open_source, unheeded
     from regard.runs.run import load
     from regard.text.tokenizer import Tokenizer
@@ -44,7 +44,8 @@ def import_model(
         print(note)
     try:
         if opened.model_type == "ctranslate2":
-            certificate = certify_ctranslate2(load(run, "cpu"), model_folder(source), words_of(source))
+            theirs = CTranslate2Folder(source)
+            certificate = certify_ctranslate2(load(run, "cpu"), theirs.folder, theirs.words)
         else:
             certificate = certify(load(run, "cpu"), source, opened.model_type, notes, n_strings)
     except MissingLibrary as error:

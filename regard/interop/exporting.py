@@ -65,23 +65,20 @@ def origin(run: Path) -> str | None:
 def find_family(recipe: Recipe, model_type: str | None) -> tuple[str, dict[str, Any]]:
     """A family that can do all that the model does, and its settings."""
     exchange_of(recipe)
+    ours = recipe.architecture
     if model_type is not None:
-        family = choose(FAMILIES, model_type, "family of models")
-        if family.architecture != recipe.architecture:
-            raise ConfigError(f"{model_type} has no place for a model of architecture {recipe.architecture!r}")
-        return model_type, family.write_config(recipe)
+        if choose(FAMILIES, model_type, "family of models").architecture != ours:
+            raise ConfigError(f"{model_type} has no place for a model of architecture {ours!r}")
+        return model_type, FAMILIES[model_type].write_config(recipe)
     reasons = []
     for name, family in FAMILIES.items():
-        if family.architecture != recipe.architecture:
-            continue
-        try:
-            return name, family.write_config(recipe)
-        except ConfigError as error:
-            reasons.append(error)
+        if family.architecture == ours:
+            try:
+                return name, family.write_config(recipe)
+            except ConfigError as error:
+                reasons.append(error)
     if not reasons:
-        raise ConfigError(
-            f"transformers has no model like the architecture {recipe.architecture!r}; nothing was written"
-        )
+        raise ConfigError(f"transformers has no model like the architecture {ours!r}; nothing was written")
     near = [error for error in reasons if not isinstance(error, NoPlaceError)] or reasons
     raise ConfigError("no family of transformers is like this run: " + "; ".join(map(str, near)))
 

@@ -77,15 +77,10 @@ def recipe_of(source: Source, tokenizer: TokenizerConfig, separator: int) -> Rec
     tables = {"task": {"kind": kind, **task}, "model": {"architecture": architecture, **model}}
     tables |= {"tokenizer": config.as_settings(tokenizer), "decoding": {"never": unwritten(source)}}
     recipe = Recipe.of(source.path.name, tables)
-    return replace(recipe, name=source.path.name, data=DataConfig(max_length=longest_text(recipe)))
-
-
-def longest_text(recipe: Recipe) -> int:
-    """What is longer is cut, or left out: of texts to classify no more than must be."""
-    max_length: int = recipe.model.max_length
-    if exchange_of(recipe).is_of_sequences:
-        return max_length
-    return max(1, min(DataConfig.max_length, max_length - 1))
+    max_length = recipe.model.max_length  # longer texts are cut or left out: of those to classify as little as possible
+    if not exchange_of(recipe).is_of_sequences:
+        max_length = max(1, min(DataConfig.max_length, max_length - 1))
+    return replace(recipe, name=source.path.name, data=DataConfig(max_length=max_length))
 
 
 def wishes(source: Source, name: str) -> list[Any]:

@@ -17,7 +17,7 @@ from regard.text.imported import IMPORTED, ROLE_FILES, imported
 from regard.text.learned import KINDS, LearnedVocabulary
 from regard.text.unicode import lone_surrogates, well_formed
 from regard.text.vocabulary import TOKENIZER_FILE, Vocabulary, from_json
-from regard.text.words import SPECIAL, check_names
+from regard.text.words import NAME, SPECIAL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,11 @@ class TokenizerConfig:
         return [*SPECIAL, *self.extra]
 
     def __post_init__(self) -> None:
-        check_names(self.extra)
+        for place, name in enumerate(self.extra):
+            if not NAME.fullmatch(name):
+                raise ConfigError(f'a special token is written like "<mask>" or "<to-fr>", got {name!r}')
+            if name in SPECIAL or name in self.extra[:place]:
+                raise ConfigError(f"the special token {name!r} is named twice; {', '.join(SPECIAL)} are always there")
         share(self, "dropout")
         at_least(self, 1, "min_count")
         n_needed = {kind: entry.n_needed for kind, entry in KINDS.items()} | {IMPORTED: 0}

@@ -18,8 +18,7 @@ from regard.interop.certifying.samples import random_tokens
 from regard.interop.certifying.sides import Ours, OurScorer, OurTranslator
 from regard.interop.families.ctranslate2 import CTRANSLATE2, NEVER
 from regard.interop.formats.carry import take
-from regard.interop.formats.ctranslate2_file import CTranslate2File
-from regard.interop.formats.from_ctranslate2 import CTranslate2Folder
+from regard.interop.formats.from_ctranslate2 import CTranslate2File, CTranslate2Folder
 from regard.interop.formats.to_ctranslate2 import write_folder
 from regard.interop.importing import Source, recipe_of
 from regard.models.stack import StackConfig

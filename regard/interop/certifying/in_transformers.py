@@ -23,6 +23,7 @@ LONGEST = 64  # tokens of a random sequence
 WRITTEN = 20  # tokens that follow a prompt, or of a target
 LONGEST_SOURCE = 48
 N_EXACT = 3  # sequences that are read in float64
+MARKS = "strings in which accents stand apart from their letters were left out: tools differ in SentencePiece's rules"
 
 
 class InTransformers:
@@ -119,8 +120,8 @@ def certify(
     compare = compare_translators if exchange_of(run.recipe).translates else compare_sequences
     findings = compare(run, folder)
     try:
-        findings.append(compare_tokenizers(run, folder, n_strings))
-        notes += spared(run)
+        of_tokens, more_notes = compare_tokenizers(run, folder, n_strings)
+        findings, notes = [*findings, of_tokens], notes + more_notes
     except (OSError, ValueError, TypeError) as error:  # what transformers raises for a folder without a tokenizer
         reason = f"transformers reads no tokenizer from {folder.name}: {str(error).splitlines()[0]}"
         notes = (*notes, f"{reason}; where the run was imported, copy the tokenizer's files from there")
@@ -194,30 +195,24 @@ def without_rounding(finding: Finding, exact: float) -> Finding:
     )
 
 
-def compare_tokenizers(run: Run, folder: Path, n: int) -> Finding:
-    """Without special tokens, and with none made of the text."""
+def compare_tokenizers(run: Run, folder: Path, n: int) -> tuple[Finding, tuple[str, ...]]:
+    """Without special tokens, and with none made of the text; and a note about strings that were left out."""
     transformers = need("transformers")
     with quiet(transformers):
         theirs = transformers.AutoTokenizer.from_pretrained(**found_at(folder))
-    spares_marks = bool(spared(run))
-    texts = [text for text in strings(n) if not (spares_marks and has_marks(text))]
-    kind = "strings"
+    texts, kind, notes = strings(n), "strings", tuple[str, ...]()
+    if '"Precompiled"' in run.tokenizer.to_json():
+        texts = [text for text in texts if not has_marks(text)]
+        notes = (MARKS,)
     if folder.is_file():  # of a GGUF file transformers does not read how numbers are cut (tokenizer.ggml.pre)
         texts = [text for text in texts if not any(character.isnumeric() for character in text)]
         kind = "strings without digits"
     answers = theirs(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]
-    return compare_ids("token sequences", run.tokenizer.encode_batch(texts), answers, f"{len(texts):,} {kind}")
-
-
-def spared(run: Run) -> tuple[str, ...]:
-    """What SentencePiece does with accents apart from their letters, its own tool and transformers do differently."""
-    if '"Precompiled"' not in run.tokenizer.to_json():
-        return ()
-    return (
-        "strings in which accents stand apart from their letters were left out: tools differ in SentencePiece's rules",
-    )
+    ours = run.tokenizer.encode_batch(texts)
+    return compare_ids("token sequences", ours, answers, f"{len(texts):,} {kind}"), notes
 
 
 def has_marks(text: str) -> bool:
-    """Accents apart from their letter, or letters joined by a sign of width 0."""
+    """Accents apart from their letter, or letters joined by a sign of width 0: its own tool and transformers do
+    differently what SentencePiece does with them."""
     return any(unicodedata.combining(character) or character == "\N{ZERO WIDTH JOINER}" for character in text)

@@ -35,14 +35,7 @@ TABLE: dict[str, Setting | Word] = {
     "vocab_size": Setting("vocab_size"),
     "tied": Setting("tie_word_embeddings", Theirs.flag, True),
 }
-SHAPE = PLAIN | {
-    "causal": False,
-    "pre_norm": False,
-    "position": "learned",
-    "norm": "layer",
-    "embedding_norm": True,
-}
-
+SHAPE = PLAIN | {"causal": False, "pre_norm": False, "position": "learned", "norm": "layer", "embedding_norm": True}
 HEADS = r"(cls|lm_head|vocab_\w+|\w*classifier|qa_outputs|\w+_predictions|\w+_lm_head)\..*"
 
 
@@ -118,7 +111,7 @@ class BertRelative:
         return settings
 
     def weights(self, recipe: Recipe) -> Iterator[Weight]:
-        c, start = recipe.model, f"{self.model_type}."
+        c, start, head = recipe.model, self.prefix, exchange_of(recipe).head
         places: Form = after_rows(self.first_place) if self.first_place else AS_IS
         yield Weight(f"{start}embeddings.word_embeddings.weight", ("reader.embedding.weight",))
         yield Weight(f"{start}embeddings.position_embeddings.weight", ("reader.position.table",), places)
@@ -134,9 +127,9 @@ class BertRelative:
         for i in range(c.n_layers):
             for name, own in self.block.items():
                 yield from product(f"{start}{self.blocks}.{i}.{name}", f"reader.blocks.{i}.{own}")
-        if exchange_of(recipe).head == MASKED.head:
+        if head == MASKED.head:
             yield from self.head_weights(recipe)
-        if exchange_of(recipe).head == LABELS.head:
+        if head == LABELS.head:
             yield from product(self.pooler, "pooler")
             yield from product(self.labels, "to_labels")
 

@@ -9,13 +9,8 @@ from regard.interop.families.settings import PLAIN, Setting, Settings, Theirs, W
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import CAUSAL
 
-ACTIVATIONS = {
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu": "gelu",
-    "relu": "relu",
-    "silu": "swish",
-}
+TANH = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
+ACTIVATIONS = TANH | {"gelu": "gelu", "relu": "relu", "silu": "swish"}
 SETTINGS = Settings(
     model_type="gpt2",
     classes={CAUSAL.head: "GPT2LMHeadModel"},

@@ -51,13 +51,15 @@ class SafeFolder:
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.others: dict[str, str] = {}  # what is not floating point, such as masks and positions, and its type
         for file in weight_files(path):
-            for name, (shape, kind) in read_header(file).items():
-                if name in self.shapes or name in self.others:
-                    raise RunError(f"{file.name} holds {name} a second time; {path} is corrupted")
-                if kind in FLOATS:
-                    self.files[name], self.shapes[name] = file, shape
-                else:
-                    self.others[name] = kind
+            with opened(file) as tensors:
+                for name in tensors.keys():  # noqa: SIM118 (it is not a dict)
+                    if name in self.shapes or name in self.others:
+                        raise RunError(f"{file.name} holds {name} a second time; {path} is corrupted")
+                    stored = tensors.get_slice(name)
+                    if stored.get_dtype() in FLOATS:
+                        self.files[name], self.shapes[name] = file, tuple(stored.get_shape())
+                    else:
+                        self.others[name] = stored.get_dtype()
         check_memory(4 * sum(map(math.prod, self.shapes.values())), path)
 
     def read(self, name: str) -> Tensor:
@@ -120,13 +122,6 @@ def opened(file: Path) -> Any:
         return safe_open(file, framework="pt")
     except (SafetensorError, OSError, ValueError) as error:
         raise RunError(f"{file} is not a usable safetensors file: {error}") from None
-
-
-def read_header(file: Path) -> dict[str, tuple[tuple[int, ...], str]]:
-    """The shape of every tensor, and the type of its numbers."""
-    with opened(file) as tensors:
-        slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118 (it is not a dict)
-        return {name: (tuple(part.get_shape()), part.get_dtype()) for name, part in slices.items()}
 
 
 def in_chunks(tensor: Any, shape: tuple[int, ...]) -> Iterator[Tensor]:

@@ -33,8 +33,10 @@ def write_folder(run: Run, folder: Path) -> list[str]:
         )
     names = token_names(run)
     spec = make(run, names)
+    spec.validate()
+    spec.optimize(quantization="float32")  # smaller types are made of it when it is loaded (compute_type="int8")
     folder.mkdir(parents=True, exist_ok=True)
-    save(spec, folder)
+    spec.save(str(folder))
     run.tokenizer.save(folder / "tokenizer.json")
     return names
 
@@ -88,13 +90,6 @@ def token_names(run: Run) -> list[str]:
     """As tokenizer.json has them; a row of the table without a token gets a name that no text makes."""
     inner = tokenizers.Tokenizer.from_str(run.tokenizer.to_json())
     return [inner.id_to_token(n) or f"<unused {n}>" for n in range(run.recipe.model.vocab_size)]
-
-
-def save(spec: Any, folder: Path) -> None:
-    """In float32: CTranslate2 makes smaller types of it when it loads the folder (compute_type="int8")."""
-    spec.validate()
-    spec.optimize(quantization="float32")
-    spec.save(str(folder))
 
 
 def check(config: TransformerConfig, role: str) -> None:
