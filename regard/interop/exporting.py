@@ -15,7 +15,6 @@ from regard.errors import ConfigError, RunError
 from regard.interop.certifying.certificate import FILE as CERTIFICATE
 from regard.interop.families import FAMILIES
 from regard.interop.families.settings import NoPlaceError, exchange_of
-from regard.interop.formats.carry import give
 from regard.interop.formats.safe import read_json
 from regard.nn.positions import sinusoids
 from regard.runs.durable import write_file
@@ -42,7 +41,7 @@ def export_folder(run: Run, folder: Path, model_type: str | None = None) -> str:
     settings |= {"bos_token_id": tokenizer.start_id, "eos_token_id": tokenizer.end_id, "dtype": "float32"}
     if exchange_of(recipe).translates:
         settings["decoder_start_token_id"] = recipe.task.frame(tokenizer).start
-    weights = give(tensors, FAMILIES[model_type], recipe)
+    weights = FAMILIES[model_type].give(tensors, recipe)
     folder.mkdir(parents=True, exist_ok=True)
     write_tokenizer(tokenizer, recipe, folder)
     write_file(folder / "config.json", json.dumps(settings, indent=2).encode())

@@ -16,12 +16,11 @@ from regard.data.config import DataConfig
 from regard.errors import ConfigError, RunError
 from regard.interop.families import FAMILIES
 from regard.interop.families.ctranslate2 import CTRANSLATE2
-from regard.interop.families.family import Family
+from regard.interop.families.family import Family, Stored
 from regard.interop.families.settings import Theirs, exchange_of
-from regard.interop.formats.carry import take
 from regard.interop.formats.from_ctranslate2 import CTranslate2Folder, is_ctranslate2
 from regard.interop.formats.gguf_file import GgufFile
-from regard.interop.formats.safe import FLOATS, SafeFolder, Stored, read_json
+from regard.interop.formats.safe import FLOATS, SafeFolder, read_json
 from regard.runs.card import table
 from regard.runs.checkpoints import refuse_existing
 from regard.runs.durable import write_file
@@ -71,10 +70,10 @@ def open_source(path: Path) -> Source:
 
 def recipe_of(source: Source, tokenizer: TokenizerConfig, separator: int) -> Recipe:
     """Their settings as a recipe.  It is checked against the files before it takes memory."""
-    architecture, model, kind, task = source.family.read_config(source.theirs)
+    model, kind, task = source.family.read_config(source.theirs)
     if model.get("n_segments", 0) > 1:
         model = {**model, "separator": separator}
-    tables = {"task": {"kind": kind, **task}, "model": {"architecture": architecture, **model}}
+    tables = {"task": {"kind": kind, **task}, "model": {"architecture": source.family.architecture, **model}}
     tables |= {"tokenizer": config.as_settings(tokenizer), "decoding": {"never": unwritten(source)}}
     recipe = Recipe.of(source.path.name, tables)
     max_length = recipe.model.max_length  # longer texts are cut or left out: of those to classify as little as possible
@@ -125,7 +124,7 @@ def outline(recipe: Recipe, n_bytes: int) -> dict[str, Tensor]:
 def import_weights(source: Source, recipe: Recipe) -> tuple[dict[str, Tensor], list[str]]:
     """All weights of our model, and the names of theirs that were left out."""
     own = outline(recipe, 4 * source.n_weights)
-    taken = take(source.stored, source.family, recipe, own, str(source.path))
+    taken = source.family.take(source.stored, recipe, own, str(source.path))
     lacking = own.keys() - taken.tensors.keys()
     assert not lacking, f"the table of {source.model_type} forgets {sorted(lacking)}"
     return taken

@@ -89,7 +89,7 @@ def sentence_pieces(files: list[Path], model_type: str, config: Settings) -> dic
         plain = [*quotes, {"type": "NFKD"}, {"type": "StripAccents"}]
         settings["normalizer"]["normalizers"] = plain + settings["normalizer"]["normalizers"]
         config = {"additional_special_tokens": ["<eop>", "<eod>"]} | config
-    usual = {"add_bos_token": True} if model_type == "llama" else {}  # what transformers does where nothing is said
+    usual = {"add_bos_token": True} if model_type == "llama" else {}  # what transformers does where nothing is fields
     return as_files(settings, [name for name, _, _ in pieces.pieces], usual | config)
 
 
@@ -201,16 +201,16 @@ def read_gguf(path: Path) -> dict[str, str]:
     """The files of its tokenizer, for `Tokenizer.from_files`."""
     library = need("gguf")
     try:
-        fields = library.GGUFReader(path).fields
-        said = {name: field.contents() for name, field in fields.items() if name.startswith("tokenizer.")}
+        stored = library.GGUFReader(path).fields
+        fields = {name: field.contents() for name, field in stored.items() if name.startswith("tokenizer.")}
     except (ValueError, KeyError, IndexError, OSError) as error:
         raise DataError(f"{path} is not a whole GGUF file ({error}); copy it again") from None
-    return gguf_tokenizer(said)
+    return gguf_tokenizer(fields)
 
 
-def gguf_tokenizer(said: Mapping[str, Any]) -> dict[str, str]:
-    """`said` are the settings of the file that begin with "tokenizer."."""
-    settings = {name.removeprefix(GGUF_PREFIX): value for name, value in said.items()}
+def gguf_tokenizer(fields: Mapping[str, Any]) -> dict[str, str]:
+    """`fields` are the settings of the file that begin with "tokenizer."."""
+    settings = {name.removeprefix(GGUF_PREFIX): value for name, value in fields.items()}
     for needed in ("model", "tokens", "token_type"):
         if needed not in settings:
             raise DataError(f"the GGUF file has no {GGUF_PREFIX}{needed}, so no tokenizer that can be read")
@@ -220,7 +220,7 @@ def gguf_tokenizer(said: Mapping[str, Any]) -> dict[str, str]:
     made = choose(GGUF_MODELS, settings["model"], f"{GGUF_PREFIX}model")(settings, names, types)
     ids = {role: settings[key] for role, key in GGUF_ROLES.items() if key in settings}
     roles = {role: names[n] for role, n in ids.items() if 0 <= n < len(names)}
-    more = {"chat_template": said["tokenizer.chat_template"]} if "tokenizer.chat_template" in said else {}
+    more = {"chat_template": fields["tokenizer.chat_template"]} if "tokenizer.chat_template" in fields else {}
     more["add_bos_token"] = bool(settings.get("add_bos_token", settings["model"] == "llama"))  # as llama.cpp has it
     return as_files(made, [], roles | more)
 

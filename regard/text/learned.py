@@ -42,9 +42,9 @@ class TokenizerKind:
         tokenizer.pre_tokenizer = self.cut
         tokenizer.decoder = self.decoder
         if renamed := self.renamed(special):
-            there = [normalizers.Replace(name, other) for name, other in renamed.items()]
+            forth = [normalizers.Replace(name, other) for name, other in renamed.items()]
             back = [decoders.Replace(other, name) for name, other in renamed.items()]
-            tokenizer.normalizer = normalizers.Sequence(there)
+            tokenizer.normalizer = normalizers.Sequence(forth)
             tokenizer.decoder = decoders.Sequence([self.decoder, *back])
         return tokenizer
 

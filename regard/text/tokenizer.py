@@ -144,9 +144,9 @@ class Tokenizer:
 
     def encode_places(self, texts: Iterable[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
         """For each text its ids, and the characters [start, end) of `well_formed(text)` that each stands for."""
-        ready = [self.vocabulary.as_text(well_formed(text)) for text in texts]
-        found = self.vocabulary.inner.encode_batch(ready, add_special_tokens=False)
-        return [(self.vocabulary.ids(encoding), encoding.offsets) for encoding in found]
+        ready = [self.vocabulary.as_text(text) for text in texts]
+        encodings = self.vocabulary.inner.encode_batch(ready, add_special_tokens=False)
+        return [(self.vocabulary.ids(encoding), encoding.offsets) for encoding in encodings]
 
     def sample(self, text: str, key: int, rate: float) -> list[int]:
         """`encode` with BPE-dropout: the same text, key and rate give the same ids, another key other ids."""
@@ -165,8 +165,8 @@ class Tokenizer:
 
     def unknown(self, text: str) -> list[str]:
         """The pieces of the text that the vocabulary does not hold."""
-        repaired, found = well_formed(text), self.vocabulary.cut(text)
-        places = zip(self.vocabulary.ids(found), found.offsets, strict=True)
+        repaired, encoding = well_formed(text), self.vocabulary.cut(text)
+        places = zip(self.vocabulary.ids(encoding), encoding.offsets, strict=True)
         return [repaired[start:end] for n, (start, end) in places if n == self.unknown_id]
 
     def token(self, n: int) -> str:

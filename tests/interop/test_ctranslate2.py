@@ -17,7 +17,6 @@ from regard.interop.certifying.in_ctranslate2 import CTranslate2Translator, CTra
 from regard.interop.certifying.samples import random_tokens
 from regard.interop.certifying.sides import Ours, OurScorer, OurTranslator
 from regard.interop.families.ctranslate2 import CTRANSLATE2, NEVER
-from regard.interop.formats.carry import take
 from regard.interop.formats.from_ctranslate2 import CTranslate2File, CTranslate2Folder
 from regard.interop.formats.to_ctranslate2 import write_folder
 from regard.interop.importing import Source, recipe_of
@@ -137,7 +136,7 @@ def test_its_files_come_back_as_ours(quantization: str, settings: dict[str, Any]
     source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, file.config, file)
     recipe = recipe_of(source, TokenizerConfig(vocab_size=len(names)), separator=2)
     model = recipe.build_model().eval()
-    set_weights(model, take(file, CTRANSLATE2, recipe, weights_of(model), "").tensors, "")
+    set_weights(model, CTRANSLATE2.take(file, recipe, weights_of(model), "").tensors, "")
     back = Run(tmp_path, recipe, run.tokenizer, model, "")
     ours = OurScorer(back)
     theirs = CTranslate2Translator(tmp_path / "out", back, names)
@@ -167,7 +166,7 @@ def test_a_start_from_nothing_is_one_more_word_that_is_never_said(tmp_path: Path
     source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, settings, file)
     recipe = recipe_of(source, TokenizerConfig(vocab_size=settings["vocab_size"]), separator=2)
     model = recipe.build_model().eval()
-    set_weights(model, take(file, CTRANSLATE2, recipe, weights_of(model), "").tensors, "")
+    set_weights(model, CTRANSLATE2.take(file, recipe, weights_of(model), "").tensors, "")
     last = settings["vocab_size"] - 1
     assert recipe.task.target_start == last and model.output_bias[last] == NEVER
     ours, theirs = OurTranslator(Run(tmp_path, recipe, run.tokenizer, model, "")), OurTranslator(run)

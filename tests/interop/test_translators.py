@@ -19,7 +19,6 @@ from regard.interop.certifying.in_transformers import TranslatorInTransformers
 from regard.interop.certifying.samples import random_tokens
 from regard.interop.certifying.sides import OurTranslator
 from regard.interop.families import FAMILIES
-from regard.interop.formats.carry import give
 from regard.interop.importing import import_weights, open_source, recipe_of
 from regard.learning.config import TrainingConfig
 from regard.models.transformer import Transformer, TransformerConfig
@@ -150,7 +149,7 @@ def export(recipe: Recipe, model: Any, model_type: str, folder: Path) -> None:
     start = recipe.task.frame(TOKENIZER).start
     special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": start}
     (folder / "config.json").write_text(json.dumps(special | settings))
-    tensors = give(weights_of(model), FAMILIES[model_type], recipe)
+    tensors = FAMILIES[model_type].give(weights_of(model), recipe)
     save_file({name: t.detach().clone() for name, t in tensors.items()}, folder / "model.safetensors", {"format": "pt"})
 
 

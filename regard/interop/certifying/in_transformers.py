@@ -134,8 +134,7 @@ def compare_sequences(run: Run, folder: Path) -> list[Finding]:
     tokenizer, config = run.tokenizer, run.recipe.model
     longest = min(LONGEST, config.max_length)
     drawn = random_tokens(N_RANDOM, longest, config.vocab_size, without={tokenizer.pad_id})
-    real = [run.task.encode(text) for text in sentences(N_SENTENCES)]
-    real = [ids[:longest] for ids in real]
+    real = [run.task.encode(text)[:longest] for text in sentences(N_SENTENCES)]
     of_drawn, of_real = f"{len(drawn)} random sequences of 1 to {longest} tokens", f"{len(real)} sentences"
     rows = [[ours.rows([ids])[0] for ids in drawn], theirs.rows(drawn)]  # each alone here, all padded there
     findings = [

@@ -66,7 +66,7 @@ class BartVariant:
         task = {"target_start": theirs.token("decoder_start_token_id")}
         if self.starts_source:
             task["source_start"] = theirs.token("bos_token_id")
-        return Imported("transformer", model, "translation", task)
+        return Imported(model, "translation", task)
 
     def write_config(self, recipe: Recipe) -> dict[str, Any]:
         position = recipe.model.position if self.reorders(recipe) else self.position

@@ -82,13 +82,13 @@ class BertRelative:
         # A head that gives a number, or several labels at once, is skipped.
         is_single = theirs.settings.get("problem_type") in (None, "single_label_classification")
         if theirs.made_by == classes[LABELS.head] and len(names := label_names(theirs)) > 1 and is_single:
-            return Imported("stack", model, "classification", read_labels(theirs, names, self.activation))
+            return Imported(model, "classification", read_labels(theirs, names, self.activation))
         has_next = bool(self.pretrained_by) and theirs.made_by == self.pretrained_by
         if theirs.made_by != classes[MASKED.head] and not has_next:
-            return Imported("stack", model, "reading", {})
+            return Imported(model, "reading", {})
         if model["feed_forward"] != "gelu":
             raise ConfigError("a head that predicts masked words must use the activation 'gelu'; this model does not")
-        return Imported("stack", model, "masked", {"nsp": has_next, "window": min(128, model["max_length"])})
+        return Imported(model, "masked", {"nsp": has_next, "window": min(128, model["max_length"])})
 
     def write_config(self, recipe: Recipe) -> dict[str, Any]:
         c, task = recipe.model, recipe.task

@@ -61,7 +61,7 @@ def read_config(theirs: Theirs) -> Imported:
         "output_bias": theirs.flag("has_output_bias", False) or starts_empty,
     }
     start = model["vocab_size"] - 1 if starts_empty else theirs.token("decoder_start_id")
-    return Imported("transformer", model, "translation", {"target_start": start})
+    return Imported(model, "translation", {"target_start": start})
 
 
 def write_config(recipe: Recipe) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def read_config(theirs: Theirs) -> Imported:
     theirs.expect(scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False, add_cross_attention=False)
     model = SETTINGS.read(theirs)
     model["d_ff"] = theirs.width("n_inner", 4 * model["d_model"])
-    return Imported("stack", model, "language", {"window": min(1024, model["max_length"])})
+    return Imported(model, "language", {"window": min(1024, model["max_length"])})
 
 
 def write_config(recipe: Recipe) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class Decoder:
             "rotary_base": rotary_base(theirs),
             "bias": self.read_bias(theirs),
         }
-        return Imported("stack", model, "language", {"window": min(WINDOW, model["max_length"])})
+        return Imported(model, "language", {"window": min(WINDOW, model["max_length"])})
 
     def read_bias(self, theirs: Theirs) -> str:
         in_attention, in_feed_forward = theirs.flag("attention_bias", False), theirs.flag("mlp_bias", False)

@@ -37,7 +37,7 @@ SETTINGS = Settings(
 def read_config(theirs: Theirs) -> Imported:
     theirs.expect(attn_type="bi", bi_data=False, clamp_len=-1, same_length=False, tie_word_embeddings=True)
     model = SETTINGS.read(theirs) | {"max_length": LENGTH, "n_segments": N_SEGMENTS}
-    return Imported("xlnet", model, "permutation" if theirs.made_by == "XLNetLMHeadModel" else "reading", {})
+    return Imported(model, "permutation" if theirs.made_by == "XLNetLMHeadModel" else "reading", {})
 
 
 def write_config(recipe: Recipe) -> dict[str, Any]:
