@@ -45,7 +45,7 @@ class BertRelative:
 
     model_type: str
     name: str  # as the classes of transformers begin
-    blocks: str  # where the blocks are
+    blocks: str = "encoder.layer"  # where the blocks are
     block: dict[str, str] = field(default_factory=BLOCK.copy)
     table: dict[str, Setting | Word] = field(default_factory=TABLE.copy)
     shape: dict[str, Any] = field(default_factory=SHAPE.copy)
@@ -201,7 +201,6 @@ def write_labels(task: Any, family: str, activation: str) -> dict[str, Any]:
 BERT = BertRelative(
     model_type="bert",
     name="Bert",
-    blocks="encoder.layer",
     transform="cls.predictions.transform.dense",
     norm="cls.predictions.transform.LayerNorm",
     output="cls.predictions.decoder",
@@ -214,7 +213,6 @@ BERT = BertRelative(
 ROBERTA = BertRelative(
     model_type="roberta",
     name="Roberta",
-    blocks="encoder.layer",
     transform="lm_head.dense",
     norm="lm_head.layer_norm",
     output="lm_head.decoder",
@@ -262,7 +260,6 @@ DISTILBERT = BertRelative(
 ELECTRA = BertRelative(
     model_type="electra",
     name="Electra",
-    blocks="encoder.layer",
     transform="generator_predictions.dense",
     norm="generator_predictions.LayerNorm",
     output="generator_lm_head",

@@ -13,8 +13,6 @@ from regard.runs.recipe import Recipe
 from regard.tasks.exchange import CAUSAL
 
 WINDOW = 1024  # tokens that a training of the run, if there is one, reads at once
-
-
 SHAPE = {"causal": True, "pre_norm": True, "position": "rotary", "norm": "rms", "feed_forward": "swiglu"}
 TABLE = {
     "d_model": Setting("hidden_size"),

@@ -15,8 +15,6 @@ LENGTH = 512  # of its pre-training; distances have no table, so the settings do
 INPUTS = {"q": "to_queries", "k": "to_keys", "v": "to_values", "r": "to_distances"}
 BIASES = {"r_w_bias": "content_bias", "r_r_bias": "distance_bias"}
 SEGMENTS = {"r_s_bias": "segment_bias", "seg_embed": "segment_keys"}
-
-
 SETTINGS = Settings(
     model_type="xlnet",
     classes={PERMUTED.head: "XLNetLMHeadModel", ROWS.head: "XLNetModel"},
