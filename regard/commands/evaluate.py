@@ -12,7 +12,7 @@ from regard.commands.options import Decoding, Device, decoding_settings
 from regard.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
-    from regard.evaluation.measured import Measured, Versus
+    from regard.evaluation.metric import Measured, Versus
     from regard.runs.run import Run
 
 ONLY_CLASSIFIERS = "--picture draws the confusion matrix of one classifier"

@@ -28,4 +28,4 @@ class Setup:
 
     def tokens(self, texts: Sequence[str]) -> TokenShard:
         """The tokens of texts, cut once and kept in the cache."""
-        return shard(texts, self.tokenizer, self.tokenizer.to_json(), self.cache)
+        return shard(texts, self.tokenizer, self.cache)

@@ -6,8 +6,7 @@ from typing import Any
 
 from regard.data.files.conversations import Dialogues, read_dialogues
 from regard.errors import ConfigError
-from regard.evaluation.measured import Versus
-from regard.evaluation.metric import perplexity
+from regard.evaluation.metric import Versus, perplexity
 from regard.tasks.chat.batches import Turns, mean_nats
 from regard.tasks.chat.use import reply, usual_length
 from regard.tasks.task import Task

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from regard.checks import at_least, not_negative, one_of, positive, positive_share, proper_share, share
 from regard.choose import choose
-from regard.data.batching.documents import DOCUMENTS
 from regard.data.batching.noise import NOISES
+from regard.data.batching.streams import DOCUMENTS
 from regard.errors import ConfigError
 from regard.tasks.framing import Frame
 from regard.tasks.language.settings import StreamConfig

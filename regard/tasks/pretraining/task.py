@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.batching.documents import Passages
+from regard.data.batching.streams import Passages
 from regard.data.config import DataConfig
 from regard.data.files.plain import PlainText, text_parts
 from regard.data.files.splits import Parts

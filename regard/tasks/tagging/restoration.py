@@ -2,9 +2,9 @@
 
 from regard.data.batching.restoring import restore, strip, stripped
 from regard.data.config import DataConfig
+from regard.data.files.labelled import Tagged
 from regard.data.files.plain import text_parts
 from regard.data.files.splits import Parts
-from regard.data.files.tagged import Tagged
 from regard.tasks.tagging.settings import RestorationConfig
 from regard.tasks.tagging.task import WordTask
 

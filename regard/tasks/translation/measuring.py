@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from regard.data.files.reading import Examples
 from regard.decoding.config import DecodingConfig
-from regard.evaluation.measured import Measured, Versus, count_notes, metric_row
+from regard.evaluation.metric import Measured, Versus, count_notes, metric_row
 from regard.evaluation.rouge import rouge
 from regard.evaluation.translation import bleu, chrf, exact_match, paired
 from regard.tasks.translation.verbs import Translated

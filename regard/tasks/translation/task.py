@@ -19,7 +19,7 @@ from regard.data.report import UNLIMITED, Part, Row, note_rows, report
 from regard.decoding.forced import score
 from regard.decoding.graphs import fastest
 from regard.errors import ConfigError, RegardError
-from regard.evaluation.measured import Measured, Versus
+from regard.evaluation.metric import Measured, Versus
 from regard.models.interface import Translator
 from regard.nn.loss import cross_entropy
 from regard.tasks.exchange import SOURCE_TO_TARGET
