@@ -1,25 +1,90 @@
-"""Training rung after rung, each a run of its own, and what each is worth on the same test."""
+"""Training rung after rung, each a run of its own, and what each is worth on the same test.  Every rung may spend as
+many steps, and so as many tokens, or as much time."""
 
-import dataclasses
+import copy
 import json
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
 from regard import config
 from regard.config import Settings
 from regard.errors import ConfigError, RunError
-from regard.ladder.budget import Budget, Course, course, course_in
 from regard.ladder.rungs import Ladder, Rung
+from regard.learning.config import TrainingConfig
 from regard.models import ARCHITECTURES
 from regard.runs.durable import only_one
 from regard.runs.recipe import TABLES, Recipe
 from regard.runs.run import Run, load
-from regard.training.prepare import prepare
+from regard.training.environment import reproducible
+from regard.training.learner import Learner
+from regard.training.prepare import Prepared, prepare
 from regard.training.screen import Screen
 from regard.training.start import start
+
+TIMED = 8  # steps
+N_VALIDATIONS = 5  # of a training, the last one at its end
+VALIDATING = 0.2  # of the time at most
+WARMUP = 0.1  # of the steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """One of the two."""
+
+    steps: int | None = None
+    seconds: float | None = None
+
+    def words(self) -> str:
+        if self.seconds is not None:
+            return f"{self.seconds:g} seconds of training each"
+        return f"{self.steps:,} steps each"
+
+
+class Course(NamedTuple):
+    """All settings of a training that follow from its steps."""
+
+    steps: int
+    warmup: int
+    validate_every: int
+    save_every: int
+
+    @classmethod
+    def of(cls, training: TrainingConfig) -> "Course":
+        return cls(training.steps, training.warmup, training.validate_every, training.save_every)
+
+    def put_into(self, recipe: Recipe) -> Recipe:
+        return replace(recipe, training=replace(recipe.training, **self._asdict()))
+
+
+def course(steps: int, n_validations: int = N_VALIDATIONS) -> Course:
+    every = -(-steps // n_validations)
+    return Course(steps, int(WARMUP * steps), validate_every=every, save_every=every)
+
+
+def course_in(seconds: float, prepared: Prepared, device: torch.device) -> Course:
+    """As many steps as fit into the time, with the validations between: measured on a copy, which is thrown away."""
+    task, recipe = prepared.task, prepared.recipe
+    learner = Learner(copy.deepcopy(prepared.model).to(device).train(), task, recipe.training, device, recipe.d_model)
+    with reproducible(device):
+        for step in range(1, TIMED + 1):
+            if step == TIMED // 2 + 1:  # the first ones set up memory and kernels
+                learner.read()
+                begin = time.perf_counter()
+            place = 0, (step - 1) % task.n_batches(0)
+            learner.update(step, [task.batch(*place).to(device)], [place])
+        learner.read()  # which waits for the device
+        for_a_step = (time.perf_counter() - begin) / (TIMED - TIMED // 2)
+        with learner.resting():
+            begin = time.perf_counter()
+            task.validate(learner.model)
+        for_a_validation = time.perf_counter() - begin
+    n_between = min(N_VALIDATIONS - 1, int(VALIDATING * seconds / for_a_validation))
+    return course(max(1, int((seconds - n_between * for_a_validation) / for_a_step)), n_between + 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +166,7 @@ def climb(
     for number, (name, recipe) in enumerate(recipes.items(), start=1):
         screen, rung, run = open_screen(), ladder.rungs[name], folder / name
         screen.say(f"rung {number} of {len(recipes)}: {rung.title}, in {run}")
-        if is_finished(run):
+        if (run / "result.json").is_file():
             check_same(run, recipe, budget)
             screen.say("trained already")
         else:
@@ -109,10 +174,6 @@ def climb(
                 train(recipe, run, budget, device, screen)
         screen.close()
         yield measure(name, rung, load(run, str(device)))
-
-
-def is_finished(run: Path) -> bool:
-    return (run / "result.json").is_file()
 
 
 def train(recipe: Recipe, run: Path, budget: Budget, device: torch.device, screen: Screen) -> None:
@@ -124,7 +185,7 @@ def train(recipe: Recipe, run: Path, budget: Budget, device: torch.device, scree
     if budget.seconds is not None and not resume and not ARCHITECTURES[recipe.architecture].is_counted:
         fitting = course_in(budget.seconds, prepared, device)
         screen.say(f"{fitting.steps:,} steps fit into {budget.seconds:,.0f} seconds, measured on the first of them")
-        prepared = dataclasses.replace(prepared, recipe=fitting.put_into(prepared.recipe))
+        prepared = replace(prepared, recipe=fitting.put_into(prepared.recipe))
         prepared.recipe.write(run / "recipe.toml")
     start(prepared, run, device, resume, screen)
 
