@@ -24,15 +24,9 @@ NAME = re.compile(r"[^\W\d][\w.-]{0,39}")  # a name of a column
 TITLES = {"text", "sentence", "label", "class", "category", "source", "target", "question", "answer", "id"}
 HELD_OUT = 0.1  # of the training data, for validation, where no file is named for it
 WORDS_OF_PARTS = {
-    "train": "train",
-    "training": "train",
-    "valid": "valid",
-    "validation": "valid",
-    "val": "valid",
-    "dev": "valid",
-    "test": "test",
-    "testing": "test",
-    "held": "test",  # held-out
+    "train": ("train", "training"),
+    "valid": ("valid", "validation", "val", "dev"),
+    "test": ("test", "testing", "held"),  # held-out
 }
 LANGUAGES = {
     "ar": "Arabic",
@@ -74,7 +68,7 @@ def by_part(paths: Sequence[Path]) -> Files:
     {} where none is."""
     parts: Files = {}
     for path in paths:
-        named = [WORDS_OF_PARTS[word] for word in name_words(path) if word in WORDS_OF_PARTS]
+        named = [part for word in name_words(path) for part, words in WORDS_OF_PARTS.items() if word in words]
         parts.setdefault(named[0] if named else "train", []).append(path)
     if len(parts) == 1:
         parts = {"train": list(paths)}

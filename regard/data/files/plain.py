@@ -53,11 +53,6 @@ class PlainText:
         before = PlainText(first, self.places[: len(first)], self.notes, is_closed=not inside)
         return before, PlainText(rest, self.places[i:], Notes(), self.is_closed)
 
-    def whole_lines(self, place: int) -> int:
-        """The end of the line that has the character before `place`."""
-        ends = self.line_ends()
-        return int(ends[np.searchsorted(ends, place)])
-
     def line_ends(self) -> np.ndarray:
         """In characters."""
         return np.cumsum([len(line) + 1 for line in self.lines])
@@ -86,16 +81,16 @@ def text_parts(data: DataConfig, unit: str) -> Parts[PlainText]:
 
     def divide() -> Shares[PlainText]:
         train, valid, test = read(data.train, data.root), None, None
-        n = train.n_characters
+        ends = train.line_ends()
 
         def place(kept: float) -> int:
-            exact = int(kept * n)
-            return exact if unit == "text" or not exact else train.whole_lines(exact)
+            exact = int(kept * int(ends[-1]))
+            return exact if unit == "text" or not exact else int(ends[np.searchsorted(ends, exact)])
 
         if data.test_share:
             train, test = train.divide(place(1 - data.test_share))
         if data.valid_share:
             train, valid = train.divide(place(1 - data.test_share - data.valid_share))
-        return Shares(train, valid, test)
+        return train, valid, test
 
     return Parts(data, "text", read, divide)

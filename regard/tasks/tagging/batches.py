@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batching.batch import SequenceBatch
-from regard.data.batching.pieces import WordPieces
+from regard.data.batching.windows import WordPieces
 from regard.data.files.labelled import Tagged
 from regard.data.notes import Notes
 from regard.data.report import Row, note_rows

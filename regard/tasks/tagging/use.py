@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batching.batch import by_length
-from regard.data.batching.pieces import WordPieces
+from regard.data.batching.windows import WordPieces
 from regard.models.heads import Tagger
 from regard.nn.layout import Gather, Ragged
 from regard.tasks.tagging.verbs import TaggedLine
