@@ -82,27 +82,27 @@ def length_ratios(part: Part) -> tuple[np.ndarray, np.ndarray]:
 def findings(part: Part, seen: list[set[bytes]]) -> Notes:
     """What reading decided; duplicates, copies, odd ratios, and what training has too: `seen` are the keys of its
     examples, then those of each column; empty for training itself."""
-    examples, found = part.examples, Notes()
-    found.update(examples.notes)
+    examples, notes = part.examples, Notes()
+    notes.update(examples.notes)
     wholes = keys(examples.columns)
     first: dict[bytes, int] = {}
     repeated = [first.setdefault(key, i) < i for i, key in enumerate(wholes)]
-    note(found, "the same as an earlier example", examples, repeated)
+    note(notes, "the same as an earlier example", examples, repeated)
     if seen:
-        note(found, "also in training", examples, (key in seen[0] for key in wholes))
+        note(notes, "also in training", examples, (key in seen[0] for key in wholes))
     if len(seen) > 2:
         for c, name in enumerate(examples.names):
             flags = [key in seen[1 + c] for key in keys([examples.columns[c]])]
-            note(found, f"{name} also in training", examples, flags, c)
+            note(notes, f"{name} also in training", examples, flags, c)
     if len(examples.names) > 1:
         source, target = examples.columns[:2]
-        note(found, "both sides are equal", examples, (a == b for a, b in zip(source, target, strict=True)))
+        note(notes, "both sides are equal", examples, (a == b for a, b in zip(source, target, strict=True)))
         whole, ratios = length_ratios(part)
         odd = np.zeros(len(examples), bool)
         if len(ratios):
             odd[whole] = np.abs(np.log(ratios / np.median(ratios))) > np.log(OUTLIER)
-        note(found, f"length ratio {OUTLIER:g} times off the median", examples, odd)
-    return found
+        note(notes, f"length ratio {OUTLIER:g} times off the median", examples, odd)
+    return notes
 
 
 def note(notes: Notes, what: str, examples: Examples, flags: Iterable[bool], column: int = 0) -> None:

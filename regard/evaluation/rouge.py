@@ -26,8 +26,8 @@ CACHED = 1 << 16  # words whose stems are kept
 
 
 def words(text: str, stemmed: bool) -> list[str]:
-    found = WORD.findall(text.lower())
-    return [stem(word) if len(word) >= SHORTEST else word for word in found] if stemmed else found
+    runs = WORD.findall(text.lower())
+    return [stem(word) if len(word) >= SHORTEST else word for word in runs] if stemmed else runs
 
 
 def f_measure(n_common: int, n_output: int, n_reference: int) -> float:
@@ -134,11 +134,6 @@ LAST: list[Rule] = [
 ]
 
 
-def singular(word: str) -> str:
-    """Step 1a."""
-    return word[:-1] if len(word) == 4 and word.endswith("ies") else apply(word, PLURALS)
-
-
 def present(word: str) -> str:
     """Step 1b: agreed, plastered, motoring."""
     if word.endswith("ied"):
@@ -153,11 +148,6 @@ def present(word: str) -> str:
     if before[-2:-1] == before[-1:] and shape(before)[-1] == "c":  # a double consonant
         return before if before[-1] in "lsz" else before[:-1]
     return before + "e" if measure(before) == 1 and ends_short(before) else before
-
-
-def y_to_i(word: str) -> str:
-    """Step 1c: happy, but not say or by."""
-    return word[:-1] + "i" if word.endswith("y") and len(word) > 2 and shape(word)[-2] == "c" else word
 
 
 def without_long_suffix(word: str) -> str:
@@ -185,5 +175,7 @@ def stem(word: str) -> str:
         return IRREGULAR[word]
     if len(word) <= 2 or word in UNCHANGED:
         return word
-    word = without_long_suffix(y_to_i(present(singular(word))))
-    return without_e(apply(apply(word, FULL), LAST))
+    word = present(word[:-1] if len(word) == 4 and word.endswith("ies") else apply(word, PLURALS))
+    if word.endswith("y") and len(word) > 2 and shape(word)[-2] == "c":  # step 1c: happy, but not say or by
+        word = word[:-1] + "i"
+    return without_e(apply(apply(without_long_suffix(word), FULL), LAST))

@@ -5,9 +5,8 @@ import copy
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
@@ -15,7 +14,6 @@ from regard import config
 from regard.config import Settings
 from regard.errors import ConfigError, RunError
 from regard.ladder.rungs import Ladder, Rung
-from regard.learning.config import TrainingConfig
 from regard.models import ARCHITECTURES
 from regard.runs.durable import only_one
 from regard.runs.recipe import TABLES, Recipe
@@ -45,28 +43,13 @@ class Budget:
         return f"{self.steps:,} steps each"
 
 
-class Course(NamedTuple):
+def course(steps: int, n_validations: int = N_VALIDATIONS) -> Settings:
     """All settings of a training that follow from its steps."""
-
-    steps: int
-    warmup: int
-    validate_every: int
-    save_every: int
-
-    @classmethod
-    def of(cls, training: TrainingConfig) -> "Course":
-        return cls(training.steps, training.warmup, training.validate_every, training.save_every)
-
-    def put_into(self, recipe: Recipe) -> Recipe:
-        return replace(recipe, training=replace(recipe.training, **self._asdict()))
-
-
-def course(steps: int, n_validations: int = N_VALIDATIONS) -> Course:
     every = -(-steps // n_validations)
-    return Course(steps, int(WARMUP * steps), validate_every=every, save_every=every)
+    return {"steps": steps, "warmup": int(WARMUP * steps), "validate_every": every, "save_every": every}
 
 
-def course_in(seconds: float, prepared: Prepared, device: torch.device) -> Course:
+def course_in(seconds: float, prepared: Prepared, device: torch.device) -> Settings:
     """As many steps as fit into the time, with the validations between: measured on a copy, which is thrown away."""
     task, recipe = prepared.task, prepared.recipe
     learner = Learner(copy.deepcopy(prepared.model).to(device).train(), task, recipe.training, device, recipe.d_model)
@@ -110,7 +93,8 @@ class RungRow:
 def write_recipes(
     ladder: Ladder, names: list[str], data: Settings, budget: Budget, overrides: list[str], folder: Path
 ) -> dict[str, Recipe]:
-    """The recipe of every rung, also as an ordinary TOML file.
+    """The recipe of every rung, also as an ordinary TOML file: with its own rate and the budget's steps, unless
+    `overrides` say otherwise.
 
     "model.d_model=64" changes every rung that has the setting, "lstm.model.d_model=64" one rung.
     """
@@ -125,14 +109,15 @@ def write_recipes(
             name = setting.partition("=")[0]
             raise ConfigError(f"no rung has a setting model.{name}; the rungs: {', '.join(models)}")
     folder.mkdir(parents=True, exist_ok=True)
+    of_training = [override for override in of_all if override.startswith("training.")]
+    steps = {} if budget.steps is None else course(budget.steps)
     recipes = {}
     for name in names:
-        rung, model = ladder.rungs[name], models[name]
+        model, rate, path = models[name], ladder.rungs[name].learning_rate, folder / f"{name}.toml"
         fitting = [f"model.{setting}" for setting in of_model if has_setting(model, setting)]
-        path = folder / f"{name}.toml"
-        training = training_table(rung, shared["training"], budget, of_all)
+        training = {**shared["training"], **({} if rate is None else {"learning_rate": rate}), **steps}
         config.write({**shared, "model": model, "training": training}, path)
-        config.write(config.load(str(path), [*fitting, *own[name]]), path)
+        config.write(config.load(str(path), [*of_training, *fitting, *own[name]]), path)
         recipes[name] = Recipe.read(str(path))
     return recipes
 
@@ -143,15 +128,7 @@ def after(prefix: str, overrides: list[str]) -> list[str]:
 
 
 def has_setting(model: Settings, override: str) -> bool:
-    return override.partition("=")[0] in vars(ARCHITECTURES[model["architecture"]].config)["__dataclass_fields__"]
-
-
-def training_table(rung: Rung, shared: Settings, budget: Budget, overrides: list[str]) -> Settings:
-    """With the rung's rate and the budget's steps, unless --set says otherwise."""
-    rate = {} if rung.learning_rate is None else {"learning_rate": rung.learning_rate}
-    chosen = {**rate, **({} if budget.steps is None else course(budget.steps)._asdict())}
-    overridden = {override.partition("=")[0] for override in overrides}
-    return {**shared, **{name: value for name, value in chosen.items() if f"training.{name}" not in overridden}}
+    return override.partition("=")[0] in {field.name for field in fields(ARCHITECTURES[model["architecture"]].config)}
 
 
 def climb(
@@ -184,9 +161,10 @@ def train(recipe: Recipe, run: Path, budget: Budget, device: torch.device, scree
     prepared = prepare(recipe, run, resume)
     if budget.seconds is not None and not resume and not ARCHITECTURES[recipe.architecture].is_counted:
         fitting = course_in(budget.seconds, prepared, device)
-        screen.say(f"{fitting.steps:,} steps fit into {budget.seconds:,.0f} seconds, measured on the first of them")
-        prepared = replace(prepared, recipe=fitting.put_into(prepared.recipe))
-        prepared.recipe.write(run / "recipe.toml")
+        screen.say(f"{fitting['steps']:,} steps fit into {budget.seconds:,.0f} seconds, measured on the first of them")
+        recipe = replace(prepared.recipe, training=replace(prepared.recipe.training, **fitting))
+        recipe.write(run / "recipe.toml")
+        prepared = replace(prepared, recipe=recipe)
     start(prepared, run, device, resume, screen)
 
 
@@ -195,7 +173,8 @@ def check_same(run: Path, wanted: Recipe, budget: Budget) -> None:
     trained = Recipe.of_run(run)
     wanted = wanted.with_vocabulary(trained.tokenizer.vocab_size)
     if budget.seconds is not None:  # how many steps fit in was measured then
-        wanted = Course.of(trained.training).put_into(wanted)
+        measured = {name: getattr(trained.training, name) for name in course(1)}
+        wanted = replace(wanted, training=replace(wanted.training, **measured))
     for table in TABLES:
         old, new = (config.as_settings(getattr(recipe, table)) for recipe in (trained, wanted))
         for name in sorted(old.keys() | new.keys()):

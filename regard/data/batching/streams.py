@@ -104,8 +104,8 @@ def offset(width: int, seed: int, epoch: int) -> int:
 
 def by_line(text: PlainText) -> Texts:
     """Every line that is not empty, and its place."""
-    kept = [i for i, line in enumerate(text.lines) if line.strip()]
-    return [text.lines[i] for i in kept], [text.places[i] for i in kept]
+    written = [i for i, line in enumerate(text.lines) if line.strip()]
+    return [text.lines[i] for i in written], [text.places[i] for i in written]
 
 
 def by_block(text: PlainText) -> Texts:

@@ -113,12 +113,10 @@ def articles(record: object, place: str, notes: Notes) -> Iterator[Question]:
             context = without_mark(field(paragraph, "context", str, where))
             earlier: list[str] = []
             for q, asked in enumerate(field(paragraph, "qas", list, where), start=1):
-                here = f"{where}, question {q}"
-                text = field(asked, "question", str, here)
-                answers = read_answers(field(asked, "answers", list, here), context, here, notes)
-                yield Question(text, context, answers, here, tuple(earlier))
+                question = read_question(asked, context, f"{where}, question {q}", notes, earlier)
+                yield question
                 if "followup" in asked:  # of QuAC: the questions of a paragraph are one dialogue
-                    earlier.append(text)
+                    earlier.append(question.text)
 
 
 def dialogue(record: object, place: str, notes: Notes) -> Iterator[Question]:
@@ -129,19 +127,17 @@ def dialogue(record: object, place: str, notes: Notes) -> Iterator[Question]:
         where = f"{place}, question {number}"
         if not isinstance(turn, list) or len(turn) not in (2, 3):
             raise DataError(f"{where} must be [question, answer, start] or [question, [answers]], got {shown(turn)}")
-        text = as_text(turn[0], where, "question")
         given = turn[1] if len(turn) == 2 else [{"text": turn[1], "answer_start": turn[2]}]
         if not isinstance(given, list):
             raise DataError(f"{where}: an answer without its start is a list of texts, got {shown(given)}")
-        yield Question(text, context, read_answers(given, context, where, notes), where, tuple(earlier))
-        earlier.append(text)
+        question = read_question({"question": turn[0], "answers": given}, context, where, notes, earlier)
+        yield question
+        earlier.append(question.text)
 
 
 def single(record: object, place: str, notes: Notes) -> Iterator[Question]:
     """question, context and answers: texts, or {"text", "answer_start"}; none where the context does not tell."""
-    text, context = (field(record, name, str, place) for name in ("question", "context"))
-    context = without_mark(context)
-    yield Question(text, context, read_answers(field(record, "answers", list, place), context, place, notes), place)
+    yield read_question(record, without_mark(field(record, "context", str, place)), place, notes)
 
 
 # By the key that tells a form from the others.
@@ -163,8 +159,10 @@ def field(record: object, name: str, kind: type[K], place: str) -> K:
     return value
 
 
-def read_answers(given: list[object], context: str, place: str, notes: Notes) -> tuple[Answer, ...]:
-    return tuple(read_answer(item, context, place, notes) for item in given) or (NO_ANSWER,)
+def read_question(record: object, context: str, place: str, notes: Notes, earlier: Iterable[str] = ()) -> Question:
+    text, given = field(record, "question", str, place), field(record, "answers", list, place)
+    answers = tuple(read_answer(item, context, place, notes) for item in given)
+    return Question(text, context, answers or (NO_ANSWER,), place, tuple(earlier))
 
 
 def read_answer(item: object, context: str, place: str, notes: Notes) -> Answer:
@@ -179,7 +177,7 @@ def read_answer(item: object, context: str, place: str, notes: Notes) -> Answer:
     if has_start and context.startswith(text, max(start, 0)):
         return Answer(text, max(start, 0))
     after, before = context.find(text, max(start, 0)), context.rfind(text, 0, max(start, 0) + len(text))
-    nearest = min((found for found in (after, before) if found >= 0), key=lambda found: abs(found - start), default=-1)
+    nearest = min((at for at in (after, before) if at >= 0), key=lambda at: abs(at - start), default=-1)
     if nearest < 0:
         notes.add("answer that does not stand in its context", place)
     elif has_start:
