@@ -35,8 +35,7 @@ def ladder(
     from rich.console import Console
 
     from regard.choose import choose
-    from regard.ladder.climb import Budget, climb, write_recipes
-    from regard.ladder.report import check_budget, compare, keep
+    from regard.ladder.climb import Budget, check_budget, climb, compare, keep, write_recipes
     from regard.ladder.rungs import LADDERS
     from regard.learning.device import choose_device
     from regard.runs.recipe import Recipe

@@ -1,21 +1,24 @@
-"""Training rung after rung, each a run of its own, and what each is worth on the same test.  Every rung may spend as
-many steps, and so as many tokens, or as much time."""
+"""Training rung after rung, each a run of its own, and what each is worth on the same test: a table for the terminal,
+ladder.json and ladder.png.  Every rung may spend as many steps, and so as many tokens, or as much time."""
 
 import copy
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import torch
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
 
 from regard import config
 from regard.config import Settings
 from regard.errors import ConfigError, RunError
 from regard.ladder.rungs import Ladder, Rung
 from regard.models import ARCHITECTURES
-from regard.runs.durable import only_one
+from regard.runs.durable import only_one, write_file
 from regard.runs.recipe import TABLES, Recipe
 from regard.runs.run import Run, load
 from regard.training.environment import reproducible
@@ -23,6 +26,7 @@ from regard.training.learner import Learner
 from regard.training.prepare import Prepared, prepare
 from regard.training.screen import Screen
 from regard.training.start import start
+from regard.viewer.charts import Panel, bars
 
 TIMED = 8  # steps
 N_VALIDATIONS = 5  # of a training, the last one at its end
@@ -41,6 +45,19 @@ class Budget:
         if self.seconds is not None:
             return f"{self.seconds:g} seconds of training each"
         return f"{self.steps:,} steps each"
+
+
+def check_budget(folder: Path, budget: str) -> None:
+    """Rungs of one ladder have one budget; it is written down before the first of them begins."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "budget.json"
+    before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else budget
+    if before != budget:
+        raise RunError(
+            f"{folder} is a ladder of {before}, now it is {budget}; nothing was changed. "
+            "Use the same budget, or choose another folder with --out"
+        )
+    write_file(path, json.dumps(budget).encode())
 
 
 def course(steps: int, n_validations: int = N_VALIDATIONS) -> Settings:
@@ -200,3 +217,32 @@ def measure(name: str, rung: Rung, run: Run) -> RungRow:
         tokens=result["tokens"],
         seconds=result["seconds"],
     )
+
+
+def keep(rows: list[RungRow], ladder: Ladder, folder: Path, budget: str, device: str) -> None:
+    """ladder.json and ladder.png."""
+    rungs = [{**asdict(row), "tokens_per_second": row.tokens_per_second} for row in rows]
+    report = {"budget": budget, "device": device, "rungs": rungs}
+    write_file(folder / "ladder.json", json.dumps(report, indent=2, ensure_ascii=False).encode())
+    panels = [Panel(title, [row.figures[name] for row in rows]) for name, title in ladder.figures.items()]
+    panels += [
+        Panel("seconds", [row.seconds for row in rows], logarithmic=True),
+        Panel("weights or counts", [float(row.parameters or row.counts) for row in rows], logarithmic=True),
+        Panel("tokens per second", [row.tokens_per_second for row in rows], logarithmic=True),
+    ]
+    bars([row.title for row in rows], panels, f"The ladder, {budget}, on {rows[0].of}", folder / "ladder.png")
+
+
+def compare(rows: list[RungRow], ladder: Ladder, budget: str) -> Table:
+    title = Text(f"The ladder, {budget}, measured on {rows[0].of}")
+    caption = "* counts" if any(row.counts for row in rows) else None
+    table = Table(title=title, caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("rung", no_wrap=True)
+    for head in (*ladder.figures.values(), "seconds", "tokens", "tokens/s", "weights"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for row in rows:
+        size = f"{row.counts:,}*" if row.counts else f"{row.parameters:,}"
+        figures = [f"{row.figures[name]:.4g}" for name in ladder.figures]
+        seconds = f"{row.seconds:,.1f}"
+        table.add_row(row.title, *figures, seconds, f"{row.tokens:,}", f"{row.tokens_per_second:,.0f}", size)
+    return table
