@@ -2,6 +2,7 @@
 they are of, and all that is shown or written besides."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -102,9 +103,5 @@ def metric_row(metric: Metric, form: str, interval_form: str | None = None) -> t
 
 def count_notes(notes: Iterable[str], ends: tuple[str, ...]) -> dict[str, int]:
     """How often each note occurs; what follows one of `ends` differs from line to line and does not count."""
-    kinds = Counter[str]()
-    for note in notes:
-        for end in ends:
-            note = note.split(end)[0]
-        kinds[note] += 1
-    return dict(kinds)
+    end = "|".join(map(re.escape, ends))
+    return dict(Counter(re.split(end, note)[0] for note in notes))

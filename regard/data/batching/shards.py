@@ -66,12 +66,11 @@ def content_key(texts: Sequence[str], tokenizer_json: str) -> str:
 
 def tokenize(texts: Sequence[str], tokenizer: Tokenizer) -> TokenShard:
     kind = np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32
-    pieces, lengths = [np.empty(0, kind)], [0]
+    pieces = [np.empty(0, kind)]
     for start in range(0, len(texts), CHUNK):
-        for ids in tokenizer.encode_batch(list(texts[start : start + CHUNK])):
-            pieces.append(np.array(ids, kind))
-            lengths.append(len(ids))
-    return TokenShard(np.concatenate(pieces), np.cumsum(lengths, dtype=np.int64))
+        chunk = tokenizer.encode_batch(list(texts[start : start + CHUNK]))
+        pieces += [np.array(ids, kind) for ids in chunk]
+    return TokenShard(np.concatenate(pieces), np.cumsum([len(piece) for piece in pieces], dtype=np.int64))
 
 
 def write_shard(made: TokenShard, folder: Path) -> None:

@@ -120,13 +120,18 @@ def fit_to_learn(windows: Windows, spans: np.ndarray, max_answer: int) -> tuple[
     reached = np.bincount(windows.owner, weights=spans[:, 1] > 0, minlength=len(windows.questions)) > 0
     fit = np.ones(len(windows.questions), bool)
     for i, question in enumerate(windows.questions):
-        answer = question.answers[0]
-        reason = unfit(question, is_reached=bool(reached[i]))
-        if reason:
+        answer, context = question.answers[0], windows.context[i]
+        reasons = {
+            "empty question": not question.text.strip(),
+            "empty context": not question.context.strip(),
+            "its answer does not stand in its context": answer.text and not answer.is_found,
+            "no window holds the whole answer": answer.is_found and not reached[i],
+        }
+        reason = next((reason for reason, holds in reasons.items() if holds), None)
+        if reason is not None:
             fit[i] = False
             notes.add(f"dropped: {reason}", question.place)
         elif answer.is_found:
-            context = windows.context[i]
             first, last = context.span_of(answer)
             start, end = context.characters(question.context, first, last)
             if question.context[start:end] != answer.text:
@@ -134,20 +139,6 @@ def fit_to_learn(windows: Windows, spans: np.ndarray, max_answer: int) -> tuple[
             if last - first >= max_answer:
                 notes.add(f"answer longer than the {max_answer} tokens that are ever answered", question.place)
     return np.flatnonzero(fit[windows.owner]), notes
-
-
-def unfit(question: Question, is_reached: bool) -> str:
-    """Why nothing can be learned from a question; "" if something can."""
-    answer = question.answers[0]
-    if not question.text.strip():
-        return "empty question"
-    if not question.context.strip():
-        return "empty context"
-    if answer.text and not answer.is_found:
-        return "its answer does not stand in its context"
-    if answer.is_found and not is_reached:
-        return "no window holds the whole answer"
-    return ""
 
 
 @dataclass(frozen=True)

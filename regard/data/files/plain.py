@@ -27,10 +27,8 @@ class PlainText:
         """All lines of plain files, and, where `columns` are named, of tables the texts of these columns."""
         text = cls([], [], Notes())
         for path in paths_of(files, root):
-            if columns and kind_of(path) in TABLES:
-                texts, numbers = read_columns(path, columns, text.notes)
-            else:
-                texts, numbers = read_parallel([path], text.notes)
+            is_table = columns and kind_of(path) in TABLES
+            texts, numbers = read_columns(path, columns, text.notes) if is_table else read_parallel([path], text.notes)
             for column in texts:
                 text.lines.extend(column)
                 text.places.extend(f"{path.name}:{i}" for i in numbers)
