@@ -113,10 +113,11 @@ def articles(record: object, place: str, notes: Notes) -> Iterator[Question]:
             context = without_mark(field(paragraph, "context", str, where))
             earlier: list[str] = []
             for q, asked in enumerate(field(paragraph, "qas", list, where), start=1):
-                question = read_question(asked, context, f"{where}, question {q}", notes, earlier)
-                yield question
+                here = f"{where}, question {q}"
+                text, given = field(asked, "question", str, here), field(asked, "answers", list, here)
+                yield Question(text, context, read_answers(given, context, here, notes), here, tuple(earlier))
                 if "followup" in asked:  # of QuAC: the questions of a paragraph are one dialogue
-                    earlier.append(question.text)
+                    earlier.append(text)
 
 
 def dialogue(record: object, place: str, notes: Notes) -> Iterator[Question]:
@@ -127,17 +128,19 @@ def dialogue(record: object, place: str, notes: Notes) -> Iterator[Question]:
         where = f"{place}, question {number}"
         if not isinstance(turn, list) or len(turn) not in (2, 3):
             raise DataError(f"{where} must be [question, answer, start] or [question, [answers]], got {shown(turn)}")
+        text = as_text(turn[0], where, "question")
         given = turn[1] if len(turn) == 2 else [{"text": turn[1], "answer_start": turn[2]}]
         if not isinstance(given, list):
             raise DataError(f"{where}: an answer without its start is a list of texts, got {shown(given)}")
-        question = read_question({"question": turn[0], "answers": given}, context, where, notes, earlier)
-        yield question
-        earlier.append(question.text)
+        yield Question(text, context, read_answers(given, context, where, notes), where, tuple(earlier))
+        earlier.append(text)
 
 
 def single(record: object, place: str, notes: Notes) -> Iterator[Question]:
     """question, context and answers: texts, or {"text", "answer_start"}; none where the context does not tell."""
-    yield read_question(record, without_mark(field(record, "context", str, place)), place, notes)
+    text, context = (field(record, name, str, place) for name in ("question", "context"))
+    context = without_mark(context)
+    yield Question(text, context, read_answers(field(record, "answers", list, place), context, place, notes), place)
 
 
 # By the key that tells a form from the others.
@@ -159,10 +162,8 @@ def field(record: object, name: str, kind: type[K], place: str) -> K:
     return value
 
 
-def read_question(record: object, context: str, place: str, notes: Notes, earlier: Iterable[str] = ()) -> Question:
-    text, given = field(record, "question", str, place), field(record, "answers", list, place)
-    answers = tuple(read_answer(item, context, place, notes) for item in given)
-    return Question(text, context, answers or (NO_ANSWER,), place, tuple(earlier))
+def read_answers(given: list[object], context: str, place: str, notes: Notes) -> tuple[Answer, ...]:
+    return tuple(read_answer(item, context, place, notes) for item in given) or (NO_ANSWER,)
 
 
 def read_answer(item: object, context: str, place: str, notes: Notes) -> Answer:
