@@ -33,7 +33,7 @@ class Stream:
     a "text" is the file as it is, its line ends among the characters."""
 
     def __init__(self, text: PlainText, unit: str, tokenizer: Tokenizer, cache: Path | None):
-        self.text, self.unit = text, unit
+        self.text, self.unit, self.notes = text, unit, text.notes
         self.start_id, self.end_id = tokenizer.start_id, tokenizer.end_id
         lines = text.lines
         if unit == "text":
@@ -43,6 +43,7 @@ class Stream:
         closed = 0 if unit == "text" else 1
         self.ends = self.lines.offsets[1:] + closed * np.arange(1, len(self.lines) + 1)  # of each line, in `tokens`
         self.starts = np.concatenate([[0], self.ends[:-1]])
+        self.lengths = self.ends - self.starts  # tokens of each line, with what closes it
         self.tokens = np.full(int(self.ends[-1]) + 1, self.end_id, np.int64)
         self.tokens[0] = UNITS[unit](tokenizer)
         places = np.repeat(self.starts + 1 - self.lines.offsets[:-1], self.lines.lengths)
@@ -53,15 +54,6 @@ class Stream:
     def __len__(self) -> int:
         """Tokens that can be predicted: all but the one that stands before the first."""
         return len(self.tokens) - 1
-
-    @property
-    def notes(self) -> Notes:
-        return self.text.notes
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Tokens of each line, with what closes it."""
-        return self.ends - self.starts
 
     def describe(self) -> str:
         return f"{len(self):,} tokens in {len(self.text.lines):,} lines, {self.text.n_bytes:,} bytes"
@@ -77,9 +69,8 @@ class Stream:
 
     def line_windows(self, width: int) -> np.ndarray:
         """(n, 2): each line with its end; one of more than `width` tokens is cut into several windows."""
-        lengths = self.lengths
-        n_pieces = -(-lengths // width)
-        line = np.repeat(np.arange(len(lengths)), n_pieces)
+        n_pieces = -(-self.lengths // width)
+        line = np.repeat(np.arange(len(n_pieces)), n_pieces)
         starts = self.starts[line] + width * ranges(n_pieces)
         return np.stack([starts, np.minimum(starts + width, self.ends[line])], 1)
 
@@ -140,6 +131,7 @@ class Passages:
         piece = ranges(n_pieces)
         first, length, n = self.offsets[self.document], lengths[self.document], n_pieces[self.document]
         self.starts, self.stops = first + piece * length // n, first + (piece + 1) * length // n
+        self.lengths = self.stops - self.starts  # of the windows
         ends_here = np.array([tokenizer.token(i).rstrip().endswith(ENDINGS) for i in range(tokenizer.vocab_size)])
         after = np.flatnonzero(ends_here[self.ids]) + 1
         self.sentences = np.union1d(self.offsets[:-1], after[after < len(self.ids)])  # where they begin
@@ -147,11 +139,6 @@ class Passages:
     def __len__(self) -> int:
         """Windows."""
         return len(self.document)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Of the windows."""
-        return self.stops - self.starts
 
     def where(self, window: int) -> str:
         return self.places[self.document[window]]

@@ -3,7 +3,6 @@ sentences of words in pieces."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -74,18 +73,12 @@ class Windows:
             firsts += starts
             sizes += [min(room, n - start) for start in starts]
         self.owner, self.first, self.n_context = (np.array(part, np.int64) for part in (owners, firsts, sizes))
+        n_asked = np.array([len(ids) for ids in self.asked], np.int64)
+        self.offset = n_asked[self.owner] + FRAME - 1  # the row of each window's first token of context
+        self.lengths = self.offset + self.n_context + 1
 
     def __len__(self) -> int:
         return len(self.owner)
-
-    @cached_property
-    def offset(self) -> np.ndarray:
-        """The row of each window's first token of context."""
-        return np.array([len(ids) for ids in self.asked], np.int64)[self.owner] + FRAME - 1
-
-    @cached_property
-    def lengths(self) -> np.ndarray:
-        return self.offset + self.n_context + 1
 
     def tokens(self, i: int) -> np.ndarray:
         """<s> question </s> window </s>"""
@@ -180,6 +173,8 @@ class WordPieces:
                 self.notes.add(f"read in pieces: longer than {room} tokens", places[i])
             start = stop
         self.bounds, self.sentence = np.array(bounds, np.int64).reshape(-1, 2), np.array(owners, np.int64)
+        ends = np.concatenate([[0], np.cumsum(self.word_lengths)])
+        self.lengths = np.diff(ends[self.bounds])[:, 0] + len(self.frame)  # tokens of each piece, with its frame
         long_words = np.flatnonzero((self.spelling.lengths > room)[self.words])
         if len(long_words):
             piece = int(np.searchsorted(self.bounds[:, 1], long_words[0], side="right"))
@@ -188,12 +183,6 @@ class WordPieces:
 
     def __len__(self) -> int:
         return len(self.bounds)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Tokens of each piece, with its frame."""
-        ends = np.concatenate([[0], np.cumsum(self.word_lengths)])
-        return ends[self.bounds[:, 1]] - ends[self.bounds[:, 0]] + len(self.frame)
 
     def rows(self, pieces: np.ndarray) -> Rows:
         chosen = np.concatenate([np.arange(start, stop) for start, stop in self.bounds[pieces]])

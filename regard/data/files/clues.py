@@ -101,13 +101,10 @@ def data_settings(parts: Files, columns: Sequence[str] = (), can_hold_out: bool 
 @dataclass(frozen=True)
 class Beginning:
     path: Path
+    kind: str  # ".csv"
     text: str
     lines: list[str]  # whole ones, without their ends
     n_lines: int | None  # of the whole file; None: it goes on
-
-    @property
-    def kind(self) -> str:
-        return kind_of(self.path)
 
 
 def begin(path: Path) -> Beginning | None:
@@ -125,7 +122,7 @@ def begin(path: Path) -> Beginning | None:
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     if not is_whole or not lines[-1]:
         lines.pop()
-    return Beginning(path, text, lines[:N_LINES], len(lines) if is_whole else None)
+    return Beginning(path, kind_of(path), text, lines[:N_LINES], len(lines) if is_whole else None)
 
 
 def begin_parts(paths: Sequence[Path]) -> tuple[Files, list[Beginning]]:
