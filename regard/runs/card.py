@@ -7,7 +7,8 @@ from pathlib import Path
 
 from regard.learning.config import TrainingConfig
 from regard.runs.durable import write_file
-from regard.runs.environment import Environment
+
+Environment = dict[str, str | int]  # what the run stood on: device, precision, compiler, threads, versions
 
 
 @dataclass(frozen=True, kw_only=True)

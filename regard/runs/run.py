@@ -23,8 +23,7 @@ from regard.tasks.use import Use
 from regard.tasks.verbs import VERBS
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked
-from regard.viewer.places import position_table
+from regard.viewer.looking import Asked, position_table
 
 
 class CannotError(RunError, AttributeError):

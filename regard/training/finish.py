@@ -1,25 +1,17 @@
 """Which weights a finished training keeps: the best by validation, an average counted among them; and their file."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from torch import nn
 
 from regard.learning.config import TrainingConfig
 from regard.nn.lora import LoraConfig, merged
-from regard.runs.checkpoints import ADAPTER, MODEL, Checkpoints, step_folder
-from regard.runs.progress import Progress, is_better
+from regard.runs.checkpoints import ADAPTER, MODEL, Checkpoints, Progress, is_better, step_folder
 from regard.runs.weights import save_weights, set_weights, weights_of
 from regard.training.averaging import average_checkpoints
 from regard.training.learner import Learner
 from regard.training.metrics import read_metrics
 from regard.training.signals import Signals
-
-
-@dataclass(frozen=True)
-class Chosen:
-    what: str  # in words
-    values: dict[str, float]  # their validation
 
 
 def choose_weights(
@@ -29,26 +21,29 @@ def choose_weights(
     checkpoints: Checkpoints,
     run: Path,
     signals: Signals,
-) -> Chosen:
-    """Give the model its final weights.  The average of the last checkpoints is validated like any other weights and
-    taken where it is better than every single checkpoint; without validation it is taken unseen."""
+) -> tuple[str, dict[str, float]]:
+    """Give the model its final weights; returns which these are, in words, and their validation.
+
+    The average of the last checkpoints is validated like any other weights and taken where it is better than every
+    single checkpoint; without validation it is taken unseen.
+    """
     task = learner.task
     steps = checkpoints.regular()[-config.average :] if config.average else []
     if len(steps) > 1:
         average_checkpoints(learner.model, checkpoints, steps)
         what = f"the average of steps {', '.join(map(str, steps))}"
         if not config.validate_every:
-            return Chosen(what, {})
+            return what, {}
         with learner.resting(), signals.interruptible():
             values = task.validate(learner.model)
         if is_better(values[task.metric], progress.best_value, task.higher_is_better):
-            return Chosen(what, values)
+            return what, values
     step = progress.step if progress.best_step is None else progress.best_step
     tensors = checkpoints.load(step, files=("model", "ema")).tensors
     which = "ema" if "ema" in tensors else "model"  # as it was validated: a resume may have changed training.ema since
     set_weights(learner.model, tensors[which], str(step_folder(checkpoints.folder, step)))
     what = f"step {step}, " + ("the last" if progress.best_step is None else f"the best by {task.metric}")
-    return Chosen(what + (" (running average)" if which == "ema" else ""), values_at(run, step))
+    return what + (" (running average)" if which == "ema" else ""), values_at(run, step)
 
 
 def save_finished(model: nn.Module, lora: LoraConfig, run: Path) -> Path:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from regard.learning.optimizers import set_learning_rate
 from regard.tasks.task import AnyTask
 
 ENOUGH = 0.05  # nats a prediction
@@ -29,8 +30,7 @@ def learn_by_heart(model: nn.Module, task: AnyTask, d_model: int, device: torch.
     begin = time.monotonic()
     losses: list[float] = []
     while True:
-        for group in optimizer.param_groups:
-            group["lr"] = rate * min(1.0, (len(losses) + 1) / 20)
+        set_learning_rate(optimizer, rate * min(1.0, (len(losses) + 1) / 20))
         loss = task.plain_loss(model, batch) / batch.n_targets
         losses.append(float(loss.detach()))
         if losses[-1] < ENOUGH or time.monotonic() - begin > seconds:

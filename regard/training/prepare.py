@@ -11,9 +11,8 @@ from regard.errors import ConfigError, RunError
 from regard.nn.lora import adapt
 from regard.runs.card import About
 from regard.runs.checkpoints import named_steps, refuse_existing
-from regard.runs.origin import Origin
+from regard.runs.origin import Origin, refuse_other_data, remember_data
 from regard.runs.recipe import Recipe
-from regard.runs.same_data import refuse_other_data, remember_data
 from regard.runs.transfer import take_weights
 from regard.tasks.task import AnyTask
 from regard.text.imported import IMPORTED

@@ -1,26 +1,31 @@
 """Train what was prepared: by the loop, or by counting where that is all a model needs."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from regard.errors import ConfigError
 from regard.models import ARCHITECTURES
-from regard.runs.card import Result
+from regard.runs.card import Result, write_card, write_result
+from regard.runs.checkpoints import MODEL, refuse_existing
+from regard.runs.durable import disk_errors_said
+from regard.runs.weights import save_weights, weights_of
 from regard.tasks.learnable import Learnable
-from regard.training.counting import count
 from regard.training.distill import Distilled
-from regard.training.environment import compile_model
+from regard.training.environment import compile_model, describe_environment, peak_memory, record_environment
 from regard.training.loop import train
+from regard.training.metrics import Metrics
 from regard.training.prepare import Prepared, write_recipe
 from regard.training.screen import Screen
 
 
 def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, screen: Screen) -> Result:
     """Leaves a finished run in the folder.  Raises what `train` raises."""
-    if ARCHITECTURES[prepared.recipe.architecture].is_counted:
-        return count(prepared, run, device, resume, screen)
     recipe = prepared.recipe
+    if ARCHITECTURES[recipe.architecture].is_counted:
+        return count(prepared, run, device, resume, screen)
     task: Learnable[Any] = prepared.task
     if prepared.teacher is not None:
         compile_model(prepared.teacher.to(device), recipe.training.compile, device)
@@ -28,13 +33,53 @@ def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, scr
     return train(
         prepared.model,
         task,
-        prepared.recipe.training,
+        recipe.training,
         prepared.about,
         run=run,
-        d_model=prepared.recipe.d_model,
+        d_model=recipe.d_model,
         device=device,
         resume=resume,
         screen=screen,
-        lora=prepared.recipe.lora,
+        lora=recipe.lora,
         settle=lambda: write_recipe(recipe, run),
     )
+
+
+@torch.no_grad()
+def count(prepared: Prepared, run: Path, device: torch.device, resume: bool, screen: Screen) -> Result:
+    """One pass over the data, and the run is complete.  A run that was stopped is counted again from the beginning."""
+    if prepared.recipe.task.smoothing:
+        raise ConfigError("task.smoothing smooths labels that are learned by gradients; for counts set model.smoothing")
+    if prepared.recipe.task.blank:
+        raise ConfigError("task.blank masks tokens for a model that learns by gradients; for counts set it to 0")
+    if not resume:
+        refuse_existing(run)
+    model, task = prepared.model.to(device), prepared.task
+    with disk_errors_said(run, lambda: "The data are untouched; count again."), closing(screen):
+        environment = describe_environment(device, "float32", "eager")
+        record_environment(run, environment, 0)
+        screen.plan([*prepared.about.rows, ("training", "by counting, one pass")])
+        report = model.count(task.sequences())
+        screen.say(f"counted: {report}")
+        values = task.validate(model)
+        if values:
+            (run / "metrics.jsonl").unlink(missing_ok=True)  # what a stopped count may have left
+            with Metrics(run, 0, tensorboard=False) as metrics:
+                samples = task.samples(model)
+                metrics.add_validation(0, values, samples)
+                screen.validation(0, values, True, samples)
+        result = Result(
+            steps=0,
+            reason="all counted",
+            weights="the counts of the training text",
+            values=values,
+            best_step=None,
+            tokens=report.n_tokens,
+            seconds=report.seconds,
+            peak_memory=peak_memory(device),
+        )
+        save_weights(weights_of(model), run / MODEL)
+        write_result(run, result)
+        write_card(run, prepared.about, result, MODEL, prepared.recipe.training, environment)
+        screen.say(f"done: {run / MODEL} holds {result.weights}")
+    return result

@@ -15,7 +15,7 @@ from regard.runs.recipe import Recipe
 from regard.runs.run import Run
 from regard.tasks.language.use import begin
 from regard.training.prepare import prepare
-from regard.training.screen import PlainScreen
+from regard.training.screen import Screen
 from regard.training.start import start
 from regard.viewer import page, picture, terminal
 
@@ -57,7 +57,7 @@ def trained(name: str, place: Path) -> Run:
     (place / "text.txt").write_text("".join(line + "\n" for line in LINES), encoding="utf-8")
     (place / "recipe.toml").write_text(RECIPE.format(root=place, model=MODELS[name]), encoding="utf-8")
     prepared = prepare(Recipe.read(str(place / "recipe.toml")), place / name)
-    start(prepared, place / name, torch.device("cpu"), False, PlainScreen(Console(quiet=True)))
+    start(prepared, place / name, torch.device("cpu"), False, Screen(Console(quiet=True)))
     return regard.load(place / name, "cpu")
 
 

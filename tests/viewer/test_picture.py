@@ -7,7 +7,6 @@ from matplotlib.image import imread
 from regard.errors import RegardError
 from regard.viewer import picture
 from regard.viewer.capture import KINDS, Capture, Map
-from regard.viewer.glyphs import drawable
 
 ODD = [
     "$\\alpha$",
@@ -94,5 +93,5 @@ def test_principal_plane_keeps_distances_of_planar_points() -> None:
 
 
 def test_letters_without_a_glyph_become_a_box() -> None:
-    assert drawable("été $") == "été $"
-    assert drawable("\U000f0000x") == "□x"
+    assert picture.drawable("été $") == "été $"
+    assert picture.drawable("\U000f0000x") == "□x"
