@@ -20,7 +20,6 @@ TREES = {
 
 # Strings that are also a task's name, in tables and comparisons of something else.
 OTHER_NAMES = {
-    ("__main__.py", "chat"): "a command",
     ("models/markov.py", "masked"): "a kind of Markov model",
     ("ladder/rungs.py", "masked"): "a rung: that kind of Markov model",
     ("ladder/rungs.py", "language"): "a ladder, by the name that the command takes",

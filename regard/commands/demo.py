@@ -1,11 +1,16 @@
 """regard demo: the example sentences of the lecture, trained on this machine and looked into."""
 
+import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import regard
 from regard.commands.options import Device
+from regard.errors import RunError
+from regard.runs.durable import only_one, write_file
 
 if TYPE_CHECKING:
     from regard.commands.tour import Printer
@@ -24,7 +29,6 @@ def demo(
     from regard.commands.tour import Printer, Tour
     from regard.data.corpora.grammar import generate
     from regard.learning.device import choose_device
-    from regard.runs.run import load
 
     printer = Printer()
     choose_device(device)  # a wrong name is reported before anything is written
@@ -35,17 +39,11 @@ def demo(
         printer.line(f"{run} holds a finished demo: here it is again. To start over: regard demo --again")
     else:
         train(corpus, run, device, steps, printer)
-    Tour(load(run, device), corpus, printer).give()
+    Tour(regard.load(run, device), corpus, printer).give()
 
 
 def make_ready(run: Path, again: bool) -> None:
     """A folder for the demo, empty or with an earlier demo in it."""
-    import json
-    import shutil
-
-    from regard.errors import RunError
-    from regard.runs.durable import write_file
-
     is_demo = (run / MARK).is_file()
     if run.exists() and not is_demo and (not run.is_dir() or any(run.iterdir())):
         raise RunError(
@@ -59,7 +57,6 @@ def make_ready(run: Path, again: bool) -> None:
 
 
 def check_steps(run: Path, steps: int | None) -> None:
-    from regard.errors import RunError
     from regard.runs.recipe import Recipe
 
     planned = Recipe.of_run(run).training.steps
@@ -69,10 +66,7 @@ def check_steps(run: Path, steps: int | None) -> None:
 
 def train(corpus: "PairCorpus", run: Path, device: str | None, steps: int | None, printer: "Printer") -> None:
     """Write the corpus into the run's folder and train on it, or resume a training that was stopped."""
-    import json
-
     from regard.learning.device import choose_device
-    from regard.runs.durable import only_one
     from regard.runs.recipe import Recipe
     from regard.training.prepare import prepare
     from regard.training.screen import open_screen

@@ -4,10 +4,12 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+import regard
+from regard.commands.lines import print_table
 from regard.commands.options import Decoding, Device, decoding_settings
 from regard.errors import ConfigError, RunError
 
@@ -30,12 +32,10 @@ def evaluate(
     device: Device = None,
 ) -> None:
     """The figures of a run on its test set, or on given files; two runs side by side."""
-    from regard.runs.run import load
-
     for path in paths:
         if not path.exists():
             raise RunError(f"{path} does not exist; give a run folder or a test file")
-    runs = [load(path, device) for path in paths if not path.is_file()]
+    runs = [regard.load(path, device) for path in paths if not path.is_file()]
     files = [path for path in paths if path.is_file()]
     if len(runs) not in (1, 2):
         raise ConfigError(f"evaluate takes one or two runs, got {len(runs)}")
@@ -47,7 +47,10 @@ def evaluate(
     decodings = [decoding_settings(run, set_ or []) for run in runs]
     if len(runs) == 1:
         measured = runs[0].measure(files, root, decodings[0])
-        draw(measured, picture)
+        if picture is not None:
+            if measured.draw is None:
+                raise ConfigError(ONLY_CLASSIFIERS)
+            measured.draw(picture)
         write_outputs(measured, outputs)
         return show_figures(runs[0], measured, as_json)
     if picture is not None:
@@ -65,7 +68,7 @@ def evaluate(
 
 
 def show_figures(run: "Run", measured: "Measured", as_json: bool) -> None:
-    print_remarks(measured)
+    print_lines(measured.remarks, sys.stderr)
     if not as_json:
         return print_figures(run, measured)
     record = record_of(run, measured.record)  # where two runs can be compared, one is a list of one
@@ -74,7 +77,7 @@ def show_figures(run: "Run", measured: "Measured", as_json: bool) -> None:
 
 def show_comparison(runs: "list[Run]", versus: "Versus", as_json: bool) -> None:
     for side in versus.sides[:1]:
-        print_remarks(side)  # both read the same files
+        print_lines(side.remarks, sys.stderr)  # both read the same files
     if as_json:
         records = [record_of(run, record) for run, record in zip(runs, versus.records, strict=True)]
         return print_json({"runs": records, **versus.record})
@@ -82,7 +85,7 @@ def show_comparison(runs: "list[Run]", versus: "Versus", as_json: bool) -> None:
         print_figures(run, side)
     names = dict(zip(("first", "second"), (run.folder.name for run in runs), strict=True))
     for title, (headings, *rows) in versus.tables:
-        print_part(title, [names.get(cell, cell) for cell in headings], rows)
+        print_table([names.get(cell, cell) for cell in headings], rows, title, are_numbers=True)
     print_lines(versus.footing)
 
 
@@ -94,38 +97,19 @@ def print_json(record: dict[str, object]) -> None:
     print(json.dumps(record, ensure_ascii=False, indent=2))
 
 
-def print_lines(lines: Sequence[str]) -> None:
+def print_lines(lines: Sequence[str], stream: TextIO | None = None) -> None:
     for line in lines:
-        print(line)
-
-
-def print_remarks(measured: "Measured") -> None:
-    """What was noted about the test's files."""
-    for remark in measured.remarks:
-        print(remark, file=sys.stderr)
+        print(line, file=stream)
 
 
 def print_figures(run: "Run", measured: "Measured") -> None:
     print_lines([f"{run.folder} ({run.weights}): {measured.of}", *measured.heading])
     for title, (headings, *rows) in measured.tables:
-        print_part(title, headings, rows)
+        print_table(headings, rows, title, are_numbers=True)
     print_lines(measured.footing)
-
-
-def print_part(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from regard.commands.tables import print_table
-
-    print_table(headings, rows, title, are_numbers=True)
 
 
 def write_outputs(measured: "Measured", path: Path | None) -> None:
     if path is not None:
         lines = (text.replace("\n", " ") + "\n" for text in measured.outputs)
         path.write_text("".join(lines), encoding="utf-8")
-
-
-def draw(measured: "Measured", path: Path | None) -> None:
-    if path is not None:
-        if measured.draw is None:
-            raise ConfigError(ONLY_CLASSIFIERS)
-        measured.draw(path)

@@ -3,20 +3,18 @@
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import typer
 
+import regard
 from regard.commands.lines import answered, read_lines, say_notes, write_line
 from regard.commands.options import AsJson, Decoding, Device, InputFile, RunFolder, decoding_settings
 from regard.errors import ConfigError
 from regard.tasks.verb import Help, LineVerb
-
-if TYPE_CHECKING:
-    from regard.runs.run import Run
 
 VerbClass = type[LineVerb[Any]]  # whatever it answers
 
@@ -100,7 +98,10 @@ def answer_lines(
     """N lines in, N lines out."""
     if texts and file is not None:
         raise ConfigError(f"give texts or --file {file}, not both")
-    loaded = open_run(verb, run, with_, device)
+    loaded = regard.load(run, device)
+    loaded.check_can(verb.name)
+    if with_:
+        loaded = loaded.join([regard.load(partner, device) for partner in with_])
     repeated = {option.name for option in options if option.help.for_every_line}
     fixed = {name: value for name, value in settings.items() if name not in repeated}
     if takes_decoding(verb):
@@ -113,7 +114,8 @@ def answer_lines(
         return verb(lines, **fixed, **{name: [settings[name]] * len(lines) for name in repeated})  # type: ignore[call-arg]
 
     form, ask = request([]), loaded.task.verbs[verb.name]
-    for number, line, answer in numbered(file, texts, whole, lambda lines: ask(loaded.use(), request(lines))):
+    given = ["\n".join(read_lines(file))] if whole and not texts else texts
+    for number, line, answer in answered(file, lambda lines: ask(loaded.use(), request(lines)), given):
         if as_json:
             write_line(json.dumps(form.record(number, line, answer), ensure_ascii=False))
             continue
@@ -121,21 +123,3 @@ def answer_lines(
         say_notes(number, [note for note in answer.notes if note not in verb.silent])
         for more in form.more(answer) if texts else ():
             write_line(more)
-
-
-def open_run(verb: VerbClass, run: Path, partners: list[Path] | None, device: str | None) -> "Run":
-    """The run, or an ensemble."""
-    from regard.runs.run import load
-
-    loaded = load(run, device)
-    loaded.check_can(verb.name)
-    return loaded.join([load(partner, device) for partner in partners]) if partners else loaded
-
-
-def numbered(
-    file: Path | None, texts: list[str] | None, whole: bool, answer: Callable[[list[str]], list[Any]]
-) -> Iterator[tuple[int, str, Any]]:
-    if texts or whole:
-        texts = texts or ["\n".join(read_lines(file))]
-        return iter(zip(range(1, len(texts) + 1), texts, answer(texts), strict=True))
-    return answered(file, answer)
