@@ -14,14 +14,12 @@ from typer.core import TyperGroup
 import regard
 from regard.commands import tokenizer
 from regard.commands.ask import answer, embed, score
-from regard.commands.bench import bench
 from regard.commands.demo import demo
-from regard.commands.evaluate import evaluate
+from regard.commands.evaluate import bench, evaluate
 from regard.commands.exchange import export, import_
 from regard.commands.generate import chat, generate
 from regard.commands.ladder import ladder
-from regard.commands.look import look, neighbours, reach
-from regard.commands.show import show
+from regard.commands.look import look, neighbours, reach, show
 from regard.commands.train import doctor, recipes, train
 from regard.commands.verbs import command_of
 from regard.errors import RegardError

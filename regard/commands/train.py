@@ -36,8 +36,8 @@ def doctor(
     from regard.models import ARCHITECTURES
     from regard.runs.card import duration
     from regard.runs.recipe import Recipe
-    from regard.training.overfit import learn_by_heart
     from regard.training.prepare import prepare, training_memory
+    from regard.training.start import learn_by_heart
 
     on = choose_device(device)
     with tempfile.TemporaryDirectory() as folder:
@@ -49,7 +49,7 @@ def doctor(
             return
         training = prepared.recipe.training
         print(f"Learning one batch by heart, without dropout and smoothing, for at most {seconds:.0f} s …")
-        heart = learn_by_heart(prepared.model, prepared.task, prepared.recipe.d_model, on, seconds)
+        heart = learn_by_heart(prepared, on, seconds)
         n_weights = sum(p.numel() for p in prepared.model.parameters())
         n_tokens = training.steps * training.accumulate * prepared.recipe.data.batch_tokens
         whole = heart.seconds_per_token * n_tokens

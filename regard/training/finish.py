@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from regard.learning.config import TrainingConfig
 from regard.nn.lora import LoraConfig, merged
 from regard.runs.checkpoints import ADAPTER, MODEL, Checkpoints, Progress, is_better, step_folder
 from regard.runs.weights import save_weights, set_weights, weights_of
-from regard.training.averaging import average_checkpoints
 from regard.training.learner import Learner
 from regard.training.metrics import read_metrics
 from regard.training.signals import Signals
@@ -16,7 +15,6 @@ from regard.training.signals import Signals
 
 def choose_weights(
     learner: Learner,
-    config: TrainingConfig,
     progress: Progress,
     checkpoints: Checkpoints,
     run: Path,
@@ -27,7 +25,7 @@ def choose_weights(
     The average of the last checkpoints is validated like any other weights and taken where it is better than every
     single checkpoint; without validation it is taken unseen.
     """
-    task = learner.task
+    task, config = learner.task, learner.config
     steps = checkpoints.regular()[-config.average :] if config.average else []
     if len(steps) > 1:
         average_checkpoints(learner.model, checkpoints, steps)
@@ -44,6 +42,18 @@ def choose_weights(
     set_weights(learner.model, tensors[which], str(step_folder(checkpoints.folder, step)))
     what = f"step {step}, " + ("the last" if progress.best_step is None else f"the best by {task.metric}")
     return what + (" (running average)" if which == "ema" else ""), values_at(run, step)
+
+
+def average_checkpoints(model: nn.Module, checkpoints: Checkpoints, steps: list[int]) -> None:
+    """Give the model the mean of these checkpoints' weights.  Summed in float64, so their order does not matter."""
+    sums: dict[str, Tensor] = {}
+    newest = checkpoints.load(steps[-1], files=("model",)).tensors["model"]
+    for step in steps:
+        for name, tensor in checkpoints.load(step, files=("model",)).tensors["model"].items():
+            if tensor.is_floating_point():
+                sums[name] = sums.get(name, torch.zeros((), dtype=torch.float64)) + tensor.double()
+    means = {name: (total / len(steps)).to(newest[name].dtype) for name, total in sums.items()}
+    set_weights(model, {**newest, **means}, f"the average of steps {steps}")
 
 
 def save_finished(model: nn.Module, lora: LoraConfig, run: Path) -> Path:

@@ -13,7 +13,7 @@ from regard.errors import RunError
 from regard.learning.config import TrainingConfig
 from regard.models.interface import Model
 from regard.nn.lora import NO_ADAPTERS, LoraConfig
-from regard.runs.card import About, Environment, Result, duration, write_card, write_result
+from regard.runs.card import About, Environment, Result, duration, write_card
 from regard.runs.checkpoints import Checkpoints, Progress, refuse_existing, step_folder
 from regard.runs.durable import disk_errors_said, resume_command, write_file
 from regard.tasks.learnable import B, Learnable
@@ -221,9 +221,7 @@ class Training:
     def finish(self, about: About, environment: Environment) -> Result:
         """Choose the weights and write what a finished run holds."""
         all_done = self.progress.step >= self.config.steps
-        weights, values = choose_weights(
-            self.learner, self.config, self.progress, self.checkpoints, self.run, self.signals
-        )
+        weights, values = choose_weights(self.learner, self.progress, self.checkpoints, self.run, self.signals)
         result = Result(
             steps=self.progress.step,
             reason="all steps done" if all_done else f"no better validation in {self.progress.waited}",
@@ -235,7 +233,6 @@ class Training:
             peak_memory=peak_memory(self.learner.device),
         )
         path = save_finished(self.learner.model, self.lora, self.run)
-        write_result(self.run, result)
         draw_curves(self.run, self.learner.task.metric)
         write_card(self.run, about, result, path.name, self.config, environment)
         self.screen.say(f"done: {result.reason}; {path} holds {result.weights}")

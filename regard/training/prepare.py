@@ -1,5 +1,7 @@
 """From a recipe to what the loop needs: tokenizer, data, model, and a description of all three."""
 
+import hashlib
+import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,17 +9,20 @@ from typing import Any
 
 import torch
 
+from regard.data.config import DataConfig
 from regard.errors import ConfigError, RunError
 from regard.nn.lora import adapt
 from regard.runs.card import About
 from regard.runs.checkpoints import named_steps, refuse_existing
-from regard.runs.origin import Origin, refuse_other_data, remember_data
+from regard.runs.durable import write_file
 from regard.runs.recipe import Recipe
-from regard.runs.transfer import take_weights
+from regard.runs.transfer import Origin, take_weights
 from regard.tasks.task import AnyTask
 from regard.text.imported import IMPORTED
 from regard.text.tokenizer import Tokenizer
 from regard.training.distill import load_teacher, take_layers
+
+DATA = "data.json"  # knows the training files again by their content: a run is resumed on the same text or not at all
 
 
 @dataclass(frozen=True)
@@ -61,9 +66,11 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
         rows.append((f"teacher {recipe.distillation.teacher}", taken))
     if recipe.lora.rank and origin is not None:
         adapt(model, recipe.lora, also=origin.new)
-        rows.append(("learning", describe_learning(recipe, model)))
+        n_learned = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        share = f"{n_learned:,} of {parameters_by_part(model)['all']:,} weights learn"
+        rows.append(("learning", f"LoRA of rank {recipe.lora.rank} on {', '.join(recipe.lora.targets)}: {share}"))
     if not has_steps:
-        remember_data(folder, recipe.data)
+        write_file(folder / DATA, json.dumps({"train": digests(recipe.data)}, indent=2).encode())
         write_recipe(recipe, folder)
     summary = (
         f"A {recipe.architecture} model that {task.purpose()}, made with `regard` from the recipe `{recipe.name}`."
@@ -120,6 +127,31 @@ def begin_with_weights(
     return origin
 
 
+def refuse_other_data(folder: Path, data: DataConfig) -> None:
+    """Their place and names do not matter.  A run without this file, from an older version, is trusted."""
+    if not (folder / DATA).is_file():
+        return
+    before, now = json.loads((folder / DATA).read_text(encoding="utf-8"))["train"], digests(data)
+    if before == now:
+        return
+    changed = [name for i, name in enumerate(data.train) if now[i : i + 1] != before[i : i + 1]]
+    which = ", ".join(changed) or "there were more files"
+    raise RunError(
+        f"the data are not those that {folder} was trained on: {which}. Nothing was changed; bring back the "
+        "files and the settings of the data, or start another run from these weights with "
+        f"--from {folder}"
+    )
+
+
+def digests(data: DataConfig) -> list[str]:
+    return [digest(Path(data.root) / name) for name in data.train]
+
+
+def digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
 def write_recipe(recipe: Recipe, folder: Path) -> None:
     recipe.write(folder / "recipe.toml.part")
     os.replace(folder / "recipe.toml.part", folder / "recipe.toml")
@@ -133,13 +165,6 @@ def describe(recipe: Recipe, tokenizer: Tokenizer, task: AnyTask, model: torch.n
         ("memory", f"about {training_memory(recipe, model) / 2**20:,.0f} MiB for weights, gradients, Adam and a batch"),
         ("an epoch", f"{task.n_batches(0):,} batches of about {recipe.data.batch_tokens:,} tokens"),
     ]
-
-
-def describe_learning(recipe: Recipe, model: torch.nn.Module) -> str:
-    n_learned = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    n_all = sum(p.numel() for p in model.parameters())
-    products = ", ".join(recipe.lora.targets)
-    return f"LoRA of rank {recipe.lora.rank} on {products}: {n_learned:,} of {n_all:,} weights learn"
 
 
 def parameters_by_part(model: torch.nn.Module) -> dict[str, int]:

@@ -1,14 +1,18 @@
-"""Train what was prepared: by the loop, or by counting where that is all a model needs."""
+"""Train what was prepared: by the loop, or by counting where that is all a model needs; or try one batch of it."""
 
+import time
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from regard.errors import ConfigError
+from regard.learning.optimizers import set_learning_rate
 from regard.models import ARCHITECTURES
-from regard.runs.card import Result, write_card, write_result
+from regard.runs.card import Result, write_card
 from regard.runs.checkpoints import MODEL, refuse_existing
 from regard.runs.durable import disk_errors_said
 from regard.runs.weights import save_weights, weights_of
@@ -19,6 +23,9 @@ from regard.training.loop import train
 from regard.training.metrics import Metrics
 from regard.training.prepare import Prepared, write_recipe
 from regard.training.screen import Screen
+
+ENOUGH = 0.05  # nats a prediction
+TOKENS = 500  # of the batch: enough to be hard, few enough for a CPU
 
 
 def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, screen: Screen) -> Result:
@@ -79,7 +86,39 @@ def count(prepared: Prepared, run: Path, device: torch.device, resume: bool, scr
             peak_memory=peak_memory(device),
         )
         save_weights(weights_of(model), run / MODEL)
-        write_result(run, result)
         write_card(run, prepared.about, result, MODEL, prepared.recipe.training, environment)
         screen.say(f"done: {run / MODEL} holds {result.weights}")
     return result
+
+
+@dataclass(frozen=True)
+class ByHeart:
+    first: float  # nats a prediction before learning
+    last: float
+    steps: int
+    seconds_per_token: float  # of the budget of a batch
+
+
+def learn_by_heart(prepared: Prepared, device: torch.device, seconds: float) -> ByHeart:
+    """The quickest test that data, model and loss fit together: one batch, learned by heart.
+
+    Dropout and smoothing off; a fresh Adam at a rate that suits most sizes; stops early when it is learned.
+    """
+    model, task = prepared.model.to(device).eval(), prepared.task  # eval: no dropout
+    batch = task.small_batch(TOKENS).to(device)
+    rate = min(2e-3, 0.25 / prepared.recipe.d_model)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98))
+    begin = time.monotonic()
+    losses: list[float] = []
+    while True:
+        set_learning_rate(optimizer, rate * min(1.0, (len(losses) + 1) / 20))
+        loss = task.plain_loss(model, batch) / batch.n_targets
+        losses.append(float(loss.detach()))
+        if losses[-1] < ENOUGH or time.monotonic() - begin > seconds:
+            break
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    elapsed = time.monotonic() - begin
+    return ByHeart(losses[0], losses[-1], len(losses), elapsed / len(losses) / min(TOKENS, task.batch_tokens))

@@ -46,12 +46,7 @@ LONGEST_LABEL = 18
 DOTS = 160  # per inch
 
 
-def attention(capture: Capture, path: str | Path, kind: str, layer: int | None = None, head: int | None = None) -> None:
-    """One head; where layer or head is None, the mean over all of them."""
-    alignment(capture.pick(kind, layer, head), path)
-
-
-def alignment(map: Map, path: str | Path) -> None:
+def attention(map: Map, path: str | Path) -> None:
     """One map with its words: a row looks, a column is looked at."""
     n_queries, n_keys = map.weights.shape
     square = min(0.36, 11 / max(n_queries, n_keys))  # inches

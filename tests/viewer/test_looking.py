@@ -95,7 +95,7 @@ def test_votes_are_shown_by_every_view(tmp_path: Path) -> None:
     shown = console.export_text()
     assert "Whose votes count\n" in shown and "battery 100%" in shown
     for kind in capture.kinds:
-        picture.attention(capture, tmp_path / f"{kind}.png", kind)
+        picture.attention(capture.pick(kind), tmp_path / f"{kind}.png")
         assert (tmp_path / f"{kind}.png").stat().st_size > 5000
     assert '"name":"votes"' in page.page(capture) and '"has_heads":false' in page.page(capture)
 
