@@ -32,16 +32,19 @@ def answer(
 
     Without --context, each line of input is {"question": ..., "context": ...}.
     """
+    from regard.data.files import reading
+
     if question is not None and context is None:
         raise ConfigError("a question needs a text: --context FILE or --context TEXT")
-    about = None if context is None else text_of(context)
+    if context is not None and (os.path.isfile(context) or len(context.split()) < 2):  # a single word is a file's name
+        context = "\n".join(reading.read_lines(context))
     loaded = regard.load(run, device)
     loaded.check_can(Answer.name)
     numbers = count(1)
 
     def reply(lines: list[str]) -> list[tuple[str, Answered]]:
         """The question of each line, and its answer."""
-        pairs = [read_pair(line, next(numbers)) if about is None else (line, about) for line in lines]
+        pairs = [read_pair(line, next(numbers)) if context is None else (line, context) for line in lines]
         questions, contexts = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         return list(zip(questions, loaded.answer(questions, contexts, always), strict=True))
 
@@ -52,14 +55,6 @@ def answer(
             continue
         write_line(form.line(best))
         say_notes(number, best.notes if best.place else [*best.notes, "the text does not say"])
-
-
-def text_of(context: str) -> str:
-    """The text of a file of that name, if there is one, or what was given.  A single word is a file's name."""
-    from regard.data.files import reading
-
-    is_file = os.path.isfile(context) or not any(character.isspace() for character in context.strip())
-    return "\n".join(reading.read_lines(context)) if is_file else context
 
 
 def read_pair(line: str, number: int) -> tuple[str, str]:

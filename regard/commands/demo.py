@@ -29,13 +29,16 @@ def demo(
     from regard.commands.tour import Printer, Tour
     from regard.data.corpora.grammar import generate
     from regard.learning.device import choose_device
+    from regard.runs.recipe import Recipe
 
     printer = Printer()
     choose_device(device)  # a wrong name is reported before anything is written
     make_ready(run, again)
     corpus = generate()
+    planned = Recipe.of_run(run).training.steps if (run / "recipe.toml").is_file() else None
+    if planned is not None and steps not in (None, planned):
+        raise RunError(f"the demo in {run} has {planned:,} steps; --again starts over with {steps:,}")
     if (run / "model.safetensors").is_file():
-        check_steps(run, steps)
         printer.line(f"{run} holds a finished demo: here it is again. To start over: regard demo --again")
     else:
         train(corpus, run, device, steps, printer)
@@ -56,14 +59,6 @@ def make_ready(run: Path, again: bool) -> None:
     write_file(run / MARK, json.dumps({"made by": "regard demo"}).encode())
 
 
-def check_steps(run: Path, steps: int | None) -> None:
-    from regard.runs.recipe import Recipe
-
-    planned = Recipe.of_run(run).training.steps
-    if steps not in (None, planned):
-        raise RunError(f"the demo in {run} has {planned:,} steps; --again starts over with {steps:,}")
-
-
 def train(corpus: "PairCorpus", run: Path, device: str | None, steps: int | None, printer: "Printer") -> None:
     """Write the corpus into the run's folder and train on it, or resume a training that was stopped."""
     from regard.learning.device import choose_device
@@ -74,9 +69,7 @@ def train(corpus: "PairCorpus", run: Path, device: str | None, steps: int | None
 
     resume = (run / "recipe.toml").is_file()
     overrides = [f"data.root={json.dumps(str(run / 'data'))}"]
-    if resume:
-        check_steps(run, steps)
-    elif steps is not None:
+    if not resume and steps is not None:
         overrides.append(f"training.steps={steps}")
     printer.title("Training, from where it stopped" if resume else "Training")
     printer.paragraph(

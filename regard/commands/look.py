@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from regard.models.interface import Model
     from regard.runs.recipe import Recipe
     from regard.tasks.language.reach import Reached
-    from regard.text.tokenizer import Tokenizer
 
 MACHINES = (("a 2-core CPU", 0.1), ("an H200", 300.0))  # TFLOP/s
 N_PICTURED = 60  # embeddings near a token, drawn with it
@@ -84,10 +83,7 @@ def look(
         typer.launch(str(path))
 
 
-def show(
-    recipe: RecipeName,
-    set_: Overrides = None,
-) -> None:
+def show(recipe: RecipeName, set_: Overrides = None) -> None:
     """Show a model's parts with shapes, parameters, FLOPs per token, memory and the cost of its training."""
     import torch
     from rich.console import Console
@@ -176,7 +172,10 @@ def neighbours(
     if table is None:
         raise RegardError(f"{run} has no embeddings: its model counts words")
     vectors = table.detach().float().cpu()[: tokenizer.vocab_size]  # (V, D)
-    matches = find(tokenizer, token)
+    matches = tokenizer.lookup(token)
+    if not matches:
+        pieces = ", ".join(repr(piece) for piece in tokenizer.tokens(tokenizer.encode(token)))
+        raise RegardError(f"{token!r} is not one token of this run but [{pieces}]; ask for one of these")
     for match in matches:
         cosines = nearest(vectors, match, n)
         rows = [(visible(tokenizer.token(other)), f"{cosine:.3f}") for other, cosine in cosines.items()]
@@ -187,15 +186,6 @@ def neighbours(
         drawn = sorted({other for match in matches for other in (match, *nearest(vectors, match, max(n, N_PICTURED)))})
         picture.embeddings(vectors[drawn].numpy(), [visible(text) for text in tokenizer.tokens(drawn)], png)
         print(f"{len(drawn)} embeddings drawn in {png}")
-
-
-def find(tokenizer: "Tokenizer", text: str) -> list[int]:
-    """The tokens with this text; for a text that is not one token, an error that names its pieces."""
-    matches = tokenizer.lookup(text)
-    if not matches:
-        pieces = ", ".join(repr(piece) for piece in tokenizer.tokens(tokenizer.encode(text)))
-        raise RegardError(f"{text!r} is not one token of this run but [{pieces}]; ask for one of these")
-    return matches
 
 
 def nearest(vectors: "Tensor", chosen: int, n: int) -> dict[int, float]:

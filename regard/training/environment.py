@@ -56,9 +56,12 @@ def peak_memory(device: torch.device) -> int:
     return most if sys.platform == "darwin" else most * 1024  # Linux counts KiB
 
 
-def describe_environment(device: torch.device, precision: str, compiled: str) -> Environment:
+def record_environment(
+    folder: Path, step: int, device: torch.device, precision: str, compiled: str
+) -> tuple[Environment, list[str]]:
+    """Write environment.json; returns what a run stands on and, for a resumed one, what differs from before."""
     chip = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
-    return {
+    now: Environment = {
         "device": f"{device.type} ({chip})",
         "precision": precision,
         "compile": compiled,
@@ -67,10 +70,6 @@ def describe_environment(device: torch.device, precision: str, compiled: str) ->
         "torch": torch.__version__,
         "regard": regard.__version__,
     }
-
-
-def record_environment(folder: Path, now: Environment, step: int) -> list[str]:
-    """Write environment.json; returns, for a resumed run, what differs from before."""
     path = folder / "environment.json"
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
@@ -85,4 +84,4 @@ def record_environment(folder: Path, now: Environment, step: int) -> list[str]:
         record["changes"].append({"step": step, "differs": differs})
     record["now"] = now
     write_file(path, json.dumps(record, indent=2).encode())
-    return differs
+    return now, differs

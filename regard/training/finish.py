@@ -14,11 +14,7 @@ from regard.training.signals import Signals
 
 
 def choose_weights(
-    learner: Learner,
-    progress: Progress,
-    checkpoints: Checkpoints,
-    run: Path,
-    signals: Signals,
+    learner: Learner, progress: Progress, checkpoints: Checkpoints, run: Path, signals: Signals
 ) -> tuple[str, dict[str, float]]:
     """Give the model its final weights; returns which these are, in words, and their validation.
 

@@ -108,6 +108,7 @@ class Learner(Generic[B]):
         self.guard = Guard(self.optimizer, device)
         self.average = RunningAverage(model, config.ema) if config.ema else None
         self.unread: list[Unread] = []
+        self.precision_name = "bfloat16" if PRECISIONS[config.precision](device) else "float32"
         is_recorded = is_compiled and self.precision_name == "bfloat16" and can_be_recorded(model, device)
         self.recorder = Recorder(self.learn) if is_recorded else None
 
@@ -155,10 +156,6 @@ class Learner(Generic[B]):
         if self.precision_name == "bfloat16":
             return torch.autocast(self.device.type, torch.bfloat16)
         return nullcontext()
-
-    @property
-    def precision_name(self) -> str:
-        return "bfloat16" if PRECISIONS[self.config.precision](self.device) else "float32"
 
     @contextmanager
     def resting(self) -> Iterator[None]:

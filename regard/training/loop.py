@@ -17,13 +17,7 @@ from regard.runs.card import About, Environment, Result, duration, write_card
 from regard.runs.checkpoints import Checkpoints, Progress, refuse_existing, step_folder
 from regard.runs.durable import disk_errors_said, resume_command, write_file
 from regard.tasks.learnable import B, Learnable
-from regard.training.environment import (
-    compile_model,
-    describe_environment,
-    peak_memory,
-    record_environment,
-    reproducible,
-)
+from regard.training.environment import compile_model, peak_memory, record_environment, reproducible
 from regard.training.feed import Feed
 from regard.training.finish import choose_weights, save_finished
 from regard.training.finite import NonFinite
@@ -68,8 +62,8 @@ def train(
         progress = resume_from(checkpoints, learner, run) if resume else begin(learner)
         run.mkdir(parents=True, exist_ok=True)
         settle()
-        environment = describe_environment(device, learner.precision_name, compiled)
-        for difference in record_environment(run, environment, progress.step):
+        environment, differences = record_environment(run, progress.step, device, learner.precision_name, compiled)
+        for difference in differences:
             screen.say(f"this machine differs from before, so losses may differ too: {difference}")
         screen.plan([*about.rows, *plan(config, progress, environment)])
         with (

@@ -18,8 +18,8 @@ class Metrics:
 
     def __init__(self, run: Path, step: int, tensorboard: bool) -> None:
         path = run / "metrics.jsonl"
-        kept = [row for row in read_metrics(path) if row["step"] <= step]
-        write_file(path, "".join(to_line(row) for row in kept).encode())
+        earlier = [row for row in read_metrics(path) if row["step"] <= step]
+        write_file(path, "".join(to_line(row) for row in earlier).encode())
         self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115 (closed by __exit__)
         self.events: Any = None  # of a library that is imported only on request
         if tensorboard:

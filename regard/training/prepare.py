@@ -5,12 +5,12 @@ import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from regard.data.config import DataConfig
 from regard.errors import ConfigError, RunError
+from regard.models.interface import Model
 from regard.nn.lora import adapt
 from regard.runs.card import About
 from regard.runs.checkpoints import named_steps, refuse_existing
@@ -30,9 +30,9 @@ class Prepared:
     recipe: Recipe
     tokenizer: Tokenizer
     task: AnyTask
-    model: Any
+    model: Model
     about: About
-    teacher: Any = None  # the model that this one is distilled from
+    teacher: torch.nn.Module | None = None  # the model that this one is distilled from
 
 
 def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Path | None = None) -> Prepared:
@@ -112,7 +112,7 @@ def with_tokenizer(recipe: Recipe, folder: Path, resume: bool, weights_from: Pat
 
 
 def begin_with_weights(
-    model: Any, folder: Path, resume: bool, has_steps: bool, weights_from: Path | None, rows: list[tuple[str, str]]
+    model: Model, folder: Path, resume: bool, has_steps: bool, weights_from: Path | None, rows: list[tuple[str, str]]
 ) -> Origin | None:
     """Give a new run the weights that it begins with, and say so in the rows; a resumed run knows where it began."""
     origin = Origin.read(folder) if resume else None

@@ -4,7 +4,7 @@ import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -12,13 +12,14 @@ from torch import nn
 from regard.errors import ConfigError
 from regard.learning.optimizers import set_learning_rate
 from regard.models import ARCHITECTURES
+from regard.models.interface import CountedModel
 from regard.runs.card import Result, write_card
 from regard.runs.checkpoints import MODEL, refuse_existing
 from regard.runs.durable import disk_errors_said
 from regard.runs.weights import save_weights, weights_of
 from regard.tasks.learnable import Learnable
 from regard.training.distill import Distilled
-from regard.training.environment import compile_model, describe_environment, peak_memory, record_environment
+from regard.training.environment import compile_model, peak_memory, record_environment
 from regard.training.loop import train
 from regard.training.metrics import Metrics
 from regard.training.prepare import Prepared, write_recipe
@@ -61,10 +62,9 @@ def count(prepared: Prepared, run: Path, device: torch.device, resume: bool, scr
         raise ConfigError("task.blank masks tokens for a model that learns by gradients; for counts set it to 0")
     if not resume:
         refuse_existing(run)
-    model, task = prepared.model.to(device), prepared.task
+    model, task = cast(CountedModel, prepared.model.to(device)), prepared.task
     with disk_errors_said(run, lambda: "The data are untouched; count again."), closing(screen):
-        environment = describe_environment(device, "float32", "eager")
-        record_environment(run, environment, 0)
+        environment, _ = record_environment(run, 0, device, "float32", "eager")
         screen.plan([*prepared.about.rows, ("training", "by counting, one pass")])
         report = model.count(task.sequences())
         screen.say(f"counted: {report}")

@@ -60,7 +60,7 @@ def attention(map: Map, path: str | Path) -> None:
     bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=18, pad=0.03, format=lambda x, _: f"{x:.0%}")
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8, colors=SOFT, length=0)
-    save(figure, path)
+    figure.savefig(path, format="png")
 
 
 def grid(capture: Capture, path: str | Path, kind: str) -> None:
@@ -88,7 +88,7 @@ def grid(capture: Capture, path: str | Path, kind: str) -> None:
             if column == 0:
                 axes.set_ylabel(f"layer {layer}", fontsize=9, color=SOFT)
     figure.suptitle(KINDS[kind].title, fontsize=12, color=INK)
-    save(figure, path)
+    figure.savefig(path, format="png")
 
 
 def positions(table: np.ndarray, path: str | Path) -> None:
@@ -106,7 +106,7 @@ def positions(table: np.ndarray, path: str | Path) -> None:
     bar = figure.colorbar(image, ax=axes, pad=0.02, aspect=30)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8, colors=SOFT, length=0)
-    save(figure, path)
+    figure.savefig(path, format="png")
 
 
 def embeddings(vectors: np.ndarray, labels: list[str], path: str | Path) -> None:
@@ -125,7 +125,7 @@ def embeddings(vectors: np.ndarray, labels: list[str], path: str | Path) -> None
     axes.margins(0.09)
     plain(axes)
     place_labels(figure, axes, points, labels)
-    save(figure, path)
+    figure.savefig(path, format="png")
 
 
 def principal_plane(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -235,7 +235,3 @@ def plain(axes: Axes) -> None:
     axes.tick_params(colors=SOFT, labelsize=8, length=0)
     for spine in axes.spines.values():
         spine.set_color(RULE)
-
-
-def save(figure: Figure, path: str | Path) -> None:
-    figure.savefig(path, format="png")
