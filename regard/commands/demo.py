@@ -35,13 +35,14 @@ def demo(
     choose_device(device)  # a wrong name is reported before anything is written
     make_ready(run, again)
     corpus = generate()
-    planned = Recipe.of_run(run).training.steps if (run / "recipe.toml").is_file() else None
-    if planned is not None and steps not in (None, planned):
+    resume = (run / "recipe.toml").is_file()
+    planned = Recipe.of_run(run).training.steps if resume else steps
+    if steps not in (None, planned):
         raise RunError(f"the demo in {run} has {planned:,} steps; --again starts over with {steps:,}")
     if (run / "model.safetensors").is_file():
         printer.line(f"{run} holds a finished demo: here it is again. To start over: regard demo --again")
     else:
-        train(corpus, run, device, steps, printer)
+        train(corpus, run, device, steps, resume, printer)
     Tour(regard.load(run, device), corpus, printer).give()
 
 
@@ -59,7 +60,9 @@ def make_ready(run: Path, again: bool) -> None:
     write_file(run / MARK, json.dumps({"made by": "regard demo"}).encode())
 
 
-def train(corpus: "PairCorpus", run: Path, device: str | None, steps: int | None, printer: "Printer") -> None:
+def train(
+    corpus: "PairCorpus", run: Path, device: str | None, steps: int | None, resume: bool, printer: "Printer"
+) -> None:
     """Write the corpus into the run's folder and train on it, or resume a training that was stopped."""
     from regard.learning.device import choose_device
     from regard.runs.recipe import Recipe
@@ -67,7 +70,6 @@ def train(corpus: "PairCorpus", run: Path, device: str | None, steps: int | None
     from regard.training.screen import open_screen
     from regard.training.start import start
 
-    resume = (run / "recipe.toml").is_file()
     overrides = [f"data.root={json.dumps(str(run / 'data'))}"]
     if not resume and steps is not None:
         overrides.append(f"training.steps={steps}")

@@ -101,16 +101,6 @@ class Recipe:
         tables["model"] = {"architecture": self.architecture, **tables["model"]}
         config.write(tables, path)
 
-    def check_tokenizer(self, tokenizer: Tokenizer, where: Path) -> Tokenizer:
-        """A model has a row for every token of its tokenizer."""
-        n_tokens, n_rows = tokenizer.vocab_size, self.model.vocab_size
-        if n_tokens > n_rows:
-            raise RunError(
-                f"{where / 'tokenizer.json'} has {n_tokens:,} tokens and the model rows for {n_rows:,}: it is not "
-                "the tokenizer of this run; bring that one back"
-            )
-        return tokenizer
-
     def with_vocabulary(self, vocab_size: int) -> "Recipe":
         """The vocabulary that the tokenizer really has: a small text gives fewer merges than were asked for."""
         return dataclasses.replace(
@@ -118,10 +108,6 @@ class Recipe:
             model=dataclasses.replace(self.model, vocab_size=vocab_size),
             tokenizer=dataclasses.replace(self.tokenizer, vocab_size=vocab_size),
         )
-
-    def as_imported(self, other: "Recipe") -> "Recipe":
-        """With what belongs to the tokenizer of an imported run."""
-        return dataclasses.replace(self, model=self.model.as_imported(other.model), tokenizer=other.tokenizer)
 
     def with_task(self, task: Any) -> "Recipe":
         """The task as the data settled it (labels that were left open); a model that is a classifier has as many."""

@@ -34,7 +34,13 @@ def load(folder: str | Path, device: str | None = None) -> "Run":
     """Read a run: recipe.toml, tokenizer.json and the weights that its card names."""
     folder = Path(folder)
     recipe = Recipe.of_run(folder)
-    tokenizer = recipe.check_tokenizer(Tokenizer.load(folder), folder)
+    tokenizer = Tokenizer.load(folder)
+    n_tokens, n_rows = tokenizer.vocab_size, recipe.model.vocab_size
+    if n_tokens > n_rows:
+        raise RunError(
+            f"{folder / 'tokenizer.json'} has {n_tokens:,} tokens and the model rows for {n_rows:,}: it is not "
+            "the tokenizer of this run; bring that one back"
+        )
     model, weights = trained_model(folder, recipe)
     return Run(folder, recipe, tokenizer, model.to(choose_device(device)), weights)
 

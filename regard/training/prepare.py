@@ -106,7 +106,8 @@ def with_tokenizer(recipe: Recipe, folder: Path, resume: bool, weights_from: Pat
         recipe = replace(recipe, training=replace(recipe.training, validate_every=0, patience=0))
     recipe = recipe.with_vocabulary(tokenizer.vocab_size)
     if tokenizer.kind == IMPORTED and not resume:
-        recipe = recipe.as_imported(Recipe.of_run(Path(source)))
+        theirs = Recipe.of_run(Path(source))
+        recipe = replace(recipe, model=recipe.model.as_imported(theirs.model), tokenizer=theirs.tokenizer)
     tokenizer.save(folder / "tokenizer.json")
     return recipe, tokenizer
 

@@ -62,14 +62,15 @@ class Screen:
         self.seconds = seconds
         self.shown = float("-inf")
 
-    def say(self, text: str) -> None:
-        self.console.print(Text(text), soft_wrap=True)
+    def say(self, *parts: str | tuple[str, str]) -> None:
+        """Texts, some with a style."""
+        self.console.print(Text.assemble(*parts), soft_wrap=True)
 
     def plan(self, rows: list[tuple[str, str]]) -> None:
         """What the training will do."""
         width = max((len(name) for name, _ in rows), default=0)
         for name, value in rows:
-            self.console.print(Text.assemble((name.ljust(width), "bold"), f"  {value}"), soft_wrap=True)
+            self.say((name.ljust(width), "bold"), f"  {value}")
 
     def step(self, line: str, is_last: bool) -> None:
         if is_last or time.monotonic() - self.shown >= self.seconds:
@@ -78,12 +79,7 @@ class Screen:
 
     def validation(self, step: int, values: dict[str, float], is_best: bool, samples: list[Sample]) -> None:
         figures = "  ".join(f"{name} {value:.4g}" for name, value in values.items())
-        self.console.print(
-            Text.assemble(
-                (f"validation at step {step:,}", "bold"), f"  {figures}", ("  best" if is_best else "", "green")
-            ),
-            soft_wrap=True,
-        )
+        self.say((f"validation at step {step:,}", "bold"), f"  {figures}", ("  best" if is_best else "", "green"))
         for source, reference, output in samples:
             self.say(
                 f"    {source}\n      → {output}" + ("" if reference in ("", output) else f"\n      ≠ {reference}")
