@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from calling import Call, call
-from regard.evaluation.measured import Measured
+from regard.evaluation.metric import Measured
 
 from regard.commands.evaluate import write_outputs
 
