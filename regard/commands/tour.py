@@ -1,6 +1,5 @@
 """What the demo shows of its trained run: figures, two pronouns, the head that knows what "it" is, and files."""
 
-import json
 import shutil
 import sys
 import textwrap
@@ -15,6 +14,7 @@ from rich.text import Text
 from regard.data.corpora.grammar import TIRED, WIDE, Pair, PairCorpus, Sentence, make_pair
 from regard.evaluation.translation import bleu, exact_match
 from regard.runs.card import duration
+from regard.runs.records import read_result
 from regard.runs.run import Run
 from regard.tasks.translation.reference import WHEN, HeadScore, best_head, only_meaning_tells, score_heads
 from regard.training.prepare import parameters_by_part
@@ -63,7 +63,7 @@ class Tour:
         outputs = self.translate(self.corpus.held_out)
         references = [pair.target for pair in self.corpus.held_out]
         exact, score = exact_match(outputs, references), bleu(outputs, references)
-        result = json.loads((self.run.folder / "result.json").read_text(encoding="utf-8"))
+        result = read_result(self.run.folder)
         row = self.printer.row
         self.printer.title("Sentences it has never seen")
         row("exact match", f"{exact.value:.1f} %", f"of {len(references):,} held-out sentences")

@@ -21,7 +21,7 @@ def test_a_recipe_table_and_back() -> None:
         ({"compile": "yes"}, "unknown compile 'yes'"),
         ({"steps": 0}, "steps must be at least 1"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0"),
-        ({"learning_rate": float("nan")}, "learning_rate must be a number, got nan"),
+        ({"learning_rate": float("nan")}, "learning_rate must be a finite number, got nan"),
         ({"clip": -1.0}, "clip must not be negative"),
         ({"betas": [0.9]}, "betas must be two numbers"),
         ({"ema": 1.0}, "ema must be"),
