@@ -42,3 +42,10 @@ def addresses_taken() -> int:
 
 def gibibytes(n_bytes: int) -> str:
     return f"{n_bytes / 2**30:,.1f} GiB"
+
+
+def ran_out(error: BaseException) -> bool:
+    """Whether this says that memory ran out; PyTorch has no type for it on a CPU."""
+    return isinstance(error, MemoryError) or any(
+        words in str(error) for words in ("can't allocate memory", "out of memory")
+    )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from regard.checks import at_least, not_negative, positive, positive_share
+from regard.checks import at_least, at_most, not_negative, positive, positive_share
 from regard.errors import ConfigError
 
 
@@ -34,6 +34,8 @@ class DecodingConfig:
     def __post_init__(self) -> None:
         at_least(self, 1, "beam", "n_best", "extra_length", "batch_tokens")
         not_negative(self, "length_penalty", "top_k", "block_ngrams", "min_length", "length_ratio", "max_length")
+        at_most(self, 10, "length_penalty")  # a power of the length
+        at_most(self, 1_000_000, "length_ratio")
         positive(self, "repetition_penalty")
         if not self.temperature > 0:
             raise ConfigError(f"temperature must be above 0 (for no sampling: sample = false), got {self.temperature}")

@@ -30,6 +30,10 @@ class Generator(Protocol[S]):
         """Whether CUDA graphs can hold its steps (`regard.decoding.graphs`)."""
         ...
 
+    def check_room(self, n_rows: int, room: int) -> None:
+        """Raise where a search of so many rows, each of up to `room` tokens, takes more memory than there is."""
+        ...
+
     def start(self, prompts: Ids, copies: int = 1, room: int = 256) -> S:
         """A state with `copies` rows per prompt, which will be stepped by at most `room` tokens."""
         ...

@@ -72,6 +72,7 @@ def generate(
     n_done = 0
     for group in grouped(limits, config.batch_tokens, list(map(len, prompts))):
         batch, ends = [prompts[i] for i in group], [limits[i] for i in group]
+        model.check_room(len(group) * max(config.beam, config.n_best), max(map(len, batch)) + max(ends))
         constraints = Constraints(config, [prefixes[i] for i in group], end_id)
         strategy = Beam(ends, config, end_id) if config.beam > 1 else one_by_one(batch, ends, config, end_id, stops)
         for index, hypotheses in zip(group, search(model, batch, ends, strategy, constraints, start_id), strict=True):
@@ -99,6 +100,7 @@ def stream(
         got = f"beam = {config.beam} and n_best = {config.n_best}"
         raise RegardError(f"one text at a time can be streamed: set beam = 1 and n_best = 1, got {got}")
     limits = [config.limit(prompt)]
+    model.check_room(1, len(prompt) + limits[0])
     strategy = one_by_one([prompt], limits, config, end_id, stops)
     for tokens, _, _ in walk(model, [prompt], limits, strategy, Constraints(config, [[]], end_id), start_id):
         token = int(tokens)

@@ -1,8 +1,13 @@
 """What is asked of the settings of every architecture."""
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Self
+
+from regard.checks import at_most
+
+LARGEST = 2**31 - 1  # of a size
+MOST = {"n_layers": 300, "n_task_layers": 300, "order": 100}  # of what is made one by one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,6 +20,17 @@ class ModelConfig:
     max_length = sys.maxsize  # tokens of a sequence; where a model has no limit, a number that no text reaches
     d_model = 1  # the width of a row, by which the paper's schedule divides; 1: the model has no rows
     tied = True  # whether the embeddings are also the output table, where they are as wide as rows
+
+    def check_sizes(self) -> None:
+        """Raise where one is larger than any machine could use: a recipe may come from elsewhere."""
+        sizes = [field.name for field in fields(self) if field.type is int]
+        for name in sizes:
+            at_most(self, MOST.get(name, LARGEST), name)
+
+    @property
+    def kept_per_token(self) -> int:
+        """Numbers that a state keeps of every token that was read, so as to look back at it."""
+        return 0
 
     @property
     def position(self) -> str | None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError, RegardError
 from regard.inputs.interface import InputTable
+from regard.memory import check_memory
 from regard.models.config import ModelConfig
 from regard.models.cost import Cost
 from regard.models.counting import CountReport, Text
@@ -40,6 +41,17 @@ class Model(nn.Module, ABC):
     @property
     def device(self) -> torch.device:
         return next(itertools.chain(self.parameters(), self.buffers())).device
+
+    def check_room(self, n_rows: int, room: int) -> None:
+        """Raise where a search of so many rows, each of up to `room` tokens, takes more memory than there is.
+
+        A row has what it keeps of its tokens, twice while rows change places, its logits with their order, and a
+        record of its steps.  A GPU says by itself when it is full.
+        """
+        if self.device.type == "cpu":
+            n_numbers = 2 * room * self.config.kept_per_token + 4 * self.config.vocab_size + 25 * room
+            what = f"a search of {n_rows:,} rows of up to {room:,} tokens"
+            check_memory(4 * n_rows * n_numbers, what, "lower beam, n_best, the length or batch_tokens")
 
     @property
     def word_vectors(self) -> nn.Parameter | None:

@@ -75,6 +75,10 @@ class TransformerConfig(ModelConfig):
         norm_eps = self.norm_eps if self.norm_heads else None
         return Heads(self.d_model, self.n_heads, self.n_key_heads, self.d_head, self.bias, norm_eps)
 
+    @property
+    def kept_per_token(self) -> int:
+        return 2 * self.n_layers * self.heads.shared * self.heads.width  # keys and values
+
     def space(self, one_sided: bool) -> Space:
         return Space(
             self.d_model,

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from regard import config
-from regard.checks import at_most
 from regard.choose import choose
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
@@ -30,7 +29,6 @@ SETTINGS: dict[str, type[Any]] = {
     "training": TrainingConfig,
     "decoding": DecodingConfig,
 }
-LARGEST_SIZE = 2**31 - 1  # of a model, in any direction
 TABLES = ("task", "data", "tokenizer", "model", "lora", "distillation", "training", "decoding")
 
 
@@ -79,13 +77,18 @@ class Recipe:
         others = {
             table: config.build(settings_class, tables[table], table) for table, settings_class in SETTINGS.items()
         }
+        model = config.build(ARCHITECTURES[architecture].config, tables["model"], "model")
+        try:
+            model.check_sizes()
+        except ConfigError as error:
+            raise ConfigError(f"[model] {error}") from None
         return cls(
             name=Path(name).stem,
             kind=kind,
             architecture=architecture,
             task=config.build(task_class.settings, tables["task"], "task"),
             tokenizer=tokenizer,
-            model=bounded(config.build(ARCHITECTURES[architecture].config, tables["model"], "model")),
+            model=model,
             **others,
         )
 
@@ -164,13 +167,3 @@ class Recipe:
         architecture = ARCHITECTURES[self.architecture]
         model = architecture.module(self.model)
         return self.task_class.build(self.task, model) if architecture.role == "reader" else model
-
-
-def bounded(model: Any) -> Any:
-    """The settings of a model, none of whose sizes is larger than any machine could hold."""
-    sizes = [name for name, value in config.as_settings(model).items() if type(value) is int]
-    try:
-        at_most(model, LARGEST_SIZE, *sizes)
-    except ConfigError as error:
-        raise ConfigError(f"[model] {error}") from None
-    return model

@@ -108,12 +108,8 @@ def check_sizes(path: Path, run: Path, recipe: Recipe) -> None:
     """
     shapes, sketch = read_shapes(path), recipe.sketch()
     kept = {name: shape for name, shape in shapes.items() if last_part(name) not in (DOWN, UP)}
-    n_stored = sum(map(math.prod, shapes.values()))
-    if path.name == ADAPTER:
-        origin = Origin.read(run)
-        if origin is not None:
-            n_stored += sum(map(math.prod, read_shapes(find_weights(origin.find(run))[0]).values()))
-    else:
+    n_stored = numbers_in(path, run, set())
+    if path.name != ADAPTER:
         check_fit(sketch, kept, str(path))
     n_weights = sum(parameter.numel() for parameter in sketch.parameters())
     n_tables = sum(buffer.numel() for buffer in sketch.buffers())
@@ -122,6 +118,18 @@ def check_sizes(path: Path, run: Path, recipe: Recipe) -> None:
     if n_tables > n_stored + MOST_TABLES:
         raise RunError(f"{run / 'recipe.toml'} asks for tables of {n_tables:,} numbers, {n_stored:,} being in {path}")
     check_memory(4 * (n_weights + n_tables), str(run), "load it on a larger machine")
+
+
+def numbers_in(path: Path, run: Path, seen: set[Path]) -> int:
+    """Of a file of weights and, where it holds adapters, of what these adapt."""
+    n_numbers = sum(map(math.prod, read_shapes(path).values()))
+    origin = Origin.read(run) if path.name == ADAPTER else None
+    if origin is None:
+        return n_numbers
+    adapted = origin.find(run)
+    if adapted in seen:
+        raise RunError(f"{run / ORIGIN} leads in a circle: {run} began with {adapted}; copy the right one")
+    return n_numbers + numbers_in(find_weights(adapted)[0], adapted, {*seen, adapted})
 
 
 def whole_weights(path: Path, run: Path, recipe: Recipe | None) -> dict[str, Tensor]:

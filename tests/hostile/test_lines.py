@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bounded import BUG, bounded
 from calling import Outcome, call
-from conftest import Runs
+from tiny_runs import Runs
 
 LINES = {
     "empty": "",

@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 from bounded import bounded
-from conftest import Runs
+from tiny_runs import Runs
 
 from regard.runs.run import load
 

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from regard.checks import at_least, not_negative, one_of, share
+from regard.checks import at_least, at_most, not_negative, one_of, share
 from regard.errors import ConfigError
 from regard.evaluation.rouge import rouge
 from regard.evaluation.translation import bleu
@@ -63,6 +63,8 @@ class TranslationConfig(PairsConfig):
         at_least(self, -1, "source_start", "target_start")
 
     def frame(self, tokenizer: Tokenizer) -> Frame:
+        for name in ("source_start", "target_start"):
+            at_most(self, tokenizer.vocab_size - 1, name)
         before = () if self.source_start < 0 else (self.source_start,)
         start = tokenizer.start_id if self.target_start < 0 else self.target_start
         return Frame(start, tokenizer.end_id, before, cut=self.long == "cut")
