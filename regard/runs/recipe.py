@@ -164,6 +164,7 @@ class Recipe:
 
     def build_model(self) -> Any:
         """The architecture and, around a reader, what the task reads off it."""
+        self.task.check_tokens(self.model.vocab_size)
         architecture = ARCHITECTURES[self.architecture]
         model = architecture.module(self.model)
         return self.task_class.build(self.task, model) if architecture.role == "reader" else model

@@ -13,3 +13,6 @@ class TaskConfig:
     def window(self) -> int:
         """Tokens of a usual sequence, for which costs are given; about a sentence, where no setting says more."""
         return 30
+
+    def check_tokens(self, vocab_size: int) -> None:
+        """Raise where a setting is the id of a token that the model does not have."""

@@ -62,9 +62,10 @@ class TranslationConfig(PairsConfig):
         super().__post_init__()
         at_least(self, -1, "source_start", "target_start")
 
+    def check_tokens(self, vocab_size: int) -> None:
+        at_most(self, vocab_size - 1, "source_start", "target_start")
+
     def frame(self, tokenizer: Tokenizer) -> Frame:
-        for name in ("source_start", "target_start"):
-            at_most(self, tokenizer.vocab_size - 1, name)
         before = () if self.source_start < 0 else (self.source_start,)
         start = tokenizer.start_id if self.target_start < 0 else self.target_start
         return Frame(start, tokenizer.end_id, before, cut=self.long == "cut")
