@@ -22,6 +22,7 @@ def test_a_recipe_table_and_back() -> None:
         ({"steps": 0}, "steps must be at least 1"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0"),
         ({"learning_rate": float("nan")}, "learning_rate must be a finite number, got nan"),
+        ({"accumulate": 999_999_999_999}, "accumulate must be at most 100,000"),
         ({"clip": -1.0}, "clip must not be negative"),
         ({"betas": [0.9]}, "betas must be two numbers"),
         ({"ema": 1.0}, "ema must be"),
