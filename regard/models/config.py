@@ -22,6 +22,11 @@ class ModelConfig:
         return None
 
     @property
+    def steady_length(self) -> int:
+        """The longest text whose rows do not depend on how long it is; what stands beside it never counts."""
+        return self.max_length
+
+    @property
     def needs_weights(self) -> bool:
         """Whether a part stays as another run has learned it, so that training cannot begin without that run."""
         return False

@@ -72,6 +72,7 @@ class Reader(Model, Generic[S]):
     role = "reader"
     embedding: InputTable
     can_forget = False  # its states can be truncated
+    sees_length = False  # a row depends on how long its text is by then (rotary_scaling = "dynamic")
     can_carry = False  # it can go on from the state in which another text left it
     can_fill = False  # it can learn to predict masked words from both sides
     has_two_streams = False  # it can predict tokens in any order (`XLNet.predict_targets`)

@@ -121,6 +121,9 @@ def test_what_ctranslate2_has_not_is_refused(tmp_path: Path) -> None:
         write_folder(save_writer(tmp_path / "b", position="alibi"), tmp_path / "out")
     with pytest.raises(RegardError, match="this run has norm_heads"):
         write_folder(save_translator(tmp_path / "c", norm_heads=True), tmp_path / "out")
+    scaled = {"position": "rotary", "rotary_scaling": "linear", "rotary_factor": 2.0}
+    with pytest.raises(RegardError, match="this run has rotary_scaling 'linear'"):
+        write_folder(save_writer(tmp_path / "d", **scaled), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

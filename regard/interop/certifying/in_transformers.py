@@ -133,6 +133,8 @@ def compare_sequences(run: Run, folder: Path) -> list[Finding]:
     ours, theirs, exchange = Ours(run), InTransformers(folder, run), exchange_of(run.recipe)
     tokenizer, config = run.tokenizer, run.recipe.model
     longest = min(LONGEST, config.max_length)
+    if config.steady_length < longest:  # there the longest text of a batch counts, until a shorter one comes
+        longest = max(1, config.steady_length - 1)
     drawn = random_tokens(N_RANDOM, longest, config.vocab_size, without={tokenizer.pad_id})
     real = [run.task.encode(text)[:longest] for text in sentences(N_SENTENCES)]
     of_drawn, of_real = f"{len(drawn)} random sequences of 1 to {longest} tokens", f"{len(real)} sentences"

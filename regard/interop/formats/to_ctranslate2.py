@@ -97,6 +97,10 @@ def check(config: TransformerConfig, role: str) -> None:
             f"CTranslate2 has the positions {', '.join(POSITIONS[role])} in such models; this one has "
             f"{config.position!r}"
         )
+    if config.rotary_scaling != "none":
+        raise RegardError(
+            f"for CTranslate2 angles are not scaled; this run has rotary_scaling {config.rotary_scaling!r}"
+        )
     if config.norm_heads and role == "translator":
         raise RegardError("CTranslate2 norms the heads of queries and keys in decoders alone; this run has norm_heads")
 
