@@ -1,12 +1,14 @@
 """regard import: a model of another tool becomes a run."""
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from regard.commands.export import hand_over
-from regard.errors import MissingLibrary
+from regard.errors import MissingLibrary, RegardError
 
 
 def import_model(
@@ -33,22 +35,40 @@ def import_model(
 
     opened = open_source(source)
     tokenizer = Tokenizer.load(source)
-    recipe, left_out = import_source(opened, tokenizer, run)
-    exchange = exchange_of(recipe)
+    with undone_after_errors(run):
+        recipe, left_out = import_source(opened, tokenizer, run)
+        exchange = exchange_of(recipe)
+        notes = unheeded(opened, tokenizer) if exchange.writes or exchange.translates else ()
+        if left_out:
+            notes += (f"skipped (not used by this task): {', '.join(left_out)}",)
+        for note in notes:
+            print(note)
+        try:
+            if opened.model_type == "ctranslate2":
+                theirs = CTranslate2Folder(source)
+                certificate = certify_ctranslate2(load(run, "cpu"), theirs.folder, theirs.words)
+            else:
+                certificate = certify(load(run, "cpu"), source, opened.model_type, notes, n_strings)
+        except MissingLibrary as error:
+            print(f"no certificate was written: {error}")
+        else:
+            print(certificate.text(), end="")
+            if not certificate.holds:
+                raise RegardError(f"{source} would not be the same model here, as the certificate says; no run was written")
+            certificate.write(run)
     kind = exchange.head or "without a head"
     print(f"{source} is now the run {run}: a {opened.model_type} model, {kind}")
-    notes = unheeded(opened, tokenizer) if exchange.writes or exchange.translates else ()
-    if left_out:
-        notes += (f"skipped (not used by this task): {', '.join(left_out)}",)
-    for note in notes:
-        print(note)
+
+
+@contextmanager
+def undone_after_errors(folder: Path) -> Iterator[None]:
+    """What this writes into a folder is removed again if it ends in an error, or is interrupted."""
+    before = set(folder.iterdir()) if folder.is_dir() else None
     try:
-        if opened.model_type == "ctranslate2":
-            theirs = CTranslate2Folder(source)
-            certificate = certify_ctranslate2(load(run, "cpu"), theirs.folder, theirs.words)
-        else:
-            certificate = certify(load(run, "cpu"), source, opened.model_type, notes, n_strings)
-    except MissingLibrary as error:
-        print(f"no certificate was written: {error}")
-        return
-    hand_over(certificate, run)
+        yield
+    except BaseException:
+        for path in set(folder.iterdir()) - (before or set()) if folder.is_dir() else ():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if before is None and folder.is_dir():
+            folder.rmdir()
+        raise

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import need
-from regard.interop.certifying.certificate import Certificate, compare_rows, issue
+from regard.interop.certifying.certificate import Certificate, compare_rows, faults_of, issue
 from regard.interop.certifying.samples import random_tokens, special
 from regard.interop.certifying.sides import Ids, Ours, OurScorer, Side, compare_texts
 from regard.interop.families.settings import exchange_of
@@ -44,7 +44,8 @@ class CTranslate2Translator:
         adds_end = read_json(folder / "config.json").get("add_source_eos", True)
         self.after = [] if adds_end else [run.task.frame.end]
         self.never = [[self.names[n]] for n in run.recipe.decoding.never]
-        self.model = need("ctranslate2").Translator(str(folder), compute_type="float32")
+        with faults_of("CTranslate2", folder):
+            self.model = need("ctranslate2").Translator(str(folder), compute_type="float32")
 
     def rows(self, inputs: Ids) -> list[Tensor]:
         """The log-probabilities of each token of a target (the source backwards) and of its end."""
@@ -70,7 +71,8 @@ class CTranslate2Translator:
 class CTranslate2Writer:
     def __init__(self, folder: Path, run: Run, names: Sequence[str]):
         self.names, self.end = list(names), names[run.tokenizer.end_id]
-        self.model = need("ctranslate2").Generator(str(folder), compute_type="float32")
+        with faults_of("CTranslate2", folder):
+            self.model = need("ctranslate2").Generator(str(folder), compute_type="float32")
 
     def rows(self, inputs: Ids) -> list[Tensor]:
         """The logits after each token."""
