@@ -24,6 +24,7 @@ from regard.interop.certifying.certificate import (
 from regard.interop.certifying.samples import N_STRINGS, random_tokens, sentences, strings
 from regard.interop.certifying.sides import Ids, Ours, OurTranslator, flat, padded, up_to
 from regard.interop.families.settings import exchange_of
+from regard.interop.formats.gguf_file import GgufFile
 from regard.runs.run import Run
 
 N_RANDOM, N_SENTENCES, N_PROMPTS = 24, 24, 8
@@ -32,6 +33,7 @@ WRITTEN = 20  # tokens that follow a prompt, or of a target
 LONGEST_SOURCE = 48
 N_EXACT = 3  # sequences that are read in float64
 NO_TOKENIZER = (OSError, ValueError, TypeError)  # what transformers raises for a folder without one
+ANGLES = "transformers does not read how a GGUF file scales its rotary angles (rope.scaling), and was told"
 MARKS = "strings in which accents stand apart from their letters were left out: tools differ in SentencePiece's rules"
 
 
@@ -100,7 +102,11 @@ def greedy_config(length: int, end: int, pad: int) -> Any:
 def read_model(path: Path, loaded_by: str) -> Any:
     transformers = need("transformers")
     with quiet(transformers), faults_of("transformers", path):
-        model = getattr(transformers, loaded_by).from_pretrained(**found_at(path), dtype=torch.float32).eval()
+        config = transformers.AutoConfig.from_pretrained(**found_at(path))
+        if path.is_file():  # it does not read how angles are scaled
+            config.rope_parameters = GgufFile(path).config["rope_parameters"]
+        made_by = getattr(transformers, loaded_by)
+        model = made_by.from_pretrained(**found_at(path), config=config, dtype=torch.float32).eval()
     model.generation_config = transformers.GenerationConfig()  # else its forced tokens and penalties are written, too
     return model
 
@@ -131,6 +137,8 @@ def certify(
     run: Run, folder: Path, model_type: str, notes: tuple[str, ...] = (), n_strings: int = N_STRINGS
 ) -> Certificate:
     """Compare a run with the folder that it came from, or that it became."""
+    if folder.is_file() and GgufFile(folder).config["rope_parameters"]["rope_type"] != "default":
+        notes = (*notes, ANGLES)
     compare = compare_translators if exchange_of(run.recipe).translates else compare_sequences
     findings = compare(run, folder)
     try:
