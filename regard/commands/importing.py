@@ -54,7 +54,9 @@ def import_model(
         else:
             print(certificate.text(), end="")
             if not certificate.holds:
-                raise RegardError(f"{source} would not be the same model here, as the certificate says; no run was written")
+                raise RegardError(
+                    f"{source} would not be the same model here, as the certificate says; no run was written"
+                )
             certificate.write(run)
     kind = exchange.head or "without a head"
     print(f"{source} is now the run {run}: a {opened.model_type} model, {kind}")

@@ -20,7 +20,7 @@ from regard.interop.families.family import Family, Stored
 from regard.interop.families.settings import Theirs, exchange_of
 from regard.interop.formats.from_ctranslate2 import CTranslate2Folder, is_ctranslate2
 from regard.interop.formats.gguf_file import GgufFile
-from regard.interop.formats.safe import FLOATS, SafeFolder, read_json
+from regard.interop.formats.safe import FLOATS, SafeFolder, read_json, refuse_links_out
 from regard.runs.card import table
 from regard.runs.checkpoints import refuse_existing
 from regard.runs.durable import write_file
@@ -51,6 +51,7 @@ class Source(NamedTuple):
 
 def open_source(path: Path) -> Source:
     """A folder as transformers or CTranslate2 writes it, or a GGUF file."""
+    refuse_links_out(path)
     if is_ctranslate2(path):
         model = CTranslate2Folder(path)
         return Source(path, "ctranslate2", CTRANSLATE2, model.config, model)
@@ -133,6 +134,8 @@ def import_weights(source: Source, recipe: Recipe) -> tuple[dict[str, Tensor], l
 def import_source(source: Source, tokenizer: Tokenizer, run: Path) -> tuple[Recipe, list[str]]:
     """Write the run.  Returns its recipe, and what of theirs was left out."""
     refuse_existing(run)
+    # What begins a source is what the tokenizer puts there; config.json may say otherwise, and nobody reads it.
+    source = source._replace(settings={**source.settings, "bos_token_id": tokenizer.start_id})
     rows = source.theirs.width("vocab_size")  # may be more than there are tokens
     recipe = recipe_of(source, TokenizerConfig(kind=tokenizer.kind, vocab_size=rows), tokenizer.end_id)
     if tokenizer.vocab_size > recipe.model.vocab_size:

@@ -168,7 +168,10 @@ def test_angles_are_scaled_as_llama_cpp_scales_them(
         ({"dimension_count": 8}, "rope.dimension_count = 8 turns a part of a head of 16 channels"),
         ({"dimension_count": 32}, "rope.dimension_count = 32"),
         ({"scaling.type": "longrope", "scaling.factor": 4.0}, "unknown rope_type 'longrope'"),
-        ({"scaling.type": "yarn", "scaling.factor": 4.0, "scaling.yarn_ext_factor": 0.5}, "rope.scaling.yarn_ext_factor"),
+        (
+            {"scaling.type": "yarn", "scaling.factor": 4.0, "scaling.yarn_ext_factor": 0.5},
+            "rope.scaling.yarn_ext_factor",
+        ),
         ({"scaling.type": "yarn", "scaling.factor": 4.0, "scaling.attn_factor": 2.0}, "rope.scaling.attn_factor"),
         ({"scaling.factor": "4"}, "factor must be a number"),
     ],

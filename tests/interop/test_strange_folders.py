@@ -19,7 +19,7 @@ from regard.runs.run import load
 from regard.text.tokenizer import Tokenizer
 from tests.interop import tiny
 from tests.interop.test_families import imported
-from tests.interop.test_importing import make_folder
+from tests.interop.test_importing import FOLDERS, make_folder
 
 TABLES = {  # the table of outputs, by a model that says that it is the embeddings
     "gpt2": ("lm_head.weight", "transformer.wte.weight", lambda: tiny.gpt2()),
@@ -93,6 +93,29 @@ def test_what_t5_says_of_its_net_must_agree(tmp_path: Path) -> None:
     set_config(tmp_path, dense_act_fn="gelu")
     with pytest.raises(ConfigError, match="dense_act_fn = 'gelu' is not something that regard's models do"):
         imported(tmp_path)
+
+
+@pytest.mark.parametrize("types", [["full_attention", "sliding_attention"], ["sliding_attention"] * 2, "full", [1]])
+def test_layers_that_look_at_a_window_are_refused_by_their_name(types: Any, tmp_path: Path) -> None:
+    """Also where use_sliding_window is false: then there is no window, and transformers cannot run them either."""
+    tiny.qwen2(num_key_value_heads=2).save_pretrained(tmp_path)
+    set_config(tmp_path, layer_types=["full_attention"] * 2, use_sliding_window=False, sliding_window=4)
+    imported(tmp_path)
+    set_config(tmp_path, layer_types=types)
+    with pytest.raises(ConfigError, match="layer_types must be full_attention in every layer, got"):
+        imported(tmp_path)
+
+
+@pytest.mark.parametrize("n_positions", [1, 2, 3])
+def test_a_writer_of_few_positions_is_compared(
+    n_positions: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ("gpt2", lambda n: tiny.gpt2(vocab_size=n, n_positions=n_positions))
+    monkeypatch.setitem(FOLDERS, "short", model)
+    folder = make_folder("short", tmp_path / "hf")
+    result = CliRunner().invoke(app, ["import", str(folder), "--run", str(tmp_path / "run"), "--strings", "10"])
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert f"{max(1, n_positions - 1)} tokens after each of 16 prompts" in result.output
 
 
 def in_eight_bits(folder: Path) -> None:

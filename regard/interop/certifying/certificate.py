@@ -62,9 +62,10 @@ class Certificate:
 def faults_of(tool: str, folder: Path, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """Whatever another tool raises while it loads or runs a folder becomes an error that names both: it checks
     settings that nobody else reads, in ways of its own.  What the caller expects (`but`) stays as it is."""
+    expected: tuple[type[Exception], ...] = (RegardError, MemoryError, *but)
     try:
         yield
-    except (RegardError, MemoryError, *but):
+    except expected:
         raise
     except Exception as error:
         reason = " ".join(str(error).split())[:LONGEST_REASON] or type(error).__name__

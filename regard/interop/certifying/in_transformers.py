@@ -143,7 +143,7 @@ def certify(
     findings = compare(run, folder)
     try:
         of_tokens, more_notes = compare_tokenizers(run, folder, n_strings)
-        findings, notes = [*findings, of_tokens], notes + more_notes
+        findings, notes = [*findings, *of_tokens], notes + more_notes
     except NO_TOKENIZER as error:
         reason = f"transformers reads no tokenizer from {folder.name}: {str(error).splitlines()[0]}"
         notes = (*notes, f"{reason}; where the run was imported, copy the tokenizer's files from there")
@@ -172,8 +172,8 @@ def compare_sequences(run: Run, folder: Path) -> list[Finding]:
         likeliest = [[row.argmax(-1).tolist() for row in side] for side in rows]
         findings.append(compare_ids(exchange.likeliest, likeliest[0], likeliest[1], of_drawn))
     if exchange.writes:
-        room = min(WRITTEN, config.max_length - 1)
-        prompts = [ids[: config.max_length - room] for ids in (*drawn[:N_PROMPTS], *real[:N_PROMPTS])]
+        room = max(1, min(WRITTEN, config.max_length - 1))
+        prompts = [ids[: max(1, config.max_length - room)] for ids in (*drawn[:N_PROMPTS], *real[:N_PROMPTS])]
         of = f"{room} tokens after each of {len(prompts)} prompts"
         findings.append(compare_ids("greedy outputs", ours.greedy(prompts, room), theirs.greedy(prompts, room), of))
     return findings
@@ -218,8 +218,9 @@ def without_rounding(finding: Finding, exact: float) -> Finding:
     )
 
 
-def compare_tokenizers(run: Run, folder: Path, n: int) -> tuple[Finding, tuple[str, ...]]:
-    """Without special tokens, and with none made of the text; and a note about strings that were left out."""
+def compare_tokenizers(run: Run, folder: Path, n: int) -> tuple[list[Finding], tuple[str, ...]]:
+    """Without special tokens, and with none made of the text; of a translator's sources with them, too.  And a note
+    about strings that were left out."""
     transformers = need("transformers")
     with quiet(transformers), faults_of("transformers", folder, but=NO_TOKENIZER):
         theirs = transformers.AutoTokenizer.from_pretrained(**found_at(folder))
@@ -232,7 +233,13 @@ def compare_tokenizers(run: Run, folder: Path, n: int) -> tuple[Finding, tuple[s
         kind = "strings without digits"
     answers = theirs(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]
     ours = run.tokenizer.encode_batch(texts)
-    return compare_ids("token sequences", ours, answers, f"{len(texts):,} {kind}"), notes
+    findings = [compare_ids("token sequences", ours, answers, f"{len(texts):,} {kind}")]
+    if exchange_of(run.recipe).translates:
+        lines = sentences(N_SENTENCES)
+        framed = [run.task.frame.source(ids) for ids in run.tokenizer.encode_batch(lines)]
+        what = "sources with the tokens around them"
+        findings.append(compare_ids(what, framed, theirs(lines)["input_ids"], f"{len(lines)} sentences"))
+    return findings, notes
 
 
 def has_marks(text: str) -> bool:

@@ -45,6 +45,9 @@ class Decoder:
     def read_config(self, theirs: Theirs) -> Imported:
         theirs.choice("hidden_act", {"silu": "swish", "swish": "swish"}, "silu")
         theirs.expect(use_sliding_window=False, pretraining_tp=1)
+        types = theirs.get("layer_types", [])
+        if not isinstance(types, list) or any(kind != "full_attention" for kind in types):
+            raise ConfigError(f"layer_types must be full_attention in every layer, got {types!r}")
         model = self.settings.read(theirs)
         d_model, n_heads = model["d_model"], model["n_heads"]
         d_head = theirs.width("head_dim", max(1, d_model // n_heads))
