@@ -4,13 +4,17 @@ A row is one hypothesis.  With `copies` > 1 the rows of a prompt lie side by sid
 of prompt g.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
+from typing import Protocol, TypeVar
 
+import numpy as np
 from torch import Tensor
 
 from regard.nn.state import S
 
+T = TypeVar("T", Tensor, np.ndarray)
 Ids = list[list[int]]  # of the tokens of several texts
 Progress = Callable[[int, int], None]  # of how many are done, and of how many there are
 
@@ -40,6 +44,11 @@ class Generator(Protocol[S]):
         The logits are the caller's until the next step: a model may write them into the same memory again.
         """
         ...
+
+
+def is_one_of(tokens: T, ends: Sequence[int]) -> T:
+    """Which of the tokens are among these few, a bool for each."""
+    return reduce(or_, (tokens == end for end in ends))
 
 
 def length_penalty(length: int, alpha: float) -> float:
