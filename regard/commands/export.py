@@ -46,34 +46,36 @@ def hand_over(certificate: "Certificate", folder: Path) -> None:
 
 
 def to_transformers(run: "Run", folder: Path, family: str | None) -> "Certificate":
-    from regard.interop.certifying.in_transformers import certify
+    from regard.interop.certifying.in_pipelines import certify_export
     from regard.interop.exporting import export_folder
 
-    family = export_folder(run, folder, family)
-    print(f"{run.folder} is now the folder {folder}: a {family} model")
-    return certify(run, folder, family)
+    exported = export_folder(run, folder, family)
+    print(f"{run.folder} is now the folder {folder}: a {exported.family} model")
+    return certify_export(run, folder, exported.family, exported.notes)
 
 
 def to_onnx(run: "Run", folder: Path, family: str | None) -> "Certificate":
     from regard.interop.certifying.in_onnx import certify_onnx
     from regard.interop.exporting import refuse_full
     from regard.interop.formats.to_onnx import write_graphs
+    from regard.interop.formats.tokenizer_files import IN_A_FILE
 
     refuse_full(folder)
     write_graphs(run, folder)
     print(f"{run.folder} is now ONNX graphs in {folder}")
-    return certify_onnx(run, folder)
+    return certify_onnx(run, folder, (IN_A_FILE,))
 
 
 def to_ctranslate2(run: "Run", folder: Path, family: str | None) -> "Certificate":
     from regard.interop.certifying.in_ctranslate2 import certify_ctranslate2
     from regard.interop.exporting import refuse_full
     from regard.interop.formats.to_ctranslate2 import write_folder
+    from regard.interop.formats.tokenizer_files import IN_A_FILE
 
     refuse_full(folder)
     names = write_folder(run, folder)
     print(f"{run.folder} is now a CTranslate2 model in {folder}")
-    return certify_ctranslate2(run, folder, names)
+    return certify_ctranslate2(run, folder, names, (IN_A_FILE,))
 
 
 TARGETS: dict[str, Callable[["Run", Path, str | None], "Certificate"]] = {

@@ -27,7 +27,7 @@ def import_model(
     from regard.interop.certifying.in_transformers import certify
     from regard.interop.families.settings import exchange_of
     from regard.interop.formats.from_ctranslate2 import CTranslate2Folder
-    from regard.interop.importing import import_source, open_source, unheeded
+    from regard.interop.importing import generation_of, import_source, open_source
     from regard.runs.run import load
     from regard.text.tokenizer import Tokenizer
 
@@ -37,7 +37,7 @@ def import_model(
     exchange = exchange_of(recipe)
     kind = exchange.head or "without a head"
     print(f"{source} is now the run {run}: a {opened.model_type} model, {kind}")
-    notes = unheeded(opened, tokenizer) if exchange.writes or exchange.translates else ()
+    notes = generation_of(opened, recipe, tokenizer.end_id).notes
     if left_out:
         notes += (f"skipped (not used by this task): {', '.join(left_out)}",)
     for note in notes:
@@ -45,7 +45,7 @@ def import_model(
     try:
         if opened.model_type == "ctranslate2":
             theirs = CTranslate2Folder(source)
-            certificate = certify_ctranslate2(load(run, "cpu"), theirs.folder, theirs.words)
+            certificate = certify_ctranslate2(load(run, "cpu"), theirs.folder, theirs.words, notes, is_export=False)
         else:
             certificate = certify(load(run, "cpu"), source, opened.model_type, notes, n_strings)
     except MissingLibrary as error:

@@ -13,3 +13,8 @@ class TaskConfig:
     def window(self) -> int:
         """Tokens of a usual sequence, for which costs are given; about a sentence, where no setting says more."""
         return 30
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether what is written has no end of its own."""
+        return False

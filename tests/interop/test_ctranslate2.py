@@ -133,7 +133,7 @@ def test_its_files_come_back_as_ours(quantization: str, settings: dict[str, Any]
     if quantization != "float32":
         smaller(tmp_path / "out", run, quantization)
     file = CTranslate2Folder(tmp_path / "out")
-    source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, file.config, file)
+    source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, file.config, file, {})
     recipe = recipe_of(source, TokenizerConfig(vocab_size=len(names)), separator=2)
     model = recipe.build_model().eval()
     set_weights(model, CTRANSLATE2.take(file, recipe, weights_of(model), "").tensors, "")
@@ -163,7 +163,7 @@ def test_a_start_from_nothing_is_one_more_word_that_is_never_said(tmp_path: Path
     write_folder(run, tmp_path / "out")
     file = CTranslate2Folder(tmp_path / "out")
     settings = file.config | {"start_from_zero_embedding": True, "vocab_size": file.config["vocab_size"] + 1}
-    source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, settings, file)
+    source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, settings, file, {})
     recipe = recipe_of(source, TokenizerConfig(vocab_size=settings["vocab_size"]), separator=2)
     model = recipe.build_model().eval()
     set_weights(model, CTRANSLATE2.take(file, recipe, weights_of(model), "").tensors, "")

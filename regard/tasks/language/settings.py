@@ -25,6 +25,10 @@ class StreamConfig(TaskConfig):
     def shortest_window(self) -> int:
         return 1
 
+    @property
+    def is_endless(self) -> bool:
+        return self.unit == "text"
+
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageConfig(StreamConfig):

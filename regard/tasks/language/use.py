@@ -87,10 +87,14 @@ def following(ids: Sequence[int], tokens: Iterable[int], tokenizer: Tokenizer) -
     return tokenizer.decode([*ids, *tokens])[len(tokenizer.decode(ids)) :]
 
 
+def usual_length(max_length: int) -> int:
+    """The tokens of a text whose length nobody asked for: a small model has to read the prompt, too."""
+    return max(1, min(USUAL_LENGTH, max_length // 2))
+
+
 def limited(model: Generator[S], unit: str, length: int | None, config: DecodingConfig) -> tuple[int, DecodingConfig]:
     """How many tokens of a prompt can be read, and the settings for `length` tokens more."""
-    if length is None:
-        length = max(1, min(USUAL_LENGTH, model.max_length // 2))  # a small model has to read the prompt, too
+    length = usual_length(model.max_length) if length is None else length
     if length < 1:
         raise RegardError(f"the length must be at least 1 token, got {length}")
     most = model.max_length - length + 1  # tokens of a prompt: the last one written is not read
