@@ -1,5 +1,6 @@
 """What a folder asks of generation is done as transformers does it, or said."""
 
+import dataclasses
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +12,8 @@ import transformers
 from typer.testing import CliRunner
 
 from regard.__main__ import app
+from regard.decoding.config import DecodingConfig
+from regard.decoding.search import generate
 from regard.errors import ConfigError
 from regard.interop.exporting import export_folder
 from regard.interop.importing import generation_of, import_source, open_source
@@ -141,6 +144,40 @@ def test_a_language_model_follows_its_settings(name: str, qwen: Path, tmp_path: 
     ]
     assert "".join(run.stream(PROMPTS[0], ROOM)) == here[0].text
     assert Recipe.of_run(tmp_path / "run").decoding == run.recipe.decoding
+
+
+@pytest.mark.parametrize(
+    "asked", [{"no_repeat_ngram_size": 1}, {"repetition_penalty": 3.0}, {"bad_words_ids": "begun"}]
+)
+def test_what_was_read_counts_as_written(asked: dict[str, Any], qwen: Path, tmp_path: Path) -> None:
+    """Prompts that end with what the model would write next, again."""
+    words = Tokenizer.load(qwen)
+    special = {"eos_token_id": words.end_id, "pad_token_id": words.pad_id}
+    set_generation(qwen)
+    model = transformers.AutoModelForCausalLM.from_pretrained(qwen).eval()
+
+    def write_there(prompts: list[list[int]], **settings: Any) -> list[list[int]]:
+        return [
+            model.generate(torch.tensor([ids]), max_new_tokens=5, **special, **settings)[0, len(ids) :].tolist()
+            for ids in prompts
+        ]
+
+    starts = [words.encode(prompt) for prompt in PROMPTS]
+    prompts = [[*ids, *written] for ids, written in zip(starts, write_there(starts), strict=True)]
+    if "bad_words_ids" in asked:  # the prompt's last token and the one that would follow
+        asked = {
+            "bad_words_ids": [[ids[-1], next_[0]] for ids, next_ in zip(prompts, write_there(prompts), strict=True)]
+        }
+    set_generation(qwen, **special, **asked)
+    run = bring_in(qwen, tmp_path / "run")
+    config = dataclasses.replace(run.recipe.decoding, length_ratio=0.0, extra_length=5)
+
+    def write_here(config: DecodingConfig) -> list[list[int]]:
+        found = generate(run.model, prompts, config, words.start_id, words.end_id)
+        return [[*best.tokens, *[words.end_id] * best.finished] for (best,) in found]
+
+    assert write_here(config) == write_there(prompts, **asked)
+    assert write_here(dataclasses.replace(config, counted="written")) != write_here(config)
 
 
 def test_what_is_not_followed_is_named(qwen: Path, tmp_path: Path) -> None:
