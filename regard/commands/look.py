@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,7 +63,10 @@ def look(
             return
     layers, heads = (None if number is None else [number] for number in (layer, head))
     capture = loaded.look(text, target, layers, heads, vectors)
+    is_named = (kind, layer, head) != (None, None, None)
     kind = kind or ("cross" if "cross" in capture.kinds else capture.kinds[0])
+    if is_named:
+        capture = replace(capture, opens=(kind, layer, head))
     if terminal or (not sys.stdout.isatty() and html is None and png is None):
         print(visible(capture.title))
         in_terminal.show(capture.pick(kind, layer, head), Console())
