@@ -182,6 +182,7 @@ class Tour:
         for command in (
             f'echo "{sentence}" | regard translate {folder}',
             f'regard look {folder} "{sentence}"',
+            f"regard look {folder} --positions positions.png",
             f"regard neighbours {folder} cow",
             f"regard evaluate {folder}",
         ):
