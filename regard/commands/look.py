@@ -239,6 +239,8 @@ def reach(
     else:
         title = "|∂L/∂h| at a distance, as a share of that at distance 0"
         print_table(("distance", *measured), shares(list(measured.values())), title, are_numbers=True)
+        if len(measured) > 1:
+            print("Training changes this: after another number of steps, the order of the runs can be another.")
     if png is not None:
         charts.reach({name: reached.shares for name, reached in measured.items()}, png)
         if not as_json:

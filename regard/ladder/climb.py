@@ -235,8 +235,10 @@ def keep(rows: list[RungRow], ladder: Ladder, folder: Path, budget: str, device:
 
 def compare(rows: list[RungRow], ladder: Ladder, budget: str) -> Table:
     title = Text(f"The ladder, {budget}, measured on {rows[0].of}")
-    caption = "* counts" if any(row.counts for row in rows) else None
-    table = Table(title=title, caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    notes = ["* counts"] if any(row.counts for row in rows) else []
+    if len(rows) > 1 and any(row.steps for row in rows):
+        notes.append(f"Measured after {budget}: after another number of steps, the order of the rungs can be another.")
+    table = Table(title=title, caption="\n".join(notes) or None, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("rung", no_wrap=True)
     for head in (*ladder.figures.values(), "seconds", "tokens", "tokens/s", "weights"):
         table.add_column(head, justify="right", no_wrap=True)
