@@ -2,6 +2,7 @@
 biases added to scores."""
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -49,18 +50,19 @@ def position_tables(model: Model, n_positions: int) -> list[PositionTable]:
             sides[same].append(side)
     if not tables:
         raise RegardError("this model has no position encoding to draw")
-    names = [", ".join(filter(None, (model.config.position, " and ".join(of_table)))) for of_table in sides]
+    kind = model.config.position or "relative"
+    names = [kind if "" in of_table else f"{kind}, {' and '.join(of_table)}" for of_table in sides]
     return [replace(table, title=f"{name}: {table.title}") for name, table in zip(names, tables, strict=True)]
 
 
 def of_model(model: Model, n_positions: int) -> Iterator[tuple[str, PositionTable]]:
-    """Every table, and which side it is of: "source", "target", or "" where a model has one side."""
+    """Every table, and what it is of, as the model names it: "source", "target", "generator", or "" for all of it."""
     for path, module in model.named_modules():
         if isinstance(module, Position):
-            side = path.rpartition(".")[2].removesuffix("position").removesuffix("_")  # as the model names it
+            side = " ".join(part for part in re.split("[._]", path) if part not in ("reader", "position"))
             yield from ((side, table) for table in of_position(module, n_positions, model.device))
         elif isinstance(module, RelativePlaces):
-            yield "relative", of_distances(module, n_positions, model.device)
+            yield "", of_distances(module, n_positions, model.device)
 
 
 def of_position(position: Position, n_positions: int, device: torch.device) -> Iterator[PositionTable]:

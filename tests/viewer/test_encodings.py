@@ -14,6 +14,7 @@ from regard.models.stack import Stack, StackConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.xlnet import XLNet, XLNetConfig
 from regard.nn.positions import POSITIONS
+from regard.runs.recipe import Recipe
 from regard.viewer import picture
 from regard.viewer.encodings import PositionTable, lecture_table, position_tables
 
@@ -62,6 +63,15 @@ def test_a_table_is_as_wide_as_the_embeddings() -> None:
     assert table.values.shape == (40, 12)
 
 
+@pytest.mark.parametrize(
+    ("position", "names"), [("learned", ["learned", "learned, generator"]), ("rotary", ["rotary"])]
+)
+def test_a_generator_has_its_own_table_where_it_differs(position: str, names: list[str]) -> None:
+    small = ["model.d_model=32", "model.n_heads=2", "model.n_layers=1", "model.d_ff=16", "tokenizer.vocab_size=300"]
+    model = Recipe.read("electra-small", [*small, f"model.position={position}"]).build_model()
+    assert [table.title.partition(":")[0] for table in position_tables(model, 60)] == names
+
+
 def test_rotary_angles_are_those_by_which_vectors_turn() -> None:
     model = writer("rotary", rotary_base=500.0)
     [table] = position_tables(model, 60)
@@ -92,7 +102,7 @@ def test_biases_are_those_of_the_scores_by_distance(position: str) -> None:
 def test_distances_of_xlnet() -> None:
     config = XLNetConfig(vocab_size=11, d_model=16, n_heads=2, n_layers=1, d_ff=8, max_length=40)
     [table] = position_tables(XLNet(config), 60)
-    assert table.values.shape == (40, 16) and table.rows == "distance"
+    assert table.values.shape == (40, 16) and table.title.startswith("relative: sines, then cosines of the distance")
     np.testing.assert_allclose(table.values[:, 1], np.sin(np.arange(40) * 10000 ** (-2 / 16)), atol=1e-5)
     np.testing.assert_allclose(table.values[:, 9], np.cos(np.arange(40) * 10000 ** (-2 / 16)), atol=1e-5)
 
