@@ -30,13 +30,13 @@ def answer(
     """
     from regard.commands.lines import answered, say_notes, write_line
     from regard.runs.run import load
-    from regard.tasks.answering.verbs import Answer
+    from regard.tasks.answering.verbs import AnswerQuestions
 
     if question is not None and context is None:
         raise ConfigError("a question needs a text: --context FILE or --context TEXT")
     about = None if context is None else text_of(context)
     loaded = load(run, device)
-    loaded.check_can(Answer.name)
+    loaded.check_can(AnswerQuestions.name)
     numbers = count(1)
 
     def reply(lines: list[str]) -> list[tuple[str, "Answered"]]:
@@ -45,7 +45,7 @@ def answer(
         questions, contexts = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         return list(zip(questions, loaded.answer(questions, contexts, always), strict=True))
 
-    form = Answer([], [])
+    form = AnswerQuestions([], [])
     replies = answered(None, reply) if question is None else [(1, question, reply([question])[0])]
     for number, _, (text, best) in replies:
         if as_json:

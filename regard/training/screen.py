@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.text import Text
 
 from regard.runs.card import duration
-from regard.tasks.learnable import Sample
+from regard.tasks.setup import Sample
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,15 +1,14 @@
 """Train what was prepared: by the loop, or by counting where that is all a model needs."""
 
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from regard.models import ARCHITECTURES
 from regard.runs.card import Result
-from regard.tasks.learnable import Learnable
 from regard.training.counting import count
-from regard.training.distill import Distilled
+from regard.training.distill import distilled_loss
 from regard.training.environment import compile_model
 from regard.training.loop import train
 from regard.training.prepare import Prepared, write_recipe
@@ -21,13 +20,13 @@ def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, scr
     if ARCHITECTURES[prepared.recipe.architecture].is_counted:
         return count(prepared, run, device, resume, screen)
     recipe = prepared.recipe
-    task: Learnable[Any] = prepared.task
+    loss = None
     if prepared.teacher is not None:
         compile_model(prepared.teacher.to(device), recipe.training.compile, device)
-        task = Distilled(prepared.task, prepared.teacher, recipe.distillation)
+        loss = partial(distilled_loss, prepared.task, prepared.teacher, recipe.distillation)
     return train(
         prepared.model,
-        task,
+        prepared.task,
         prepared.recipe.training,
         prepared.about,
         run=run,
@@ -35,6 +34,7 @@ def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, scr
         device=device,
         resume=resume,
         screen=screen,
+        loss=loss,
         lora=prepared.recipe.lora,
         settle=lambda: write_recipe(recipe, run),
     )

@@ -5,15 +5,8 @@ import torch
 
 from regard.data.batching.batch import put_back, read_together
 from regard.data.batching.windows import Windows
-from regard.data.files.questions import NO_ANSWER, Question
 from regard.models.spans import SpanFinder, Spans
 from regard.tasks.answering.verbs import Answered
-from regard.text.unicode import well_formed
-
-
-def open_question(question: str, context: str) -> Question:
-    """A question without a known answer."""
-    return Question(well_formed(question), well_formed(context), (NO_ANSWER,), "")
 
 
 @torch.no_grad()

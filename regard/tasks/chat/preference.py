@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.checks import one_of, positive
 from regard.data.batching.batch import Batch
 from regard.data.files.conversations import Dialogues
 from regard.data.files.recognizing import conversations
 from regard.data.files.splits import Parts
 from regard.models.heads import LanguageModel
 from regard.tasks.chat.batches import AnswerBatch, Turns, answer_log_probs
-from regard.tasks.chat.settings import PreferenceConfig
-from regard.tasks.chat.task import Talk
+from regard.tasks.chat.task import Talk, TalkConfig
 from regard.tasks.chat.versus import share_equal
-from regard.tasks.use import Use
+from regard.tasks.setup import Use
 
 
 def dpo_loss(log_probs: Tensor, reference: Tensor, beta: float) -> Tensor:
@@ -33,6 +33,16 @@ def margins(log_probs: Tensor, reference: Tensor) -> Tensor:
     """How much more the chosen answer has gained than the rejected one, in nats (B)."""
     chosen, rejected = log_probs - reference
     return chosen - rejected
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreferenceConfig(TalkConfig):
+    beta: float = 0.1  # how dear it is to leave the model that training began with
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self, "beta")
+        one_of(self, ("loss", "accuracy"), "metric")
 
 
 @dataclass(frozen=True)
@@ -50,15 +60,13 @@ class PreferenceBatch(Batch):
     def n_tokens(self) -> int:
         return self.both.n_tokens
 
-    def log_probs(self, model: LanguageModel) -> Tensor:
-        return answer_log_probs(model, self.both).view(2, -1)
-
 
 class Preference(Talk[PreferenceBatch]):
     """The reference model never changes, so its answers to all pairs are computed once, before the first step; a
     checkpoint holds them."""
 
     settings = PreferenceConfig
+    purpose = "was trained to prefer one of two answers"
     recognize = staticmethod(partial(conversations, answers=("chosen", "rejected")))
     needs_weights = "chooses between the answers of a model that can answer: give its run, --from RUN"
     answer_names = ("chosen", "rejected")
@@ -76,8 +84,9 @@ class Preference(Talk[PreferenceBatch]):
         both = part.batch(chosen)
         return PreferenceBatch(both.lines, both, self.reference_of(part)[:, torch.from_numpy(chosen)])
 
-    def loss(self, model: LanguageModel, batch: PreferenceBatch) -> Tensor:
-        return dpo_loss(batch.log_probs(model), batch.reference, self.config.beta).sum()
+    def nats(self, model: LanguageModel, batch: PreferenceBatch, smoothing: float) -> Tensor:
+        log_probs = answer_log_probs(model, batch.both).view(2, -1)
+        return dpo_loss(log_probs, batch.reference, self.config.beta).sum()
 
     def tensors(self) -> dict[str, Tensor]:
         return {"reference": self.reference, "valid_reference": self.valid_reference}
@@ -116,9 +125,6 @@ class Preference(Talk[PreferenceBatch]):
 
     def signature(self, part: Turns) -> str:
         return f"pairs:{len(part)}|tok:{self.tokenizer.kind}|beta:{self.config.beta:g}"
-
-    def purpose(self) -> str:
-        return "was trained to prefer one of two answers"
 
 
 @torch.no_grad()

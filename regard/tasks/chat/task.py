@@ -1,13 +1,14 @@
 """Instruction tuning: conversations in, of which the assistant's words are learned."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
 
+from regard.checks import at_least, not_negative, one_of, share
 from regard.data.batching.template import template_of
 from regard.data.config import DataConfig
 from regard.data.files.conversations import ROLES, USER, Dialogues, Message, as_one_text, dialogue_parts
@@ -19,15 +20,35 @@ from regard.evaluation.metric import perplexity
 from regard.models.heads import LanguageModel
 from regard.models.interface import Reader
 from regard.tasks.chat.batches import AnswerBatch, Turns, answer_nats, mean_nats
-from regard.tasks.chat.settings import ChatConfig, TalkConfig
 from regard.tasks.chat.use import chat_verbs, look_at_talk, reply, usual_length
 from regard.tasks.chat.versus import compare_talkers, share_equal
 from regard.tasks.exchange import CAUSAL
-from regard.tasks.learnable import B, Sample
+from regard.tasks.setup import B, Sample, TaskConfig, Use
 from regard.tasks.task import AnyTask, Task
-from regard.tasks.use import Use
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked
+
+
+@dataclass(frozen=True, kw_only=True)
+class TalkConfig(TaskConfig):
+    """What every task on conversations may set."""
+
+    shown: int = 2  # answers written at each validation
+    sample_length: int = 60  # the most tokens of each, there and in `regard evaluate`
+
+    def __post_init__(self) -> None:
+        not_negative(self, "shown")
+        at_least(self, 1, "sample_length")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatConfig(TalkConfig):
+    smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        share(self, "smoothing")
+        one_of(self, ("loss",), "metric")
 
 
 class Talk(Task[Dialogues, Turns, LanguageModel, B]):
@@ -62,11 +83,9 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
         """As what a user says, up to where the answer begins."""
         return template_of(self.tokenizer).prompts([(Message(USER, text),)])[0]
 
-    def samples(self, model: LanguageModel) -> list[Sample]:
+    def first_samples(self, model: LanguageModel, valid: Turns) -> list[Sample]:
         """What the model answers to the first validation prompts."""
-        if self.valid is None or not self.config.shown:
-            return []
-        few, chosen = self.valid.dialogues, self.valid.kept[: self.config.shown]
+        few, chosen = valid.dialogues, valid.kept[: self.config.shown]
         prompts = [few.prompts[i] for i in chosen]
         plain = replace(self.setup.decoding, beam=1, n_best=1)
         replies = reply(model, self.tokenizer, prompts, usual_length(model, self.config.sample_length), plain)
@@ -95,21 +114,19 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
         return look_at_talk(use, self.tokenizer, source, target, asked)
 
 
-class Chat(Talk[AnswerBatch]):
+class InstructionTuning(Talk[AnswerBatch]):
     """-log P of the assistant's words."""
 
     settings = ChatConfig
+    purpose = "was trained to answer in conversations"
     recognize = staticmethod(partial(conversations, answers=("answer",)))
     config: ChatConfig
 
     def collate(self, part: Turns, chosen: np.ndarray, epoch: int | None = None) -> AnswerBatch:
         return part.batch(chosen)
 
-    def loss(self, model: LanguageModel, batch: AnswerBatch) -> Tensor:
-        return answer_nats(model, batch, self.config.smoothing)
-
-    def plain_loss(self, model: LanguageModel, batch: AnswerBatch) -> Tensor:
-        return answer_nats(model, batch, 0.0)
+    def nats(self, model: LanguageModel, batch: AnswerBatch, smoothing: float) -> Tensor:
+        return answer_nats(model, batch, smoothing)
 
     def figures(self, model: LanguageModel, part: Turns) -> dict[str, float]:
         """Nats a token of the answers, and what they mean."""
@@ -123,9 +140,6 @@ class Chat(Talk[AnswerBatch]):
 
     def signature(self, part: Turns) -> str:
         return f"conversations:{len(part)}|tokens:{part.n_targets}|tok:{self.tokenizer.kind}"
-
-    def purpose(self) -> str:
-        return "was trained to answer in conversations"
 
 
 def part_rows(name: str, turns: Turns, answers: tuple[str, ...]) -> list[Row]:

@@ -12,7 +12,7 @@ from regard.decoding.search import generate, stream
 from regard.decoding.stopping import Stops, TextPieces
 from regard.errors import RegardError
 from regard.tasks.chat.verbs import Chat, ChatStream, Reply
-from regard.tasks.use import Use
+from regard.tasks.setup import Use
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text

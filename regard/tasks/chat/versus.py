@@ -10,8 +10,8 @@ from regard.evaluation.measured import Versus
 from regard.evaluation.metric import perplexity
 from regard.tasks.chat.batches import Turns, mean_nats
 from regard.tasks.chat.use import reply, usual_length
+from regard.tasks.setup import Use
 from regard.tasks.task import Task
-from regard.tasks.use import Use
 
 Talker = tuple[Task[Dialogues, Turns, Any, Any], Use]
 PAIR, SINGLE = ("chosen", "rejected"), ("answer",)  # what follows a prompt in data of preferences, and of conversations

@@ -1,20 +1,21 @@
 """Documents with a label each, and the batches made of them."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.batching.batch import SequenceBatch, flat, read_each
+from regard.data.batching.batch import SequenceBatch, flat
 from regard.data.batching.packing import cut, select
 from regard.data.batching.shards import TokenShard
 from regard.data.files.labelled import Labelled
+from regard.data.files.splits import normalized
 from regard.data.notes import Notes
-from regard.data.report import UNLIMITED, Part
+from regard.data.report import UNLIMITED, Part, Row
 from regard.nn.layout import Ragged
 from regard.tasks.framing import Framing
 from regard.tasks.setup import Setup
@@ -99,16 +100,15 @@ class Documents:
             yield batch.tokens, batch.layout, batch.labels
 
 
-class Votes(Protocol):
-    """What gives each text a number for every label: a classifier, or a model that writes the labels' words."""
-
-    @property
-    def device(self) -> torch.device: ...
-
-    def __call__(self, tokens: Tensor, layout: Ragged) -> Tensor:
-        """Token ids (N) -> (B, labels)."""
-
-
-def log_probabilities(votes: Votes, documents: Sequence[np.ndarray], budget: int) -> np.ndarray:
-    """log P(label | document), (documents, L)."""
-    return read_each(votes, documents, budget, votes.device).log_softmax(-1).numpy()
+def label_rows(name: str, part: Labelled, labels: Sequence[str], names: Sequence[str]) -> list[Row]:
+    """How many texts each label has, and how many equal texts have another label."""
+    counts = Counter(part.labels)
+    rows = [
+        Row(name, f"label {shown}", f"{counts[label]:,} ({counts[label] / len(part):.1%})")
+        for label, shown in zip(labels, names, strict=True)
+    ]
+    first: dict[str, str] = {}
+    keys = [normalized(text) for text in part.texts]
+    differ = [i for i, key in enumerate(keys) if first.setdefault(key, part.labels[i]) != part.labels[i]]
+    where = part.examples.where(differ[0]) if differ else ""
+    return [*rows, Row(name, "an earlier text with another label", f"{len(differ):,}", where)]

@@ -1,7 +1,7 @@
 """Writing from a label (vec2seq): a label in, a text of its kind out."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.checks import one_of, share, sorted_classes
 from regard.data.config import DataConfig
 from regard.data.files.labelled import Labelled, label_set, labelled_parts, named
 from regard.data.files.splits import Parts
@@ -23,15 +24,31 @@ from regard.nn.layout import Ragged
 from regard.tasks.classification.batches import Documents
 from regard.tasks.framing import Framing
 from regard.tasks.language.batches import TextBatch
-from regard.tasks.language.settings import LabelToTextConfig
 from regard.tasks.language.use import write
 from regard.tasks.language.verbs import GenerateAs, Written
-from regard.tasks.learnable import Sample
+from regard.tasks.setup import Sample, TaskConfig, Use
 from regard.tasks.task import Task
-from regard.tasks.use import Use
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelToTextConfig(TaskConfig):
+    labels: tuple[str, ...] = ()  # empty: those of the training data
+    smoothing: float = 0.0
+    shown: int = 1  # samples written at each validation, for each label
+    sample_length: int = 60  # tokens of each
+
+    def __post_init__(self) -> None:
+        sorted_classes(self, "labels")
+        share(self, "smoothing")
+        one_of(self, ("loss",), "metric")
+
+    def id_of(self, label: str) -> int:
+        if label not in self.labels:
+            raise RegardError(f"there is no label {label!r}; the labels are: {named(self.labels)}")
+        return self.labels.index(label)
 
 
 class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
@@ -67,21 +84,16 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
 
     # Loss, validation and measuring.
 
-    def loss(self, model: Conditioned, batch: TextBatch) -> Tensor:
-        return model.nats(batch.tokens, batch.labels, batch.layout, self.config.smoothing)
-
-    def plain_loss(self, model: Conditioned, batch: TextBatch) -> Tensor:
-        return model.nats(batch.tokens, batch.labels, batch.layout, 0.0)
+    def nats(self, model: Conditioned, batch: TextBatch, smoothing: float) -> Tensor:
+        return model.nats(batch.tokens, batch.labels, batch.layout, smoothing)
 
     def figures(self, model: Conditioned, part: Documents) -> dict[str, float]:
         """Nats a token, each text read with its own label."""
         loss = self.mean_loss(model, part, self.packing(part, self.batch_tokens, "grouped", seed=0).epoch(0))
         return {"loss": loss, "perplexity": perplexity(loss)}
 
-    def samples(self, model: Conditioned) -> list[Sample]:
+    def first_samples(self, model: Conditioned, valid: Documents) -> list[Sample]:
         """What the model writes for each label."""
-        if not self.config.shown:
-            return []
         decoding = self.setup.decoding
         few = replace(decoding, beam=1, n_best=self.config.shown if decoding.sample else 1)
         length = min(self.config.sample_length, model.max_length)
@@ -113,6 +125,7 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
         counts = np.bincount(self.train.labels[self.train.kept], minlength=len(self.config.labels))
         return [("labels", named([f"{label} {n:,}" for label, n in zip(self.config.labels, counts, strict=True)]))]
 
+    @property
     def purpose(self) -> str:
         return f"was trained to write texts with a label ({named(self.config.labels)})"
 

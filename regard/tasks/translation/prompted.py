@@ -1,5 +1,6 @@
 """Pairs for a language model: source, a token that names the task, and answer in one sequence."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,21 @@ from regard.errors import ConfigError
 from regard.models.heads import LanguageModel
 from regard.tasks.chat.batches import AnswerBatch, Script, answer_nats, make_batch
 from regard.tasks.exchange import CAUSAL
+from regard.tasks.framing import Frame
 from regard.tasks.translation.batches import PairSet
-from regard.tasks.translation.settings import PromptedConfig
-from regard.tasks.translation.task import PairTask
-from regard.tasks.translation.verbs import Translate
-from regard.tasks.use import Use
+from regard.tasks.translation.task import PairsConfig, PairTask
+from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptedConfig(PairsConfig):
+    token: str = "<answer>"  # stands between source and answer; one of tokenizer.extra, such as <to-fr>
+
+    def frame(self, tokenizer: Tokenizer) -> Frame:
+        start, end, after = tokenizer.start_id, tokenizer.end_id, tokenizer.special_id(self.token)
+        return Frame(start, end, (start,), after, cut=self.long == "cut")
 
 
 class Prompted(PairTask[LanguageModel, AnswerBatch]):
@@ -58,8 +67,6 @@ class Prompted(PairTask[LanguageModel, AnswerBatch]):
             )
         return room
 
-    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
-        asked.check(use.model)
-        target = self.translate(use, Translate([source]))[0].text if target is None else target
+    def look_at_pair(self, model: LanguageModel, source: str, target: str, asked: Asked) -> Capture:
         ids = [*self.encode(source), *self.tokenizer.encode(target)]
-        return look_at_text(use.model, self.tokenizer, ids, f"{source} → {target}", asked)
+        return look_at_text(model, self.tokenizer, ids, f"{source} → {target}", asked)

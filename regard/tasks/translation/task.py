@@ -1,16 +1,16 @@
 """Translation: pairs of lines in, the target's tokens out.  Any pair of texts will do: questions and answers, say."""
 
 import time
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
+from regard.checks import at_least, not_negative, one_of, share
 from regard.data.config import DataConfig
 from regard.data.files.reading import Examples, read_examples
 from regard.data.files.recognizing import pairs
@@ -20,41 +20,69 @@ from regard.decoding.forced import score
 from regard.decoding.graphs import fastest
 from regard.errors import ConfigError, RegardError
 from regard.evaluation.measured import Measured, Versus
+from regard.evaluation.rouge import rouge
+from regard.evaluation.translation import bleu
 from regard.models.interface import Translator
-from regard.nn.loss import cross_entropy
 from regard.tasks.exchange import SOURCE_TO_TARGET
-from regard.tasks.learnable import B, Sample
-from regard.tasks.task import AnyTask, M, Task
-from regard.tasks.translation.alignments import alignments
+from regard.tasks.framing import Frame
+from regard.tasks.setup import B, Sample, TaskConfig, Use
+from regard.tasks.task import AnyTask, M
 from regard.tasks.translation.batches import PairBatch, PairSet, Weigh
-from regard.tasks.translation.looking import look_at_pair
+from regard.tasks.translation.framed import FramedTask, pair_loss
 from regard.tasks.translation.measuring import compare_translations, measure_translations
-from regard.tasks.translation.settings import MEASURES, PairsConfig, TranslationConfig
-from regard.tasks.translation.use import translate
-from regard.tasks.translation.verbs import Align, Score, Summarize, Translate, Translated
-from regard.tasks.use import Use
-from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked
+from regard.tasks.translation.use import alignments, translate
+from regard.tasks.translation.verbs import Align, ScorePairs, Summarize, Translate, Translated
+from regard.text.tokenizer import Tokenizer
 
 SHOWN = 300  # characters of a source that a validation shows
 
+# What is also measured of the outputs of a validation.
+MEASURES: dict[str, Callable[[list[str], list[str]], float]] = {
+    "bleu": lambda outputs, references: bleu(outputs, references, resamples=0).value,
+    "rouge": lambda outputs, references: rouge(outputs, references)[-1].value,  # ROUGE-L
+}
 
-def pair_loss(model: Translator, batch: PairBatch, smoothing: float) -> Tensor:
-    """The summed cross-entropy of the labels, in nats."""
-    hidden = model(batch.source, batch.source_layout, batch.target, batch.target_layout)
-    return cross_entropy(hidden, model.output_table, batch.labels, smoothing, model.output_bias)
+
+@dataclass(frozen=True, kw_only=True)
+class PairsConfig(TaskConfig, ABC):
+    """What every task on pairs of texts may set."""
+
+    source: str = "source"  # names of the two languages, for people
+    target: str = "target"
+    smoothing: float = 0.1  # label smoothing (section 5.4 of the paper)
+    validation_lines: int = 500  # how many validation pairs are also translated, for BLEU or ROUGE; 0: none
+    shown: int = 3  # fixed samples shown at each validation
+    long: str = "split"  # of a source longer than data.max_length: split (in training: dropped), or cut
+    metric: str = "loss"  # which validated figure chooses the best checkpoint: loss, bleu or rouge
+
+    def __post_init__(self) -> None:
+        one_of(self, ("loss", *MEASURES), "metric")
+        one_of(self, ("split", "cut"), "long")
+        not_negative(self, "validation_lines", "shown")
+        share(self, "smoothing")
+        if self.metric != "loss" and self.validation_lines < 1:
+            raise ConfigError(f"metric = {self.metric!r} needs validation_lines above 0")
+
+    @property
+    def measured(self) -> str:
+        """Which measure a validation takes of the outputs."""
+        return self.metric if self.metric in MEASURES else "bleu"
+
+    @abstractmethod
+    def frame(self, tokenizer: Tokenizer) -> Frame:
+        """The tokens around a source and a target."""
+
+    @property
+    def verb(self) -> str:
+        return "summarize" if self.long == "cut" else "translate"
 
 
-class PairTask(Task[Examples, PairSet, M, B]):
+class PairTask(FramedTask[Examples, PairSet, M, B]):
     """What a translator and a language model that translates have in common."""
 
     compared_as, tests_on_validation, has_outputs = "pairs", False, True
     weigh: ClassVar[Weigh] = np.maximum
     config: Any
-
-    def __init__(self, config: PairsConfig, setup: Any):
-        super().__init__(config, setup)
-        self.frame = config.frame(self.tokenizer)
 
     # Files.
 
@@ -82,21 +110,6 @@ class PairTask(Task[Examples, PairSet, M, B]):
     def part(self, raw: Examples, to_learn: bool) -> PairSet:
         return PairSet(raw, self.setup, self.frame, type(self).weigh)
 
-    def encode(self, text: str) -> list[int]:
-        return self.frame.source(self.tokenizer.encode(text))
-
-    # Batches and loss.
-
-    @abstractmethod
-    def nats(self, model: M, batch: B, smoothing: float) -> Tensor:
-        """-log P of all targets of a batch."""
-
-    def loss(self, model: M, batch: B) -> Tensor:
-        return self.nats(model, batch, self.config.smoothing)
-
-    def plain_loss(self, model: M, batch: B) -> Tensor:
-        return self.nats(model, batch, smoothing=0.0)
-
     # Validation.
 
     @torch.no_grad()
@@ -111,10 +124,8 @@ class PairTask(Task[Examples, PairSet, M, B]):
             values[self.config.measured] = MEASURES[self.config.measured](outputs, part.texts(1)[:n])
         return values
 
-    def samples(self, model: M) -> list[Sample]:
-        if self.valid is None:
-            return []
-        sources, references = (self.valid.texts(side)[: self.config.shown] for side in (0, 1))
+    def first_samples(self, model: M, valid: PairSet) -> list[Sample]:
+        sources, references = (valid.texts(side)[: self.config.shown] for side in (0, 1))
         return list(zip(map(shortened, sources), references, self.greedily(model, sources), strict=True))
 
     def greedily(self, model: Any, lines: list[str]) -> list[str]:
@@ -152,6 +163,7 @@ class PairTask(Task[Examples, PairSet, M, B]):
         cut = [row for row in note_rows("train", self.train.notes) if row.what.startswith("cut")]
         return report(shown, self.tokenizer, UNLIMITED) + cut
 
+    @property
     def purpose(self) -> str:
         return f"was trained to turn {self.config.source} into {self.config.target}"
 
@@ -183,13 +195,16 @@ class PairTask(Task[Examples, PairSet, M, B]):
             answers = [replace(answer, alignment=self.align(use, Align(answer))) for answer in answers]
         return answers
 
+    def own_target(self, use: Use, source: str) -> str:
+        return self.translate(use, Translate([source]))[0].text
+
     def summarize(self, use: Use, ask: Summarize) -> list[Translated]:
         return self.translate(use, Translate(ask.texts, ask.decoding))
 
     def align(self, use: Use, ask: Align) -> list[tuple[int, int]]:
         raise RegardError("words are aligned by cross-attention, which a model of one sequence does not have")
 
-    def score(self, use: Use, ask: Score) -> list[list[float]]:
+    def score(self, use: Use, ask: ScorePairs) -> list[list[float]]:
         sources, targets = (self.tokenizer.encode_batch(side) for side in (ask.sources, ask.targets))
         most = use.model.max_length
         limits = (most - self.frame.n_around, most - 1)  # what stands around a source, and a start
@@ -199,6 +214,21 @@ class PairTask(Task[Examples, PairSet, M, B]):
                     raise RegardError(f"{side} line {number} has {len(ids)} tokens, the model takes {limit}; split it")
         prompts = [self.frame.source(ids) for ids in sources]
         return score(use.generator, prompts, targets, self.frame.start, self.frame.end)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationConfig(PairsConfig):
+    source_start: int = -1  # a token that every source begins with (BART's has one); -1: none
+    target_start: int = -1  # the token that every target begins with; -1: the tokenizer's start
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, -1, "source_start", "target_start")
+
+    def frame(self, tokenizer: Tokenizer) -> Frame:
+        before = () if self.source_start < 0 else (self.source_start,)
+        start = tokenizer.start_id if self.target_start < 0 else self.target_start
+        return Frame(start, tokenizer.end_id, before, cut=self.long == "cut")
 
 
 class Translation(PairTask[Translator, PairBatch]):
@@ -225,11 +255,6 @@ class Translation(PairTask[Translator, PairBatch]):
 
     def align(self, use: Use, ask: Align) -> list[tuple[int, int]]:
         return alignments(use.model, self.tokenizer, self.frame, ask.translated, ask.layer)
-
-    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
-        asked.check(use.model)
-        target = self.translate(use, Translate([source]))[0].text if target is None else target
-        return look_at_pair(use.model, self.tokenizer, self.frame, source, target, asked)
 
 
 def read_pairs(files: tuple[str, ...], columns: tuple[str, ...], root: str) -> Examples:

@@ -13,7 +13,7 @@ from regard.models import ARCHITECTURES
 from regard.models.masked import MaskedWords, rows_at
 from regard.models.stack import Stack, StackConfig
 from regard.tasks.pretraining.batches import MaskedBatch
-from regard.tasks.pretraining.masked import MaskedConfig, MaskedLanguage
+from regard.tasks.pretraining.task import MaskedConfig, MaskedLanguage
 from regard.tasks.table import TASKS
 
 END, START = 2, 1
