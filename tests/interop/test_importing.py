@@ -22,7 +22,7 @@ from regard.interop.formats.sources import open_source, read_tokenizer
 from regard.interop.importing import import_source
 from regard.runs.recipe import Recipe
 from regard.runs.run import load
-from regard.tasks.language.use import begin
+from regard.tasks.language.use import Writer
 from regard.training.prepare import prepare
 from tests.interop import tiny
 from tests.text.test_imported import FAMILIES as TOKENIZERS
@@ -140,7 +140,8 @@ def test_a_prompt_is_read_as_transformers_reads_it(
     assert "The dog" + found.text == found.whole
     assert found.whole == "The dog" + "".join(run.stream("The dog", 6, DecodingConfig()))
     assert len(run.generate([""], 3, DecodingConfig())) == 1
-    assert begin("The dog", run.tokenizer, "lines")[0] == [run.tokenizer.start_id]  # as a tuning on lines teaches it
+    of_lines = Writer(run.tokenizer, "lines")  # as a tuning on lines teaches it
+    assert of_lines.begin("The dog")[0] == [run.tokenizer.start_id]
 
 
 def test_a_qwen_that_nobody_knows_by_its_certificate_stays_one(folders: Callable[[str], Path], tmp_path: Path) -> None:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from regard.checks import at_least, not_negative, one_of, share
-from regard.data.batching.batch import by_length
+from regard.data.batching.batch import by_length, put_back, read_together
 from regard.data.batching.windows import FRAME, Lengths, Windows
 from regard.data.config import DataConfig
 from regard.data.files.questions import NO_ANSWER, Question, Questions, question_parts
@@ -20,9 +21,8 @@ from regard.errors import ConfigError
 from regard.evaluation.answers import Best, best_threshold, figures
 from regard.evaluation.metric import Metric
 from regard.models.interface import Reader
-from regard.models.spans import SpanFinder
+from regard.models.spans import SpanFinder, Spans
 from regard.tasks.answering.batches import QuestionSet, SpanBatch, shared_rows
-from regard.tasks.answering.use import choose_answers, find
 from regard.tasks.answering.verbs import Answered, AnswerQuestions
 from regard.tasks.setup import Sample, Setup, TaskConfig, Use
 from regard.tasks.task import Task
@@ -142,8 +142,20 @@ class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
 
     def best_answers(self, model: SpanFinder, windows: Windows, always: bool) -> list[Answered]:
         """With `always`, also where "no answer" is the likeliest."""
-        spans = find(model, windows, self.config.max_answer, self.batch_tokens)
-        return choose_answers(windows, spans, -math.inf if always else self.config.threshold)
+        return choose_answers(windows, self.find(model, windows), -math.inf if always else self.config.threshold)
+
+    @torch.no_grad()
+    def find(self, model: SpanFinder, windows: Windows) -> Spans:
+        """The best span of every window."""
+        documents = [windows.tokens(i) for i in range(len(windows))]
+        groups, spans = [], []
+        for group, tokens, layout in read_together(documents, self.batch_tokens, model.device):
+            offset, n_context = (
+                torch.from_numpy(part[group]).to(model.device) for part in (windows.offset, windows.n_context)
+            )
+            groups.append(group)
+            spans.append(model.find(tokens, layout, offset, n_context, self.config.max_answer))
+        return Spans(*(put_back([part.cpu() for part in column], groups) for column in zip(*spans, strict=True)))
 
     def first_samples(self, model: SpanFinder, valid: QuestionSet) -> list[Sample]:
         few, always = valid.questions.all[: self.config.shown], valid.questions.all_answerable
@@ -174,6 +186,32 @@ class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
             for question, context in zip(ask.questions, ask.contexts, strict=True)
         ]
         return self.best_answers(use.model, self.windows(questions), ask.always) if questions else []
+
+
+def choose_answers(windows: Windows, spans: Spans, threshold: float) -> list[Answered]:
+    """One answer for each question, in order: of all its windows the one that speaks most for an answer decides, and
+    one is given where its log-odds are above the threshold.
+
+    Spans of different windows are compared by their odds against "no answer": a window's logits are known up to a
+    constant of its own only, and every window was taught when to say that.  (Devlin et al. compare the logits.)
+    """
+    odds = spans.odds.numpy()
+    order = np.lexsort((-odds, windows.owner))  # of each question the best window first
+    best = order[np.searchsorted(windows.owner[order], np.arange(len(windows.questions)))]
+    n_windows = np.bincount(windows.owner, minlength=len(windows.questions))
+    answers = []
+    for i, (question, window) in enumerate(zip(windows.questions, best, strict=True)):
+        texts = {"empty question": question.text, "empty context": question.context}
+        notes = [note for note, text in texts.items() if not text.strip()]
+        notes += [f"read in {n_windows[i]} windows"] if n_windows[i] > 1 else []
+        if odds[window] == -np.inf or not odds[window] > threshold:
+            answers.append(Answered("", float(spans.none[window]), None, float(odds[window]), notes))
+            continue
+        rows = (int(row[window]) - windows.offset[window] + windows.first[window] for row in (spans.first, spans.last))
+        start, end = windows.context[i].characters(question.context, *rows)
+        text, probability = question.context[start:end], float(spans.probability[window])
+        answers.append(Answered(text, probability, (start, end), float(odds[window]), notes))
+    return answers
 
 
 def shown(text: str) -> str:

@@ -16,8 +16,7 @@ from regard.data.files.recognizing import conversations
 from regard.data.files.splits import Parts
 from regard.models.heads import LanguageModel
 from regard.tasks.chat.batches import AnswerBatch, Turns, answer_log_probs
-from regard.tasks.chat.task import Talk, TalkConfig
-from regard.tasks.chat.versus import share_equal
+from regard.tasks.chat.task import PAIR, Talk, TalkConfig, replies, share_equal
 from regard.tasks.setup import Use
 
 
@@ -67,9 +66,9 @@ class Preference(Talk[PreferenceBatch]):
 
     settings = PreferenceConfig
     purpose = "was trained to prefer one of two answers"
-    recognize = staticmethod(partial(conversations, answers=("chosen", "rejected")))
+    recognize = staticmethod(partial(conversations, answers=PAIR))
     needs_weights = "chooses between the answers of a model that can answer: give its run, --from RUN"
-    answer_names = ("chosen", "rejected")
+    answer_names = PAIR
     config: PreferenceConfig
 
     def read(self, parts: Parts[Dialogues]) -> None:
@@ -114,12 +113,12 @@ class Preference(Talk[PreferenceBatch]):
     def test_figures(self, use: Use, part: Turns) -> dict[str, float]:
         """Which answer is more probable, and what the model answers itself."""
         chosen, rejected = all_log_probs(use.model, part, self.batch_tokens)
-        texts = self.replies(use, part)
-        pairs = [part.dialogues.answers[i] for i in part.kept]
+        asked = part.dialogues.take(part.kept)
+        texts = replies(self, use, asked.prompts)
         return {
             "the chosen answer is more probable, %": 100 * float((chosen > rejected).float().mean()),
-            "answers as the chosen one, %": share_equal(texts, [pair[0] for pair in pairs]),
-            "answers as the rejected one, %": share_equal(texts, [pair[1] for pair in pairs]),
+            "answers as the chosen one, %": share_equal(texts, [best for best, _ in asked.answers]),
+            "answers as the rejected one, %": share_equal(texts, [other for _, other in asked.answers]),
             "characters of an answer": math.fsum(map(len, texts)) / len(texts),
         }
 

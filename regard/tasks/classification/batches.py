@@ -1,7 +1,7 @@
 """Documents with a label each, and the batches made of them."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 from regard.data.batching.batch import SequenceBatch, flat
-from regard.data.batching.packing import cut, select
+from regard.data.batching.packing import select
 from regard.data.batching.shards import TokenShard
 from regard.data.files.labelled import Labelled
 from regard.data.files.splits import normalized
 from regard.data.notes import Notes
 from regard.data.report import UNLIMITED, Part, Row
-from regard.nn.layout import Ragged
 from regard.tasks.framing import Framing
 from regard.tasks.setup import Setup
 from regard.text.dropout import SampledTexts
@@ -60,11 +59,6 @@ class Documents:
     def __len__(self) -> int:
         return len(self.kept)
 
-    @property
-    def n_tokens(self) -> int:
-        """Of all texts, without special ones."""
-        return sum(len(part.ids) for part in self.parts)
-
     def documents(self, indices: np.ndarray) -> list[np.ndarray]:
         """Tokens of the documents at these places of `kept`."""
         return [self.framing.join([part[i] for part in self.parts]) for i in self.kept[indices]]
@@ -75,7 +69,7 @@ class Documents:
         return Part(replace(examples, names=("text",)) if len(examples.names) == 1 else examples, self.parts)
 
     def describe(self) -> str:
-        return f"{len(self):,} texts, {self.n_tokens:,} tokens"
+        return f"{len(self):,} texts, {sum(len(part.ids) for part in self.parts):,} tokens"
 
     def batch(self, indices: np.ndarray, epoch: int | None = None) -> DocumentBatch:
         """As an epoch of training has them: with BPE-dropout the cut into tokens depends on (epoch, document) alone."""
@@ -92,12 +86,6 @@ class Documents:
         keys = np.uint64(epoch << 40) + places.astype(np.uint64)
         drawn = [sampler.sample(places, keys) for sampler in self.samplers]
         return [self.framing.join(parts) for parts in zip(*drawn, strict=True)]
-
-    def all_batches(self, budget: int) -> Iterator[tuple[Tensor, Ragged, Tensor]]:
-        """Everything once, in order: tokens, layout, labels."""
-        for chosen in cut(np.arange(len(self)), self.lengths, budget):
-            batch = self.batch(chosen)
-            yield batch.tokens, batch.layout, batch.labels
 
 
 def label_rows(name: str, part: Labelled, labels: Sequence[str], names: Sequence[str]) -> list[Row]:

@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.checks import one_of, share, sorted_classes
 from regard.choose import choose
 from regard.data.batching.batch import read_each
+from regard.data.batching.packing import cut
 from regard.data.config import DataConfig
 from regard.data.files.labelled import Labelled, label_set, labelled_parts, named
 from regard.data.files.recognizing import labeled_texts
@@ -142,7 +143,9 @@ class LabelTask(Task[Labelled, Documents, M, B]):
 
     def documents(self) -> Iterator[tuple[Tensor, Ragged, Tensor]]:
         """All that is learned from, once, for a model that looks at it before the first step."""
-        return self.train.all_batches(self.batch_tokens)
+        for chosen in cut(np.arange(len(self.train)), self.train.lengths, self.batch_tokens):
+            batch = self.train.batch(chosen)
+            yield batch.tokens, batch.layout, batch.labels
 
     # Validation and measuring.
 

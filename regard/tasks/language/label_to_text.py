@@ -24,8 +24,8 @@ from regard.nn.layout import Ragged
 from regard.tasks.classification.batches import Documents
 from regard.tasks.framing import Framing
 from regard.tasks.language.batches import TextBatch
-from regard.tasks.language.use import write
-from regard.tasks.language.verbs import GenerateAs, Written
+from regard.tasks.language.use import Writer
+from regard.tasks.language.verbs import Generate, GenerateAs, Written
 from regard.tasks.setup import Sample, TaskConfig, Use
 from regard.tasks.task import Task
 from regard.text.tokenizer import Tokenizer
@@ -97,10 +97,11 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
         decoding = self.setup.decoding
         few = replace(decoding, beam=1, n_best=self.config.shown if decoding.sample else 1)
         length = min(self.config.sample_length, model.max_length)
+        use, ask, writer = Use(model, model, few), Generate([""], length), Writer(self.tokenizer, "lines")
         return [
             (label, "", text.text)
             for i, label in enumerate(self.config.labels)
-            for text in write(model, self.tokenizer, [""], "lines", length, few, label=model.first(i))[0]
+            for text in writer.write(use, ask, label=model.first(i))[0]
         ]
 
     def metrics(self, use: Use, part: Documents) -> list[Metric]:
@@ -142,8 +143,8 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
         return {"generate_as": self.generate_as, **super().verbs}
 
     def generate_as(self, use: Use, ask: GenerateAs) -> list[list[Written]]:
-        label, decoding = use.model.first(self.config.id_of(ask.label)), ask.decoding or use.decoding
-        return write(use.model, self.tokenizer, list(ask.prompts), "lines", ask.length, decoding, label=label)
+        label, request = use.model.first(self.config.id_of(ask.label)), Generate(ask.prompts, ask.length, ask.decoding)
+        return Writer(self.tokenizer, "lines").write(use._replace(generator=use.model), request, label)
 
 
 def conditioned_batch(

@@ -9,7 +9,7 @@ import numpy as np
 
 from regard.checks import at_least, one_of
 from regard.data.batching.noise import Draws
-from regard.data.batching.packing import Packing, cut, shuffled
+from regard.data.batching.packing import Packing, shuffled
 from regard.data.batching.shards import tokenize
 from regard.data.batching.streams import UNITS, Stream, offset
 from regard.data.config import DataConfig
@@ -19,6 +19,7 @@ from regard.data.report import Row, text_rows
 from regard.errors import ConfigError
 from regard.evaluation.metric import perplexity
 from regard.models.interface import Reader
+from regard.tasks.language.batches import in_batches
 from regard.tasks.setup import B, TaskConfig
 from regard.tasks.task import M, Task
 from regard.text.tokenizer import Tokenizer
@@ -130,10 +131,6 @@ class NoisedTask(StreamTask[M, B]):
         """Nats for each target, and their exponential."""
         loss = self.mean_loss(model, part, all_batches(part, self.config.window, self.batch_tokens))
         return {"loss": loss, "perplexity": perplexity(loss)}
-
-
-def in_batches(windows: np.ndarray, order: np.ndarray, n_tokens: int) -> list[np.ndarray]:
-    return [windows[chosen] for chosen in cut(order, windows[:, 1] - windows[:, 0], n_tokens)]
 
 
 def all_batches(stream: Stream, width: int, n_tokens: int) -> list[np.ndarray]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,17 @@ from torch import Tensor
 from regard.checks import at_least, not_negative, share
 from regard.data.batching.streams import Stream
 from regard.data.files.recognizing import plain_text
-from regard.decoding.stopping import TextPieces
 from regard.errors import ConfigError
 from regard.evaluation.metric import perplexities
 from regard.models.heads import LanguageModel
 from regard.models.interface import Reader
-from regard.tasks.chat.use import chat_verbs
+from regard.tasks.chat.use import Talker
 from regard.tasks.exchange import CAUSAL
 from regard.tasks.language.batches import TextBatch, accuracy, carried_nats, make_batch, total_nats
 from regard.tasks.language.reach import Reached, measure_reach
 from regard.tasks.language.running_text import StreamConfig, StreamTask, check_window
-from regard.tasks.language.use import score_texts, start_of, write, write_stream
-from regard.tasks.language.verbs import Generate, Reach, ScoreTexts, StreamText, Written
+from regard.tasks.language.use import Writer
+from regard.tasks.language.verbs import Generate, Reach, Written
 from regard.tasks.setup import Sample, Use
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text, look_at_votes
@@ -77,9 +77,13 @@ class Language(StreamTask[LanguageModel, TextBatch]):
         check_window(config.window, model)
         return LanguageModel(model)
 
+    @cached_property
+    def writer(self) -> Writer:
+        return Writer(self.tokenizer, self.config.unit)
+
     def encode(self, text: str) -> list[int]:
-        ids = self.tokenizer.encode(text)
-        return [*start_of(ids, self.tokenizer, self.config.unit), *ids]
+        start, ids = self.writer.begin(text)
+        return [*start, *ids]
 
     # Batches.
 
@@ -161,7 +165,7 @@ class Language(StreamTask[LanguageModel, TextBatch]):
         prompts = [self.tokenizer.decode(self.tokenizer.encode(line)[:SHOWN_TOKENS]) for line in lines]
         few = replace(self.setup.decoding, beam=1, n_best=1)
         length = min(self.config.sample_length, model.max_length)
-        texts = write(model, self.tokenizer, prompts, self.config.unit, length, few)
+        texts = self.writer.write(Use(model, model, few), Generate(prompts, length))
         return [(prompt, "", best.text) for prompt, (best,) in zip(prompts, texts, strict=True)]
 
     # Use.
@@ -170,28 +174,15 @@ class Language(StreamTask[LanguageModel, TextBatch]):
     def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
         return {
             "generate": self.generate,
-            "stream": self.stream,
-            "score_texts": self.score_texts,
-            **chat_verbs(self.tokenizer),
+            "stream": self.writer.stream,
+            "score_texts": self.writer.score,
+            **Talker(self.tokenizer).verbs,
             "reach": self.reach,
             **super().verbs,
         }
 
     def generate(self, use: Use, ask: Generate) -> list[list[Written]]:
-        decoding = ask.decoding or use.decoding
-        return write(
-            use.generator, self.tokenizer, list(ask.prompts), self.config.unit, ask.length, decoding, ask.stop,
-            ask.n_likeliest,
-        )  # fmt: skip
-
-    def stream(self, use: Use, ask: StreamText) -> TextPieces:
-        decoding = ask.decoding or use.decoding
-        return write_stream(
-            use.generator, self.tokenizer, ask.prompt, self.config.unit, ask.length, decoding, ask.stop
-        )  # fmt: skip
-
-    def score_texts(self, use: Use, ask: ScoreTexts) -> list[list[float]]:
-        return score_texts(use.generator, self.tokenizer, list(ask.texts), self.config.unit)
+        return self.writer.write(use, ask)
 
     def reach(self, use: Use, ask: Reach) -> Reached:
         _, text = self.test([str(file) for file in ask.files])

@@ -54,7 +54,8 @@ class MaskedPassages:
 
     def batch(self, windows: np.ndarray, seed: int, draw: int) -> MaskedBatch:
         drawn = keys(seed, draw, windows)
-        parts, follows = self.pairs(windows, chances(drawn, 3)) if self.nsp else (self.wholes(windows), None)
+        wholes = [(self.corpus.starts[windows], self.corpus.stops[windows])]
+        parts, follows = self.pairs(windows, chances(drawn, 3)) if self.nsp else (wholes, None)
         lengths = sum(stops - starts + 1 for starts, stops in parts) + 1
         tokens = np.full(int(lengths.sum()), self.end, np.int64)
         fixed = np.ones(len(tokens), bool)
@@ -75,9 +76,6 @@ class MaskedPassages:
             labels=torch.from_numpy(hidden.labels),
             follows=None if follows is None else torch.from_numpy(follows),
         )
-
-    def wholes(self, windows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        return [(self.corpus.starts[windows], self.corpus.stops[windows])]
 
     def pairs(self, windows: np.ndarray, chance: np.ndarray) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
         """A window cut in two; in half of the cases a text from elsewhere, about as long, takes the second place."""

@@ -26,10 +26,10 @@ from regard.evaluation.metric import Metric
 from regard.evaluation.tagging import Unigrams, beside, figures
 from regard.models.heads import Tagger
 from regard.models.interface import Reader
+from regard.nn.layout import Gather, Ragged
 from regard.tasks.exchange import TAGS
 from regard.tasks.setup import Sample, TaskConfig, Use
 from regard.tasks.tagging.batches import TagBatch, TaggedSet
-from regard.tasks.tagging.use import predict, word_logits
 from regard.tasks.tagging.verbs import Tag, TaggedLine
 from regard.tasks.task import Task
 
@@ -121,8 +121,20 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
         accuracy, f1, *_ = self.shares(model, part)
         return {"loss": loss, "accuracy": accuracy.value, "f1": f1.value}
 
+    @torch.no_grad()
+    def predict(self, model: Tagger, pieces: WordPieces) -> tuple[np.ndarray, np.ndarray]:
+        """The best tag of every word, and its probability.  Pieces of about one length are read together."""
+        best, probabilities = np.zeros(len(pieces.words), np.int64), np.zeros(len(pieces.words))
+        for part in by_length(pieces.lengths, self.batch_tokens):
+            rows = pieces.rows(part)
+            layout = Ragged(torch.from_numpy(rows.lengths)).to(model.device)
+            tokens, last = (torch.from_numpy(array).to(model.device) for array in (rows.tokens, rows.last))
+            highest = word_logits(model, tokens, layout, last).float().softmax(-1).max(-1)
+            best[rows.words], probabilities[rows.words] = highest.indices.cpu().numpy(), highest.values.cpu().numpy()
+        return best, probabilities
+
     def shares(self, model: Tagger, part: TaggedSet) -> list[Metric]:
-        tags, (best, _) = self.config.tags, predict(model, part.pieces, self.batch_tokens)
+        tags, (best, _) = self.config.tags, self.predict(model, part.pieces)
         true = list(chain.from_iterable(part.tagged.tags))
         return figures([tags[i] for i in best], true, tags, self.config.neutral)
 
@@ -136,10 +148,9 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
         )
         return beside(self.shares(use.model, part), baseline)
 
-    @torch.no_grad()
     def first_samples(self, model: Tagger, valid: TaggedSet) -> list[Sample]:
         few = valid.tagged.take(np.arange(min(self.config.shown, len(valid.tagged))))
-        best = iter(predict(model, self.part(few, to_learn=False).pieces, self.batch_tokens)[0])
+        best = iter(self.predict(model, self.part(few, to_learn=False).pieces)[0])
         predicted = [[self.config.tags[next(best)] for _ in words] for words in few.words]
         return [
             (" ".join(words), self.write(words, true), self.write(words, tags))
@@ -164,7 +175,7 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
         """One answer per line, in order."""
         sentences, numbers = [self.words_of(line) for line in ask.lines], [str(i + 1) for i in range(len(ask.lines))]
         pieces = WordPieces(sentences, numbers, self.tokenizer, self.max_length, self.config.framed)
-        best, probabilities = predict(use.model, pieces, self.batch_tokens)
+        best, probabilities = self.predict(use.model, pieces)
         n_pieces = np.bincount(pieces.sentence, minlength=len(sentences))
         answers, start = [], 0
         for words, n in zip(sentences, n_pieces, strict=True):
@@ -211,3 +222,8 @@ class Restoration(WordTask):
         return restoring.strip(line)[0]
 
     write = staticmethod(restoring.restore)
+
+
+def word_logits(model: Tagger, tokens: Tensor, layout: Ragged, last: Tensor) -> Tensor:
+    """(words, tags): what the model says at the last token of each word."""
+    return Gather.apply(model(tokens, layout), last)

@@ -1,6 +1,6 @@
 """Instruction tuning: what is learnt, what is measured, and answers to conversations that are too long."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,8 @@ from regard.errors import ConfigError, DataError, RegardError
 from regard.models.stack import Stack, StackConfig
 from regard.nn.layout import Ragged
 from regard.tasks.chat.task import ChatConfig, InstructionTuning
-from regard.tasks.chat.use import fitted, reply, reply_stream
+from regard.tasks.chat.use import Talker, fitted
+from regard.tasks.chat.verbs import ChatStream
 from regard.tasks.setup import Use
 
 
@@ -92,16 +93,19 @@ def test_answers_alone_and_together_are_the_same(tmp_path):
     task = chat(tmp_path)
     model, cut = model_for(task.tokenizer), task.tokenizer
     prompts = task.train.dialogues.prompts
-    together = reply(model, cut, prompts, 6, DecodingConfig())
-    alone = [reply(model, cut, [prompt], 6, DecodingConfig())[0] for prompt in prompts]
+    talker, use = Talker(cut), Use(model, model, DecodingConfig())
+    together = talker.reply(use, prompts, 6)
+    alone = [talker.reply(use, [prompt], 6)[0] for prompt in prompts]
+
+    def streamed(conversation):
+        return talker.chat_stream(use, ChatStream([asdict(message) for message in conversation], 6))
+
     assert [answer.text for answer in together] == [answer.text for answer in alone]
     assert [answer.log_prob for answer in together] == pytest.approx([answer.log_prob for answer in alone], abs=1e-4)
-    assert ["".join(reply_stream(model, cut, prompt, 6, DecodingConfig())).strip() for prompt in prompts] == [
-        answer.text for answer in together
-    ]
+    assert ["".join(streamed(prompt)).strip() for prompt in prompts] == [answer.text for answer in together]
     long = [*prompts[0], Message("assistant", "owl"), Message("user", "say " + "cat " * 200)]
-    [answer] = reply(model, cut, [tuple(long)], 6, DecodingConfig())
-    assert answer.notes and reply_stream(model, cut, tuple(long), 6, DecodingConfig()).notes == answer.notes
+    [answer] = talker.reply(use, [tuple(long)], 6)
+    assert answer.notes and streamed(long).notes == answer.notes
 
 
 def test_the_oldest_turns_are_left_out(tmp_path):
@@ -122,8 +126,9 @@ def test_the_oldest_turns_are_left_out(tmp_path):
 
 def test_an_answer_must_fit(tmp_path):
     cut = setup(tmp_path, "talk.jsonl").tokenizer
+    model = model_for(cut)
     with pytest.raises(RegardError, match="an answer of 48 tokens does not fit the model's 48"):
-        reply(model_for(cut), cut, [(Message("user", "say cat"),)], 48, DecodingConfig())
+        Talker(cut).reply(Use(model, model, DecodingConfig()), [(Message("user", "say cat"),)], 48)
 
 
 def test_it_needs_a_model_that_writes(tmp_path):

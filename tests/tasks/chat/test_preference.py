@@ -14,9 +14,8 @@ from regard.errors import ConfigError, DataError
 from regard.nn.layout import Ragged
 from regard.tasks.chat.batches import Turns
 from regard.tasks.chat.preference import Preference, PreferenceConfig, dpo_loss, margins
-from regard.tasks.chat.task import ChatConfig, InstructionTuning
-from regard.tasks.chat.versus import PAIR, SINGLE, wins
-from regard.tasks.chat.versus import test_of as dialogues_of
+from regard.tasks.chat.task import PAIR, SINGLE, ChatConfig, InstructionTuning, wins
+from regard.tasks.chat.task import test_of as dialogues_of
 from regard.tasks.setup import Use
 
 
@@ -145,7 +144,7 @@ def test_each_file_of_a_comparison_is_read_as_the_run_of_its_kind_reads_it(tmp_p
     chat = InstructionTuning(ChatConfig(), replace(made, data=replace(made.data, columns=("prompt", "answer"))))
     wanted = ("prompt", "chosen", "rejected")
     taught = Preference(PreferenceConfig(), replace(made, data=replace(made.data, columns=wanted)))
-    for talkers in (((chat, None), (taught, None)), ((taught, None), (chat, None))):
-        _, pairs = dialogues_of(PAIR, "preference", talkers, str(tmp_path / "pairs.csv"))
-        _, talk = dialogues_of(SINGLE, "chat", talkers, str(tmp_path / "talk.csv"))
+    for tasks in ((chat, taught), (taught, chat)):
+        _, pairs = dialogues_of(PAIR, "preference", tasks, str(tmp_path / "pairs.csv"))
+        _, talk = dialogues_of(SINGLE, "chat", tasks, str(tmp_path / "talk.csv"))
         assert pairs.answers == [("Hello", "No")] and talk.answers == [("Hello",)]
