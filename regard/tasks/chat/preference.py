@@ -73,11 +73,11 @@ class Preference(Talk[PreferenceBatch]):
 
     def read(self, parts: Parts[Dialogues]) -> None:
         super().read(parts)
-        self.reference = torch.zeros(2, len(self.train))  # until `restore`: both answers alike
-        self.valid_reference = torch.zeros(2, 0 if self.valid is None else len(self.valid))
+        n_train, n_valid = len(self.train), 0 if self.valid is None else len(self.valid)
+        self.references = {"reference": torch.zeros(2, n_train), "valid_reference": torch.zeros(2, n_valid)}
 
     def reference_of(self, part: Turns) -> Tensor:
-        return self.reference if part is self.train else self.valid_reference
+        return self.references["reference" if part is self.train else "valid_reference"]
 
     def collate(self, part: Turns, chosen: np.ndarray, epoch: int | None = None) -> PreferenceBatch:
         both = part.batch(chosen)
@@ -88,16 +88,15 @@ class Preference(Talk[PreferenceBatch]):
         return dpo_loss(log_probs, batch.reference, self.config.beta).sum()
 
     def tensors(self) -> dict[str, Tensor]:
-        return {"reference": self.reference, "valid_reference": self.valid_reference}
+        return {**self.references}
 
     def restore(self, tensors: dict[str, Tensor], model: LanguageModel) -> None:
         """{} at the beginning: the model as it is then becomes the reference."""
-        if tensors:
-            self.reference, self.valid_reference = tensors["reference"].cpu(), tensors["valid_reference"].cpu()
-            return
-        self.reference = all_log_probs(model, self.train, self.batch_tokens)
-        if self.valid is not None:
-            self.valid_reference = all_log_probs(model, self.valid, self.batch_tokens)
+        self.references |= {name: tensor.cpu() for name, tensor in tensors.items()}
+        if not tensors:
+            self.references["reference"] = all_log_probs(model, self.train, self.batch_tokens)
+        if not tensors and self.valid is not None:
+            self.references["valid_reference"] = all_log_probs(model, self.valid, self.batch_tokens)
 
     def figures(self, model: LanguageModel, part: Turns) -> dict[str, float]:
         """The loss; how often the chosen answer gained more than the other, and by how many nats."""
@@ -129,7 +128,5 @@ class Preference(Talk[PreferenceBatch]):
 @torch.no_grad()
 def all_log_probs(model: LanguageModel, turns: Turns, budget: int) -> Tensor:
     """log P of both answers to every prompt (2, prompts), on the host."""
-    parts = []
-    for indices in turns.in_order(budget):
-        parts.append(answer_log_probs(model, turns.batch(indices).to(model.device)).view(2, -1).cpu())
-    return torch.cat(parts, 1)
+    batches = (turns.batch(indices).to(model.device) for indices in turns.in_order(budget))
+    return torch.cat([answer_log_probs(model, batch).view(2, -1).cpu() for batch in batches], 1)

@@ -71,7 +71,7 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
     exchange = CAUSAL
     commands = ("regard chat RUN", "regard evaluate RUN")
     answer_names: ClassVar[tuple[str, ...]] = SINGLE
-    config: Any
+    config: TalkConfig
 
     @classmethod
     def read_parts(cls, config: TalkConfig, data: DataConfig) -> Parts[Dialogues]:
@@ -97,13 +97,10 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
 
     def first_samples(self, model: LanguageModel, valid: Turns) -> list[Sample]:
         """What the model answers to the first validation prompts."""
-        few, chosen = valid.dialogues, valid.kept[: self.config.shown]
-        prompts = [few.prompts[i] for i in chosen]
-        texts = replies(self, Use(model, model, replace(self.setup.decoding, beam=1, n_best=1)), prompts)
-        return [
-            (as_one_text(prompt), few.answers[i][0], text)
-            for prompt, i, text in zip(prompts, chosen, texts, strict=True)
-        ]
+        few = valid.dialogues.take(valid.kept[: self.config.shown])
+        texts = replies(self, Use(model, model, replace(self.setup.decoding, beam=1, n_best=1)), few.prompts)
+        examples = zip(few.prompts, few.answers, texts, strict=True)
+        return [(as_one_text(prompt), answers[0], text) for prompt, answers, text in examples]
 
     def versus(self, use: Use, other: AnyTask, its: Use, files: Sequence[str]) -> Versus:
         """`files`: prompts with a chosen and a rejected answer, then conversations; by default the test data of the run
@@ -155,7 +152,6 @@ class InstructionTuning(Talk[AnswerBatch]):
     settings = ChatConfig
     purpose = "was trained to answer in conversations"
     recognize = staticmethod(partial(conversations, answers=SINGLE))
-    config: ChatConfig
 
     def collate(self, part: Turns, chosen: np.ndarray, epoch: int | None = None) -> AnswerBatch:
         return part.batch(chosen)

@@ -61,7 +61,6 @@ class LabelWords(FramedTask[Labelled, Documents, Translator[Any], PairBatch], La
     settings = LabelWordsConfig
     roles = ("translator",)
     exchange = SOURCE_TO_TARGET
-    config: LabelWordsConfig
 
     @cached_property
     def words(self) -> list[np.ndarray]:

@@ -98,7 +98,7 @@ class LabelTask(Task[Labelled, Documents, M, B]):
 
     tests_on_validation, has_outputs = False, True
     commands = ("regard classify RUN < lines.txt", "regard evaluate RUN")
-    config: Any
+    config: LabelsConfig
 
     def __init__(self, config: LabelsConfig, setup: Setup):
         super().__init__(config, setup)
@@ -254,7 +254,6 @@ class Classification(LabelTask[Classifier, DocumentBatch]):
     settings = ClassificationConfig
     roles = ("reader", "classifier")
     exchange = LABELS
-    config: ClassificationConfig
 
     recognize = staticmethod(labeled_texts)
 

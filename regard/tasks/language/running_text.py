@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -46,7 +45,7 @@ class StreamTask(Task[PlainText, Stream, M, B]):
     """A batch is made of windows: (n, 2) places where they begin and end."""
 
     cut_once = "running text"
-    config: Any
+    config: StreamConfig
 
     @classmethod
     def read_parts(cls, config: StreamConfig, data: DataConfig) -> Parts[PlainText]:

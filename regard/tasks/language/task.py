@@ -22,7 +22,7 @@ from regard.tasks.language.batches import TextBatch, accuracy, carried_nats, mak
 from regard.tasks.language.reach import Reached, measure_reach
 from regard.tasks.language.running_text import StreamConfig, StreamTask, check_window
 from regard.tasks.language.use import Writer
-from regard.tasks.language.verbs import Generate, Reach, Written
+from regard.tasks.language.verbs import Generate, Reach
 from regard.tasks.setup import Sample, Use
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text, look_at_votes
@@ -173,16 +173,13 @@ class Language(StreamTask[LanguageModel, TextBatch]):
     @property
     def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
         return {
-            "generate": self.generate,
+            "generate": self.writer.write,
             "stream": self.writer.stream,
             "score_texts": self.writer.score,
             **Talker(self.tokenizer).verbs,
             "reach": self.reach,
             **super().verbs,
         }
-
-    def generate(self, use: Use, ask: Generate) -> list[list[Written]]:
-        return self.writer.write(use, ask)
 
     def reach(self, use: Use, ask: Reach) -> Reached:
         _, text = self.test([str(file) for file in ask.files])

@@ -38,7 +38,6 @@ class Bidirectional(StreamTask[BiLM, TextBatch]):
         "regard evaluate RUN",
     )
     purpose = "was trained to predict the next and the previous token of a text"
-    config: BidirectionalConfig
 
     def collate(self, part: Stream, chosen: np.ndarray, epoch: int | None = None) -> TextBatch:
         return make_batch(part, chosen)

@@ -63,7 +63,7 @@ class MaskingTask(Task[PlainText, MaskedPassages, M, MaskedBatch]):
     """Which words are masked is a function of (seed, epoch, passage)."""
 
     cut_once = "a text with masked words"
-    config: Any
+    config: MaskingConfig
 
     @classmethod
     def read_parts(cls, config: MaskingConfig, data: DataConfig) -> Parts[PlainText]:

@@ -34,7 +34,6 @@ class Reading(Task[Any, Any, Bare, Any]):
     exchange = ROWS
     commands = ("regard embed RUN FILE",)
     purpose = "reads text and gives a row for each token"
-    config: ReadingConfig
 
     read_parts = texts = part = collate = nats = figures = inspect = refuse
 

@@ -211,7 +211,6 @@ class Restoration(WordTask):
 
     settings = RestorationConfig
     purpose = "was trained to restore the case and punctuation of a text"
-    config: RestorationConfig
 
     @classmethod
     def read_parts(cls, config: RestorationConfig, data: DataConfig) -> Parts[Tagged]:

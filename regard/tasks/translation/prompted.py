@@ -33,7 +33,6 @@ class Prompted(PairTask[LanguageModel, AnswerBatch]):
     settings = PromptedConfig
     exchange = CAUSAL
     weigh = np.add  # one sequence
-    config: PromptedConfig
 
     @classmethod
     def build(cls, config: PromptedConfig, model: Any) -> LanguageModel:

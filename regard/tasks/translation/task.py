@@ -82,7 +82,7 @@ class PairTask(FramedTask[Examples, PairSet, M, B]):
 
     compared_as, tests_on_validation, has_outputs = "pairs", False, True
     weigh: ClassVar[Weigh] = np.maximum
-    config: Any
+    config: PairsConfig
 
     # Files.
 
@@ -157,7 +157,7 @@ class PairTask(FramedTask[Examples, PairSet, M, B]):
     # For people.
 
     def inspect(self) -> list[Row]:
-        shown = {name: Part(part.examples, part.sides) for name, part in self.parts().items()}
+        shown = {name: Part(part.examples, part.shards) for name, part in self.parts().items()}
         if not self.frame.cut:
             return report(shown, self.tokenizer, self.max_length)
         cut = [row for row in note_rows("train", self.train.notes) if row.what.startswith("cut")]
@@ -237,7 +237,6 @@ class Translation(PairTask[Translator, PairBatch]):
     settings = TranslationConfig
     roles = ("translator",)
     exchange = replace(SOURCE_TO_TARGET, has_references=True)
-    config: TranslationConfig
 
     recognize = staticmethod(pairs)
 
