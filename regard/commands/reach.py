@@ -9,7 +9,7 @@ import typer
 from regard.commands.options import Device
 
 if TYPE_CHECKING:
-    from regard.tasks.language.reach import Reached
+    from regard.tasks.language.use import Reached
 
 
 def reach(
@@ -47,7 +47,7 @@ def reach(
 
 def shares(measured: "list[Reached]") -> list[list[str]]:
     """Shares of distance 0 at distances 1, 2, 4, 8 ... and the last."""
-    from regard.tasks.language.reach import FADED
+    from regard.tasks.language.use import FADED
 
     longest = len(measured[0].norms) - 1
     distances = sorted({2**k for k in range(longest.bit_length())} | {longest})

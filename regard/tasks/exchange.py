@@ -67,8 +67,4 @@ TAGS = Exchange(
     compared="logits of tags",
     predicts_words=False,
 )
-SOURCE_TO_TARGET = Exchange(
-    head="ForConditionalGeneration",
-    loaded_by="AutoModelForSeq2SeqLM",
-    translates=True,
-)
+SOURCE_TO_TARGET = Exchange(head="ForConditionalGeneration", loaded_by="AutoModelForSeq2SeqLM", translates=True)

@@ -46,6 +46,7 @@ class Task(ABC, Generic[R, P, M, B]):
     has_outputs: ClassVar[bool] = False  # measuring it gives an output for each line of the test
     cut_once: ClassVar[str] = ""  # what cannot be cut into tokens in several ways (BPE-dropout); "": all can
     needs_weights: ClassVar[str] = ""  # why it cannot begin with a new model; "": it can
+    reads_marks: ClassVar[bool] = False  # reads <s> text </s>, in which [MASK] and [SEP] mean tokens
     answer_names: ClassVar[tuple[str, ...]] = ()  # of a task on conversations: what follows a prompt in its data
     commands: ClassVar[tuple[str, ...]]  # that use a RUN
     recognize = staticmethod(nothing)  # whether files look like data of this task
@@ -119,7 +120,7 @@ class Task(ABC, Generic[R, P, M, B]):
 
     def encode(self, text: str) -> list[int]:
         """A text as the model reads it, for training, use, looking, embedding and export."""
-        return self.tokenizer.encode(text)
+        return self.marked.encode(text) if self.reads_marks else self.tokenizer.encode(text)
 
     @classmethod
     def build(cls, config: Any, model: Any) -> M:

@@ -65,6 +65,7 @@ class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
 
     settings = AnsweringConfig
     cut_once = "a text with the places of answers"
+    reads_marks = True  # "question [SEP] context"
     purpose = "was trained to find the answers to questions in a text"
     commands = ('regard answer RUN --context TEXT "QUESTION"', "regard evaluate RUN")
     config: AnsweringConfig
@@ -90,10 +91,6 @@ class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
 
     def windows(self, questions: Sequence[Question]) -> Windows:
         return Windows(questions, self.tokenizer, self.lengths, self.config.history)
-
-    def encode(self, text: str) -> list[int]:
-        """ "question [SEP] context"."""
-        return self.marked.encode(text)
 
     @classmethod
     def build(cls, config: AnsweringConfig, model: Reader[Any]) -> SpanFinder:

@@ -28,7 +28,6 @@ from regard.tasks.language.use import Writer
 from regard.tasks.language.verbs import Generate, GenerateAs, Written
 from regard.tasks.setup import Sample, TaskConfig, Use
 from regard.tasks.task import Task
-from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked
 
@@ -106,8 +105,14 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
 
     def metrics(self, use: Use, part: Documents) -> list[Metric]:
         """Perplexity, and how often a text is more probable with its own label than with another."""
-        nats, n_tokens = nats_by_label(use.model, part, self.tokenizer)
-        true, labels = part.labels[part.kept], self.config.labels
+        texts = [ids.tolist() for ids in part.documents(np.arange(len(part)))]
+        n_scored = [len(ids) + (len(ids) < self.max_length) for ids in texts]  # the end, unless the text was cut
+        nats = np.zeros((len(texts), use.model.n_labels))  # -log P(text | label)
+        for label in range(use.model.n_labels):
+            prompts = [[use.model.first(label)] for _ in texts]
+            rows = score(use.model, prompts, texts, self.tokenizer.start_id, self.tokenizer.end_id)
+            nats[:, label] = [-sum(row[:n]) for row, n in zip(rows, n_scored, strict=True)]
+        true, labels, n_tokens = part.labels[part.kept], self.config.labels, sum(n_scored)
         own = float(nats[np.arange(len(true)), true].sum())
         signature = f"n:{n_tokens}|tok:{self.tokenizer.kind}|texts:{len(true)}"
         result = classification([labels[i] for i in nats.argmin(1)], [labels[i] for i in true], labels)
@@ -156,15 +161,3 @@ def conditioned_batch(
     read = [np.append(vocab_size + label, y[:-1]) for label, y in zip(labels, targets, strict=True)]
     tokens, written = (torch.from_numpy(np.concatenate(rows).astype(np.int64)) for rows in (read, targets))
     return TextBatch(lines, tokens, written, Ragged([len(y) for y in targets]))
-
-
-def nats_by_label(model: Conditioned, part: Documents, tokenizer: Tokenizer) -> tuple[np.ndarray, int]:
-    """(texts, labels): -log P(text | label); and how many tokens all texts have, with their ends."""
-    texts = [ids.tolist() for ids in part.documents(np.arange(len(part)))]
-    n_scored = [len(ids) + (len(ids) < part.framing.max_length) for ids in texts]  # the end, unless the text was cut
-    nats = np.zeros((len(texts), model.n_labels))
-    for label in range(model.n_labels):
-        prompts = [[model.first(label)] for _ in texts]
-        rows = score(model, prompts, texts, tokenizer.start_id, tokenizer.end_id)
-        nats[:, label] = [-sum(row[:n]) for row, n in zip(rows, n_scored, strict=True)]
-    return nats, sum(n_scored)

@@ -19,9 +19,8 @@ from regard.models.interface import Reader
 from regard.tasks.chat.use import Talker
 from regard.tasks.exchange import CAUSAL
 from regard.tasks.language.batches import TextBatch, accuracy, carried_nats, make_batch, total_nats
-from regard.tasks.language.reach import Reached, measure_reach
 from regard.tasks.language.running_text import StreamConfig, StreamTask, check_window
-from regard.tasks.language.use import Writer
+from regard.tasks.language.use import Reached, Writer, measure_reach
 from regard.tasks.language.verbs import Generate, Reach
 from regard.tasks.setup import Sample, Use
 from regard.viewer.capture import Capture

@@ -32,11 +32,7 @@ class Bidirectional(StreamTask[BiLM, TextBatch]):
 
     settings = BidirectionalConfig
     roles = ("bidirectional",)
-    commands = (
-        "regard train sst2-elmo --from RUN",
-        "regard embed RUN FILE",
-        "regard evaluate RUN",
-    )
+    commands = ("regard train sst2-elmo --from RUN", "regard embed RUN FILE", "regard evaluate RUN")
     purpose = "was trained to predict the next and the previous token of a text"
 
     def collate(self, part: Stream, chosen: np.ndarray, epoch: int | None = None) -> TextBatch:
@@ -94,15 +90,13 @@ class Permutation(NoisedTask[PermutationModel, TurnBatch]):
         return PermutationModel(model)
 
     def draw(self, texts: list[np.ndarray], lines: list[str], draws: list[Draws]) -> TurnBatch:
-        ranks = [self.turns(len(text), d) for text, d in zip(texts, draws, strict=True)]
+        c, pairs = self.config, zip(texts, draws, strict=True)
+        ranks = [turns(predicted_spans(len(text), own, c.share, c.longest_span), own) for text, own in pairs]
         layout = Ragged([len(text) for text in texts])
         flat = torch.from_numpy(np.concatenate(ranks))
         target_layout = Ragged([int(np.count_nonzero(own)) for own in ranks])
         tokens, targets = torch.from_numpy(np.concatenate(texts)), flat.nonzero()[:, 0]
         return TurnBatch(lines, tokens, layout, layout.pad(flat), targets, target_layout)
-
-    def turns(self, n: int, draws: Draws) -> np.ndarray:
-        return turns(predicted_spans(n, draws, self.config.share, self.config.longest_span), draws)
 
     def nats(self, model: PermutationModel, batch: TurnBatch, smoothing: float) -> Tensor:
         return model.nats(batch.tokens, batch.layout, batch.ranks, batch.targets, batch.target_layout)

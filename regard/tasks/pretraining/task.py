@@ -1,7 +1,6 @@
 """Masked words: documents in, and out what was masked and whether a text follows another (BERT), or which words are a
 generator's (ELECTRA)."""
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -49,20 +48,21 @@ class MaskingConfig(TaskConfig):
     def __post_init__(self) -> None:
         choose(DOCUMENTS, self.documents, "kind of documents")
         choose(MASKS, self.masks, "kind of masks")
-        at_least(self, N_FIXED[self.asks_next] + 2, "window")
+        at_least(self, N_FIXED[self.nsp] + 2, "window")
         proper_share(self, "share")
         one_of(self, ("loss", "accuracy"), "metric")
 
     @property
-    def asks_next(self) -> bool:
+    def nsp(self) -> bool:
         """Whether passages have two parts, of which the second may not follow the first."""
         return False
 
 
 class MaskingTask(Task[PlainText, MaskedPassages, M, MaskedBatch]):
-    """Which words are masked is a function of (seed, epoch, passage)."""
+    """Which words are masked is a function of (seed, epoch, passage).  Figures are of every passage once, with the same
+    words masked, and any other chance the same, each time."""
 
-    cut_once = "a text with masked words"
+    cut_once, reads_marks = "a text with masked words", True
     config: MaskingConfig
 
     @classmethod
@@ -75,13 +75,9 @@ class MaskingTask(Task[PlainText, MaskedPassages, M, MaskedBatch]):
 
     def part(self, raw: PlainText, to_learn: bool) -> MaskedPassages:
         c = self.config
-        width = c.window - N_FIXED[c.asks_next]
+        width = c.window - N_FIXED[c.nsp]
         corpus = Passages(raw, c.documents, width, self.tokenizer, self.setup.cache)
-        return MaskedPassages(corpus, self.tokenizer, c.share, c.asks_next)
-
-    def encode(self, text: str) -> list[int]:
-        """<s> text </s>, in which [MASK] and [SEP] mean tokens."""
-        return self.marked.encode(text)
+        return MaskedPassages(corpus, self.tokenizer, c.share, c.nsp)
 
     def collate(self, part: MaskedPassages, chosen: np.ndarray, epoch: int | None = None) -> MaskedBatch:
         if epoch is None:
@@ -91,10 +87,6 @@ class MaskingTask(Task[PlainText, MaskedPassages, M, MaskedBatch]):
 
     def small_batch(self, n_tokens: int) -> MaskedBatch:
         return next(self.train.all_batches(n_tokens))
-
-    @abstractmethod
-    def figures(self, model: M, part: MaskedPassages) -> dict[str, float]:
-        """Every passage once; with the same words masked, and any other chance the same, each time."""
 
     def signature(self, part: MaskedPassages) -> str:
         c = self.config
@@ -112,10 +104,6 @@ class MaskedConfig(MaskingConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         not_negative(self, "shown")
-
-    @property
-    def asks_next(self) -> bool:
-        return self.nsp
 
 
 class MaskedLanguage(MaskingTask[MaskedWords]):

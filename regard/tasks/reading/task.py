@@ -32,13 +32,11 @@ class Reading(Task[Any, Any, Bare, Any]):
 
     settings = ReadingConfig
     exchange = ROWS
+    reads_marks = True
     commands = ("regard embed RUN FILE",)
     purpose = "reads text and gives a row for each token"
 
     read_parts = texts = part = collate = nats = figures = inspect = refuse
-
-    def encode(self, text: str) -> list[int]:
-        return self.marked.encode(text)
 
     @classmethod
     def build(cls, config: ReadingConfig, model: Reader[Any]) -> Bare:
