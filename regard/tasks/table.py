@@ -17,8 +17,7 @@ from regard.tasks.pretraining.task import MaskedLanguage, ReplacedLanguage
 from regard.tasks.reading.task import Reading
 from regard.tasks.tagging.task import Restoration, Tagging
 from regard.tasks.task import AnyTask
-from regard.tasks.translation.prompted import Prompted
-from regard.tasks.translation.task import Translation
+from regard.tasks.translation.task import Prompted, Translation
 
 TASKS: dict[str, type[AnyTask]] = {
     "classification": Classification,
