@@ -69,7 +69,6 @@ class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
     purpose = "was trained to find the answers to questions in a text"
     commands = ('regard answer RUN --context TEXT "QUESTION"', "regard evaluate RUN")
     config: AnsweringConfig
-
     recognize = staticmethod(questions)
 
     def __init__(self, config: AnsweringConfig, setup: Setup):

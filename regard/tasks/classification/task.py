@@ -254,7 +254,6 @@ class Classification(LabelTask[Classifier, DocumentBatch]):
     settings = ClassificationConfig
     roles = ("reader", "classifier")
     exchange = LABELS
-
     recognize = staticmethod(labeled_texts)
 
     @classmethod

@@ -32,9 +32,7 @@ class TextBatch(Batch):
     def n_targets(self) -> int:
         return self.layout.n_rows - self.n_added
 
-    @property
-    def n_tokens(self) -> int:
-        return self.layout.n_rows - self.n_added
+    n_tokens = n_targets  # every token that is read has its label
 
     def filled(self) -> Self:
         """The same with lines added that nothing is learned from, so that all batches together have few shapes; full

@@ -44,11 +44,6 @@ class LabelToTextConfig(TaskConfig):
         share(self, "smoothing")
         one_of(self, ("loss",), "metric")
 
-    def id_of(self, label: str) -> int:
-        if label not in self.labels:
-            raise RegardError(f"there is no label {label!r}; the labels are: {named(self.labels)}")
-        return self.labels.index(label)
-
 
 class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
     """P(y_1 .. y_T | label)."""
@@ -148,7 +143,10 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
         return {"generate_as": self.generate_as, **super().verbs}
 
     def generate_as(self, use: Use, ask: GenerateAs) -> list[list[Written]]:
-        label, request = use.model.first(self.config.id_of(ask.label)), Generate(ask.prompts, ask.length, ask.decoding)
+        labels, request = self.config.labels, Generate(ask.prompts, ask.length, ask.decoding)
+        if ask.label not in labels:
+            raise RegardError(f"there is no label {ask.label!r}; the labels are: {named(labels)}")
+        label = use.model.first(labels.index(ask.label))
         return Writer(self.tokenizer, "lines").write(use._replace(generator=use.model), request, label)
 
 

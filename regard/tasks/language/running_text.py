@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from regard.text.tokenizer import Tokenizer
 class StreamConfig(TaskConfig):
     """What every task on running text may set."""
 
+    shortest_window: ClassVar[int] = 1
+
     unit: str = "stream"  # lines, stream or text
     window: int = 256  # the most tokens learned from at once
 
@@ -35,10 +38,6 @@ class StreamConfig(TaskConfig):
         one_of(self, UNITS, "unit")
         at_least(self, self.shortest_window, "window")
         one_of(self, ("loss",), "metric")
-
-    @property
-    def shortest_window(self) -> int:
-        return 1
 
 
 class StreamTask(Task[PlainText, Stream, M, B]):
@@ -104,12 +103,9 @@ class StreamTask(Task[PlainText, Stream, M, B]):
 class NoisedConfig(StreamConfig):
     """What every task on text that chance changes may set."""
 
-    unit: str = "text"  # lines, stream or text
+    shortest_window = 8  # there must be something left to go by
 
-    @property
-    def shortest_window(self) -> int:
-        """There must be something left to go by."""
-        return 8
+    unit: str = "text"  # lines, stream or text
 
 
 class NoisedTask(StreamTask[M, B]):

@@ -64,7 +64,6 @@ class Language(StreamTask[LanguageModel, TextBatch]):
     purpose = "was trained to write text, one token after the other"
     config: LanguageConfig
     state: Any = None  # carried from window to window: of the model's own kind
-
     recognize = staticmethod(plain_text)
 
     @classmethod
@@ -134,21 +133,18 @@ class Language(StreamTask[LanguageModel, TextBatch]):
 
     # Validation and measuring.
 
-    def figures(self, model: LanguageModel, part: Stream) -> dict[str, float]:
-        return self.read_whole(model, part, N_COLUMNS)
-
-    def read_whole(self, model: LanguageModel, stream: Stream, n_columns: int) -> dict[str, float]:
+    def figures(self, model: LanguageModel, part: Stream, n_columns: int = N_COLUMNS) -> dict[str, float]:
         """Nats a token, and what they mean: perplexity, and bits for each byte of the text.  It is read as in training:
         in windows, or with the state carried on."""
         c = self.config
         if c.carry:
-            nats = carried_nats(model, stream, c.window, n_columns)
+            nats = carried_nats(model, part, c.window, n_columns)
         else:
-            nats = total_nats(model, stream, c.window, self.batch_tokens, c.context)
-        return perplexities(nats, len(stream), stream.text.n_words, stream.text.n_bytes)
+            nats = total_nats(model, part, c.window, self.batch_tokens, c.context)
+        return perplexities(nats, len(part), part.text.n_words, part.text.n_bytes)
 
     def test_figures(self, use: Use, part: Stream) -> dict[str, float]:
-        c, values = self.config, self.read_whole(use.model, part, n_columns=1)
+        c, values = self.config, self.figures(use.model, part, n_columns=1)
         if not c.carry:
             values["accuracy"] = accuracy(use.model, part, c.window, self.batch_tokens, c.context)
         return values

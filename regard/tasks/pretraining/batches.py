@@ -11,7 +11,6 @@ from regard.data.batching.batch import SequenceBatch
 from regard.data.batching.documents import Passages
 from regard.data.batching.noise import Hiding, chances, keys
 from regard.data.batching.packing import cut
-from regard.data.notes import Notes
 from regard.nn.layout import Ragged
 from regard.text.dropout import ranges
 from regard.text.tokenizer import Tokenizer
@@ -37,16 +36,12 @@ class MaskedPassages:
     """Makes passages of a corpus.  All chance is a function of (seed, draw, window)."""
 
     def __init__(self, corpus: Passages, tokenizer: Tokenizer, share: float, nsp: bool):
-        self.corpus, self.nsp = corpus, nsp
+        self.corpus, self.nsp, self.notes = corpus, nsp, corpus.notes
         self.start, self.end = tokenizer.start_id, tokenizer.end_id
         no_words = {tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, tokenizer.unknown_id}
         words = [i for i in range(tokenizer.vocab_size) if i not in no_words and tokenizer.decode([i])]
         self.hiding = Hiding(share, tokenizer.special_id("<mask>"), np.array(words, np.int64))
         self.lengths = corpus.lengths + N_FIXED[nsp]
-
-    @property
-    def notes(self) -> Notes:
-        return self.corpus.notes
 
     def describe(self) -> str:
         corpus = self.corpus

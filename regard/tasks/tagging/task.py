@@ -193,7 +193,6 @@ class Tagging(WordTask):
     settings = TaggingConfig
     exchange = TAGS
     config: TaggingConfig
-
     recognize = staticmethod(tagged_words)
 
     @classmethod

@@ -78,7 +78,7 @@ class PairSet(ExampleSet):
 
     def __init__(self, examples: Examples, setup: Setup, frame: Frame, weigh: Weigh = np.maximum):
         super().__init__(examples, setup)
-        self.frame, self.weigh, self.max_length = frame, weigh, setup.data.max_length
+        self.frame, self.max_length = frame, setup.data.max_length
         side_lengths = [side.lengths for side in self.shards]
         long = np.flatnonzero(side_lengths[0] > self.max_length)
         if frame.cut and len(long):
@@ -87,11 +87,8 @@ class PairSet(ExampleSet):
         self.kept, dropped = select(examples, side_lengths, self.max_length)
         self.side_lengths = [lengths[self.kept] for lengths in side_lengths]
         self.notes.update(dropped)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Tokens of the longer side, with its start or end; or of both (`weigh`)."""
-        return self.weigh(*(lengths + 1 for lengths in self.side_lengths))
+        # Tokens of the longer side, with its start or end; or of both.
+        self.lengths = weigh(*(lengths + 1 for lengths in self.side_lengths))
 
     def describe(self) -> str:
         return f"{len(self):,} pairs, {int(self.side_lengths[1].sum()):,} target tokens"

@@ -49,7 +49,6 @@ class Translation(PairTask[Translator, PairBatch]):
     settings = TranslationConfig
     roles = ("translator",)
     exchange = replace(SOURCE_TO_TARGET, has_references=True)
-
     recognize = staticmethod(pairs)
 
     def collate(self, part: PairSet, chosen: np.ndarray, epoch: int | None = None) -> PairBatch:
