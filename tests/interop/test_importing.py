@@ -22,7 +22,7 @@ from regard.interop.formats.sources import open_source, read_tokenizer
 from regard.interop.importing import import_source
 from regard.runs.recipe import Recipe
 from regard.runs.run import load
-from regard.tasks.language.use import TextWriter
+from regard.tasks.language.use import Continuations
 from regard.training.prepare import prepare
 from tests.interop import tiny
 from tests.text.test_imported import FAMILIES as TOKENIZERS
@@ -140,7 +140,7 @@ def test_a_prompt_is_read_as_transformers_reads_it(
     assert "The dog" + found.text == found.whole
     assert found.whole == "The dog" + "".join(run.stream("The dog", 6, DecodingConfig()))
     assert len(run.generate([""], 3, DecodingConfig())) == 1
-    of_lines = TextWriter(run.tokenizer, "lines")  # as a tuning on lines teaches it
+    of_lines = Continuations(run.tokenizer, "lines")  # as a tuning on lines teaches it
     assert of_lines.begin("The dog")[0] == [run.tokenizer.start_id]
 
 

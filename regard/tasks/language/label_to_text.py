@@ -24,7 +24,7 @@ from regard.nn.layout import Ragged
 from regard.tasks.classification.batches import Documents
 from regard.tasks.framing import Framing
 from regard.tasks.language.batches import TextBatch
-from regard.tasks.language.use import TextWriter
+from regard.tasks.language.use import Continuations
 from regard.tasks.language.verbs import Generate, GenerateAs, Written
 from regard.tasks.setup import Sample, TaskConfig, Use
 from regard.tasks.task import Task
@@ -91,7 +91,7 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
         decoding = self.setup.decoding
         few = replace(decoding, beam=1, n_best=self.config.shown if decoding.sample else 1)
         length = min(self.config.sample_length, model.max_length)
-        use, ask, writer = Use(model, model, few), Generate([""], length), TextWriter(self.tokenizer, "lines")
+        use, ask, writer = Use(model, model, few), Generate([""], length), Continuations(self.tokenizer, "lines")
         return [
             (label, "", text.text)
             for i, label in enumerate(self.config.labels)
@@ -147,7 +147,7 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
         if ask.label not in labels:
             raise RegardError(f"there is no label {ask.label!r}; the labels are: {named(labels)}")
         label = use.model.first(labels.index(ask.label))
-        return TextWriter(self.tokenizer, "lines").write(use._replace(generator=use.model), request, label)
+        return Continuations(self.tokenizer, "lines").write(use._replace(generator=use.model), request, label)
 
 
 def conditioned_batch(

@@ -20,7 +20,7 @@ from regard.tasks.chat.use import Talker
 from regard.tasks.exchange import CAUSAL
 from regard.tasks.language.batches import TextBatch, accuracy, carried_nats, make_batch, total_nats
 from regard.tasks.language.running_text import StreamConfig, StreamTask, check_window
-from regard.tasks.language.use import Reached, TextWriter, measure_reach
+from regard.tasks.language.use import Continuations, Reached, measure_reach
 from regard.tasks.language.verbs import Generate, Reach
 from regard.tasks.setup import Sample, Use
 from regard.viewer.capture import Capture
@@ -76,8 +76,8 @@ class Language(StreamTask[LanguageModel, TextBatch]):
         return LanguageModel(model)
 
     @cached_property
-    def writer(self) -> TextWriter:
-        return TextWriter(self.tokenizer, self.config.unit)
+    def writer(self) -> Continuations:
+        return Continuations(self.tokenizer, self.config.unit)
 
     def encode(self, text: str) -> list[int]:
         start, ids = self.writer.begin(text)

@@ -28,7 +28,7 @@ USUAL_LENGTH = 100  # tokens of a text whose length nobody asked for
 
 
 @dataclass(frozen=True)
-class TextWriter:
+class Continuations:
     """How texts are begun and ended that a model writes or scores."""
 
     tokenizer: Tokenizer
