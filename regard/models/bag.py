@@ -11,9 +11,7 @@ from torch import Tensor, nn
 from regard.checks import at_least
 from regard.choose import choose
 from regard.errors import ConfigError, DataError
-from regard.models.config import ModelConfig
-from regard.models.cost import Cost
-from regard.models.interface import FittedModel
+from regard.models.interface import Cost, FittedModel, ModelConfig
 from regard.nn.layout import Layout
 
 ABSENT = 2**63 - 1  # the key of a feature that no n-gram has taken; larger than any n-gram's own

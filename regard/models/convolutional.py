@@ -12,8 +12,7 @@ from regard.choose import choose
 from regard.errors import RegardError
 from regard.inputs.interface import InputTable
 from regard.inputs.words import words_or
-from regard.models.config import ModelConfig
-from regard.models.interface import Reader
+from regard.models.interface import ModelConfig, Reader
 from regard.nn.convolution import CONVOLUTIONS, ConvolutionalBlock, check_kernel
 from regard.nn.layout import Layout
 from regard.nn.linear import n_weights

@@ -1,21 +1,75 @@
-"""What models are: what every one answers, and what a reader, a translator and a model of text answer besides."""
+"""What models are: their settings, their cost, and what all of them, readers, translators and models of text answer."""
 
 import itertools
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar, Generic, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, RegardError
 from regard.inputs.interface import InputTable
-from regard.models.config import ModelConfig
-from regard.models.cost import Cost
 from regard.models.counting import CountReport, Text
 from regard.nn.attention import Attention
 from regard.nn.layout import Layout
 from regard.nn.state import S
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The settings of an architecture: it adds its own, and what is asked here of one without such a setting has an
+    answer too."""
+
+    vocab_size: int
+
+    max_length = sys.maxsize  # tokens of a sequence; where a model has no limit, a number that no text reaches
+    d_model = 1  # the width of a row, by which the paper's schedule divides; 1: the model has no rows
+    tied = True  # whether the embeddings are also the output table, where they are as wide as rows
+
+    @property
+    def position(self) -> str | None:
+        """The name of the position encoding that the input meets first; None: there is none."""
+        return None
+
+    @property
+    def needs_weights(self) -> bool:
+        """Whether a part stays as another run has learned it, so that training cannot begin without that run."""
+        return False
+
+    @property
+    def separator(self) -> int | None:
+        """The token that ends a segment; None: segments are not told apart."""
+        return None
+
+    def as_imported(self, other: "ModelConfig") -> Self:
+        """With what belongs to the tokenizer of an imported model: its table may have more rows than there are tokens,
+        and another token may end a segment."""
+        changes = {"vocab_size": other.vocab_size}
+        if self.separator is not None and other.separator is not None:
+            changes["separator"] = other.separator
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """From first principles: a product of (a, b) and (b, c) takes 2abc operations."""
+
+    forward: float  # FLOPs per token that is read or, of a translator, written, its share of the source included
+    how: str
+    is_sequential: bool = False  # one token after the other: a GPU waits, and its rate says little
+
+    def plus(self, multiplications: float) -> Self:
+        """With so many more for each token; a multiplication and an addition are two operations."""
+        return replace(self, forward=self.forward + 2 * multiplications)
+
+
+def translator_cost(multiplications: float, n_products: int, length: int, is_sequential: bool = False) -> Cost:
+    """Per target token, for sentences of `length` tokens on both sides."""
+    how = f"2 per weight and token, {n_products} products per key looked at; {length} source, {length} target tokens"
+    return Cost(2 * multiplications, how, is_sequential)
 
 
 class Model(nn.Module, ABC):

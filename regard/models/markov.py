@@ -12,9 +12,8 @@ from regard.checks import at_least, not_negative
 from regard.choose import choose
 from regard.errors import ConfigError, RegardError
 from regard.models.chain import SMOOTHINGS, Chain
-from regard.models.config import ModelConfig
 from regard.models.counting import CountReport, Text, count, peak_memory
-from regard.models.interface import CountedModel, TextWriter
+from regard.models.interface import CountedModel, ModelConfig, TextWriter
 from regard.models.skips import Skips
 from regard.nn.layout import Layout, Ragged
 from regard.nn.state import RowState

@@ -14,15 +14,12 @@ from torch import Tensor, nn
 from regard.checks import at_least, share
 from regard.choose import choose
 from regard.inputs.words import Words
-from regard.models.config import ModelConfig
-from regard.models.cost import Cost, translator_cost
-from regard.models.interface import Translator
+from regard.models.interface import Cost, ModelConfig, Translator, translator_cost
 from regard.models.recurrent import RecurrentState
 from regard.models.transformer import initialize
-from regard.models.translator_state import TranslatorState, joined
 from regard.nn.attention import Attention, GlobalAttention, Memory
-from regard.nn.cache import Cache
-from regard.nn.layout import Layout
+from regard.nn.cache import Cache, TranslatorState
+from regard.nn.layout import Layout, joined
 from regard.nn.linear import Linear, logits, n_weights
 from regard.nn.pooling import summary
 from regard.nn.recurrent import CELLS, RecurrentStack

@@ -12,14 +12,11 @@ from regard.choose import choose
 from regard.errors import ConfigError
 from regard.inputs.interface import InputTable
 from regard.inputs.words import Words
-from regard.models.config import ModelConfig
-from regard.models.cost import Cost, translator_cost
-from regard.models.interface import Translator
-from regard.models.translator_state import TranslatorState, joined
+from regard.models.interface import Cost, ModelConfig, Translator, translator_cost
 from regard.nn.attention import Attention, Heads, MultiHeadAttention
 from regard.nn.blocks import FEED_FORWARDS, NORMS, DecoderBlock, EncoderBlock, Residual
-from regard.nn.cache import Cache
-from regard.nn.layout import Layout
+from regard.nn.cache import Cache, TranslatorState
+from regard.nn.layout import Layout, joined
 from regard.nn.linear import as_computed, logits
 from regard.nn.positions import POSITIONS, Position, Space
 from regard.nn.scores import SCORES

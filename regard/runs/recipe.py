@@ -66,11 +66,11 @@ class Recipe:
         tokenizer = config.build(TokenizerConfig, tables["tokenizer"], "tokenizer")
         if tables["model"].setdefault("vocab_size", tokenizer.vocab_size) != tokenizer.vocab_size:
             raise ConfigError("[model] takes its vocab_size from the tokenizer: set tokenizer.vocab_size instead")
-        role = choose(ARCHITECTURES, architecture, "architecture").role
+        role = choose(ARCHITECTURES, architecture, "architecture").module.role
         task_class = choose(TASKS, kind, "task")
         roles = task_class.roles
         if role not in roles:
-            fitting = ", ".join(name for name, row in ARCHITECTURES.items() if row.role in roles)
+            fitting = ", ".join(name for name, row in ARCHITECTURES.items() if row.module.role in roles)
             raise ConfigError(f"the architecture {architecture!r} cannot do the task {kind!r}; these can: {fitting}")
         others = {
             table: config.build(settings_class, tables[table], table) for table, settings_class in SETTINGS.items()
@@ -140,4 +140,4 @@ class Recipe:
         """The architecture and, around a reader, what the task reads off it."""
         architecture = ARCHITECTURES[self.architecture]
         model = architecture.module(self.model)
-        return self.task_class.build(self.task, model) if architecture.role == "reader" else model
+        return self.task_class.build(self.task, model) if model.role == "reader" else model

@@ -32,7 +32,7 @@ TOKENS = 500  # of the batch: enough to be hard, few enough for a CPU
 def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, screen: Screen) -> Result:
     """Leaves a finished run in the folder.  Raises what `train` raises."""
     recipe = prepared.recipe
-    if ARCHITECTURES[recipe.architecture].is_counted:
+    if ARCHITECTURES[recipe.architecture].module.is_counted:
         return count(prepared, run, device, resume, screen)
     task: Learnable[Any] = prepared.task
     if prepared.teacher is not None:

@@ -4,7 +4,7 @@ with its weights; there is nothing that it learns by itself."""
 from typing import Any, NoReturn
 
 from regard.errors import ConfigError
-from regard.models.heads import Bare
+from regard.models.heads import Head
 from regard.models.interface import Reader
 from regard.tasks.exchange import ROWS
 from regard.tasks.features.settings import FeaturesConfig
@@ -17,7 +17,7 @@ def refuse(*_: object, **__: object) -> NoReturn:
     raise ConfigError(f"a reader without a head has nothing to learn or to measure; {WAY_OUT}")
 
 
-class Features(Task[Any, Any, Bare, Any]):
+class Features(Task[Any, Any, Head, Any]):
     """A task that is never trained: what a run needs to be loaded and embedded with."""
 
     settings = FeaturesConfig
@@ -31,8 +31,8 @@ class Features(Task[Any, Any, Bare, Any]):
         return self.marked.encode(text)
 
     @classmethod
-    def build(cls, config: FeaturesConfig, model: Reader[Any]) -> Bare:
-        return Bare(model)
+    def build(cls, config: FeaturesConfig, model: Reader[Any]) -> Head:
+        return Head(model)
 
     def purpose(self) -> str:
         return "reads text and gives a row for each token"

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.models.electra import ReplacedWords, draw
-from regard.models.masked import rows_at
+from regard.models.masked import ReplacedWords, draw, rows_at
 from regard.tasks.language.running_text import check_window
 from regard.tasks.pretraining.batches import MaskedBatch, MaskedPassages
 from regard.tasks.pretraining.settings import ReplacedConfig
