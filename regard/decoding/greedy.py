@@ -8,9 +8,8 @@ from torch import Tensor
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.distribution import Distribution
-from regard.decoding.interface import NEAR, Ids, length_penalty
+from regard.decoding.interface import NEAR, Ids, Record, length_penalty
 from regard.decoding.outputs import Hypothesis
-from regard.decoding.record import Record
 from regard.decoding.samplers import draw, reshape
 from regard.decoding.stopping import Stops
 

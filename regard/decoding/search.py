@@ -18,7 +18,7 @@ from regard.decoding.interface import Generator, Ids, Progress, S, grouped
 from regard.decoding.outputs import Hypothesis
 from regard.decoding.stopping import Stops
 from regard.errors import RegardError
-from regard.nn.packed import PackedReading
+from regard.nn.linear import PackedReading
 
 AHEAD = {"cpu": 1, "cuda": 8}  # steps before done prompts are looked for: looking makes a GPU wait
 

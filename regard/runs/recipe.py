@@ -13,8 +13,8 @@ from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
 from regard.learning.config import TrainingConfig
 from regard.models import ARCHITECTURES
-from regard.nn.distillation import NO_TEACHER, DistillationConfig
 from regard.nn.lora import NO_ADAPTERS, LoraConfig
+from regard.nn.loss import NO_TEACHER, DistillationConfig
 from regard.tasks.setup import Setup
 from regard.tasks.table import TASKS
 from regard.tasks.task import AnyTask
