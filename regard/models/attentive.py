@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.checks import at_least, share
 from regard.choose import choose
-from regard.inputs.interface import InputTable
+from regard.inputs import InputTable
 from regard.models.interface import ModelConfig, Reader
 from regard.models.recurrent import Recurrent, RecurrentConfig, RecurrentState
 from regard.nn.attention import Attention, Heads, MultiHeadAttention

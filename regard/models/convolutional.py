@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from regard.checks import at_least, share
 from regard.choose import choose
 from regard.errors import RegardError
-from regard.inputs.interface import InputTable
-from regard.inputs.words import words_or
+from regard.inputs import InputTable, words_or
 from regard.models.interface import ModelConfig, Reader
 from regard.nn.convolution import CONVOLUTIONS, ConvolutionalBlock, check_kernel
 from regard.nn.layout import Layout

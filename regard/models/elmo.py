@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.checks import at_least, not_negative, share
-from regard.inputs.words import Words
+from regard.inputs import Words
 from regard.models.heads import ROWS
 from regard.models.interface import ModelConfig, Reader, TextModel
 from regard.nn.layout import Layout

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import ConfigError, RegardError
-from regard.inputs.interface import InputTable
+from regard.inputs import InputTable
 from regard.models.interface import Cost, Model, Reader, TextWriter
 from regard.nn.attention import Attention
 from regard.nn.layout import Layout

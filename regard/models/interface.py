@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, RegardError
-from regard.inputs.interface import InputTable
+from regard.inputs import InputTable
 from regard.models.counting import CountReport, Text
 from regard.nn.attention import Attention
 from regard.nn.layout import Layout

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.checks import at_least, share
 from regard.choose import choose
-from regard.inputs.words import Words
+from regard.inputs import Words
 from regard.models.interface import Cost, ModelConfig, Translator, translator_cost
 from regard.models.recurrent import RecurrentState
 from regard.models.transformer import initialize

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from regard.checks import not_negative
 from regard.errors import ConfigError, RegardError
-from regard.inputs.interface import InputTable
-from regard.inputs.words import words_or
+from regard.inputs import InputTable, words_or
 from regard.models.interface import Reader
 from regard.models.transformer import TransformerConfig, initialize, initialize_small
 from regard.nn.attention import Attention

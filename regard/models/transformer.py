@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from regard.checks import above, at_least, not_negative, positive, share
 from regard.choose import choose
 from regard.errors import ConfigError
-from regard.inputs.interface import InputTable
-from regard.inputs.words import Words
+from regard.inputs import InputTable, Words
 from regard.models.interface import Cost, ModelConfig, Translator, translator_cost
 from regard.nn.attention import Attention, Heads, MultiHeadAttention
 from regard.nn.blocks import FEED_FORWARDS, NORMS, DecoderBlock, EncoderBlock, Residual

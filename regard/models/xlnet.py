@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.checks import at_least, not_negative, positive, share
 from regard.choose import choose
 from regard.errors import ConfigError
-from regard.inputs.words import Words
+from regard.inputs import Words
 from regard.models.heads import WordHead
 from regard.models.interface import ModelConfig, Reader
 from regard.models.stack import count_separators
