@@ -3,9 +3,6 @@
 `top_k`, `top_p` and `min_p` set what they drop to -inf.  They never drop the most probable token.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -39,24 +36,17 @@ def min_p(logits: Tensor, p: float) -> Tensor:
     return logits.masked_fill(probs < p * probs.amax(-1, keepdim=True), -torch.inf)
 
 
-SAMPLERS: dict[str, Callable[[Tensor, Any], Tensor]] = {  # in the order in which they apply
-    "temperature": temperature,
-    "top_k": top_k,
-    "top_p": top_p,
-    "min_p": min_p,
-}
-
-
 def reshape(logits: Tensor, config: DecodingConfig) -> Tensor:
-    """All samplers whose setting is not the one that changes nothing."""
-    for name, sampler in SAMPLERS.items():
-        setting = getattr(config, name)
-        if setting != getattr(PLAIN, name):
-            logits = sampler(logits, setting)
+    """All samplers whose setting changes something, in this order."""
+    if config.temperature != 1:
+        logits = temperature(logits, config.temperature)
+    if config.top_k:
+        logits = top_k(logits, config.top_k)
+    if config.top_p != 1:
+        logits = top_p(logits, config.top_p)
+    if config.min_p:
+        logits = min_p(logits, config.min_p)
     return logits
-
-
-PLAIN = DecodingConfig(sample=True)
 
 
 def draw(logits: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:

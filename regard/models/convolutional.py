@@ -101,10 +101,10 @@ class Convolutional(Reader["ConvolutionalState"]):
         n = tokens.shape[1]
         x = self.embed(tokens, state.queries(n))
         seen = []
-        for block, past in zip(self.blocks, state.pasts(), strict=True):
-            x, rows = block.step(x, past)
+        for block, before in zip(self.blocks, state.seen, strict=True):
+            x, rows = block.step(x, before[:, state.n_last :])  # the last `reach` inputs
             seen.append(rows)
-        state.advance(seen, n)
+        state.seen, state.n_last, state.lengths = seen, n, state.lengths + n
         return self.norm(x)
 
 
@@ -118,14 +118,6 @@ class ConvolutionalState(RowState):
         self.seen = seen  # for each layer (rows, reach + n_last, d_window), zeros before the first token
         self.lengths = lengths  # rows
         self.n_last = 0  # tokens of the last step
-
-    def pasts(self) -> list[Tensor]:
-        """The last `reach` inputs of each layer."""
-        return [rows[:, self.n_last :] for rows in self.seen]
-
-    def advance(self, seen: list[Tensor], n: int) -> None:
-        self.seen, self.n_last = seen, n
-        self.lengths = self.lengths + n
 
     def select(self, rows: Tensor) -> None:
         self.seen = [seen[rows] for seen in self.seen]

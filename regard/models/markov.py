@@ -12,7 +12,7 @@ from regard.checks import at_least, not_negative
 from regard.choose import choose
 from regard.errors import ConfigError, RegardError
 from regard.models.chain import SMOOTHINGS, Chain
-from regard.models.counting import CountReport, Text, count, peak_memory
+from regard.models.counting import CountReport, Text, count
 from regard.models.interface import CountedModel, ModelConfig, TextWriter
 from regard.models.skips import Skips
 from regard.nn.layout import Layout, Ragged
@@ -75,8 +75,7 @@ class Markov(CountedModel, TextWriter["MarkovState", "LastWords"]):
         n_tokens = count(texts, self.config.vocab_size, counters, self.config.order + 1)
         self.predictor.take([counted for counter in counters for counted in counter.total()])
         self.to(device)
-        seconds = time.perf_counter() - begin
-        return CountReport(n_tokens=n_tokens, n_counts=self.n_counts, seconds=seconds, peak_bytes=peak_memory())
+        return CountReport(n_tokens=n_tokens, n_counts=self.n_counts, seconds=time.perf_counter() - begin)
 
     @property
     def n_counts(self) -> int:

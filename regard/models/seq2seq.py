@@ -80,10 +80,9 @@ class Seq2Seq(Translator[TranslatorState[RecurrentState]]):
         self.config = c = config
         self.bidirectional = self.sees_future = c.bidirectional  # of the encoder, whose rows are its features
         attends, cell = c.score != "none", CELLS[c.cell]
-        layers = [c.d_hidden] * c.n_layers
+        widths = [c.d_model, *[c.d_hidden] * c.n_layers]
 
         def stack(bidirectional: bool) -> RecurrentStack:
-            widths = [c.d_model, *layers]
             return RecurrentStack(cell, widths, bidirectional, c.dropout, c.recurrent_dropout, locked=False)
 
         # Scaled as the Transformer's: gates need numbers of size one, the output table small ones.

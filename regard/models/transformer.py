@@ -72,16 +72,8 @@ class TransformerConfig(ModelConfig):
         return Heads(self.d_model, self.n_heads, self.n_key_heads, self.d_head, self.bias, norm_eps)
 
     def space(self, one_sided: bool) -> Space:
-        return Space(
-            self.d_model,
-            self.n_heads,
-            self.max_length,
-            self.heads.width,
-            self.rotary_base,
-            self.n_buckets,
-            self.furthest,
-            one_sided,
-        )
+        encoding = self.rotary_base, self.n_buckets, self.furthest
+        return Space(self.d_model, self.n_heads, self.max_length, self.heads.width, *encoding, one_sided)
 
     def make_norm(self) -> nn.Module:
         return NORMS[self.norm](self.d_model, self.norm_eps)

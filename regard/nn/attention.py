@@ -4,6 +4,7 @@ The readable path below is the paper's equation and works with every rule, score
 fused kernels that give the same answer faster.  The mask is applied in `masked_softmax`, and nowhere else here.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -34,6 +35,9 @@ class Memory:
         if n_each == 1:
             return self
         return Memory(self.keys.repeat_interleave(n_each, -2), self.values.repeat_interleave(n_each, -2), self.layout)
+
+
+Past = Callable[[Memory], Memory]  # puts new keys and values after the old ones and gives all of them
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
@@ -166,10 +170,11 @@ class MultiHeadAttention(Attention):
         keys, values = products(x, [self.to_keys, self.to_values])
         return self.keep(keys, values, layout)
 
-    def read(self, x: Tensor, layout: Layout) -> tuple[Tensor, Memory]:
-        """The queries of every row of x too, for it to look at itself."""
+    def look_at_self(self, x: Tensor, layout: Layout, sight: Sight, past: Past | None = None) -> Tensor:
+        """Over x alone, or over the past and x."""
         queries, keys, values = products(x, [self.to_queries, self.to_keys, self.to_values])
-        return queries, self.keep(keys, values, layout)
+        memory = self.keep(keys, values, layout)
+        return self.look(queries, layout, memory if past is None else past(memory), sight)
 
     def keep(self, keys: Tensor, values: Tensor, layout: Layout) -> Memory:
         return self.attend.remember(self.norm_keys(self.split_heads(keys)), self.split_heads(values), layout)

@@ -116,7 +116,9 @@ class Location(Product):
         self.rows = nn.Parameter(torch.randn(max_length, d_head) / math.sqrt(d_head))  # W
 
     def of_keys(self, keys: Tensor, places: Tensor) -> Tensor:
-        if can_look_at(places) and places.numel() and int(places.max()) >= len(self.rows):
+        # While a graph is being made for later tensors, the numbers of this one cannot be read.
+        is_graph = torch.compiler.is_compiling() or (places.is_cuda and torch.cuda.is_current_stream_capturing())
+        if not is_graph and places.numel() and int(places.max()) >= len(self.rows):
             raise RegardError(
                 f"the location-based score has one row per key, {len(self.rows)}; got {int(places.max()) + 1} keys: "
                 "shorten the input, or train with a larger model.max_length or another model.score"
@@ -164,8 +166,3 @@ SCORES: dict[str, type[Score]] = {
 def unit(x: Tensor) -> Tensor:
     """x / |x|; zeros, as in the empty room of a cache, stay zeros."""
     return F.normalize(x, dim=-1, eps=1e-6)  # the usual 1e-12 is zero in float16
-
-
-def can_look_at(x: Tensor) -> bool:
-    """Whether the numbers of a tensor can be read now: not while a graph is being made for later ones."""
-    return not (torch.compiler.is_compiling() or (x.is_cuda and torch.cuda.is_current_stream_capturing()))

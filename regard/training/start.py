@@ -67,7 +67,7 @@ def count(prepared: Prepared, run: Path, device: torch.device, resume: bool, scr
         environment, _ = record_environment(run, 0, device, "float32", "eager")
         screen.plan([*prepared.about.rows, ("training", "by counting, one pass")])
         report = model.count(task.sequences())
-        screen.say(f"counted: {report}")
+        screen.say(f"counted: {report}, at most {peak_memory(torch.device('cpu')) / 2**30:.2f} GiB")
         values = task.validate(model)
         if values:
             (run / "metrics.jsonl").unlink(missing_ok=True)  # what a stopped count may have left
