@@ -140,8 +140,8 @@ class ConvolutionalState(RowState):
         reach = seen.shape[1] - self.n_last
         ages = torch.arange(reach, 0, -1, device=seen.device)  # 1: the newest that stays
         columns = (seen.shape[1] - dropped[:, None] - ages).clamp(min=0)
-        kept = seen.gather(1, columns[:, :, None].expand(-1, -1, seen.shape[2]))
-        return torch.where((ages <= lengths[:, None])[:, :, None], kept, 0)
+        newest = seen.gather(1, columns[:, :, None].expand(-1, -1, seen.shape[2]))
+        return torch.where((ages <= lengths[:, None])[:, :, None], newest, 0)
 
     def join(self, other: "ConvolutionalState") -> None:
         self.n_last, surplus = min(self.n_last, other.n_last), self.n_last - other.n_last

@@ -3,16 +3,15 @@
 import itertools
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Generic, Protocol, Self, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, RegardError
 from regard.inputs import InputTable
-from regard.models.counting import CountReport, Text
 from regard.nn.attention import Attention
 from regard.nn.layout import Layout
 from regard.nn.state import S
@@ -76,8 +75,8 @@ class Model(nn.Module, ABC):
     """What the rest of the library may ask of any model, with the answer that most give."""
 
     role: ClassVar[str]  # "reader": a task reads off its rows; otherwise what it is by itself
-    is_counted: ClassVar[bool] = False  # trained by counting, without gradients (`CountedModel`)
-    is_fitted: ClassVar[bool] = False  # chooses its features from all documents before training (`FittedModel`)
+    is_counted: ClassVar[bool] = False  # trained by counting, without gradients, by its `count`
+    is_fitted: ClassVar[bool] = False  # chooses its features from all documents before training, by its `fit`
     takes_labels: ClassVar[bool] = False  # its settings say how many labels there are
 
     config: ModelConfig
@@ -233,13 +232,7 @@ class TextModel(Model):
         """The likeliest next token after each (N)."""
 
 
-class Carried(Protocol):
-    """What a model knows of texts that will go on."""
-
-    def select(self, rows: Tensor) -> None: ...
-
-
-C = TypeVar("C", bound=Carried)
+C = TypeVar("C")  # what a model knows of texts that will go on; its rows are selected as those of a state
 
 
 class TextWriter(TextModel, Generic[S, C]):
@@ -254,30 +247,3 @@ class TextWriter(TextModel, Generic[S, C]):
 
     @abstractmethod
     def step(self, tokens: Tensor, state: S) -> Tensor: ...
-
-
-class CountedModel(Model):
-    """Trained in one pass over the text, by counting."""
-
-    is_counted = True
-
-    @abstractmethod
-    def count(self, texts: Iterable[Text]) -> CountReport:
-        """Count these texts; what was counted before is gone."""
-
-    @property
-    @abstractmethod
-    def n_counts(self) -> int: ...
-
-    def cost(self, length: int) -> Cost:
-        return Cost(0.0, "counts are looked up")
-
-
-class FittedModel(Model):
-    """Chooses its features from all training documents before the first step."""
-
-    is_fitted = True
-
-    @abstractmethod
-    def fit(self, tokens: Sequence[str], batches: Iterable[tuple[Tensor, Layout, Tensor]]) -> None:
-        """`tokens` is the vocabulary; a batch is token ids (N,), their layout and a label for each document (B,)."""

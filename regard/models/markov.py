@@ -13,7 +13,7 @@ from regard.choose import choose
 from regard.errors import ConfigError, RegardError
 from regard.models.chain import SMOOTHINGS, Chain
 from regard.models.counting import CountReport, Text, count
-from regard.models.interface import CountedModel, ModelConfig, TextWriter
+from regard.models.interface import Cost, ModelConfig, TextWriter
 from regard.models.skips import Skips
 from regard.nn.layout import Layout, Ragged
 from regard.nn.state import RowState
@@ -49,13 +49,14 @@ KINDS: dict[str, Callable[[MarkovConfig], Chain | Skips]] = {
 }
 
 
-class Markov(CountedModel, TextWriter["MarkovState", "LastWords"]):
+class Markov(TextWriter["MarkovState", "LastWords"]):
     """A language model without a parameter: its counts are buffers, and `count` is all its training.
 
     A window is the last words of a text, (R, W), oldest first; word V, the boundary, stands before a text begins.
     """
 
     role = "language"
+    is_counted = True
     config: MarkovConfig
 
     def __init__(self, config: MarkovConfig):
@@ -80,6 +81,9 @@ class Markov(CountedModel, TextWriter["MarkovState", "LastWords"]):
     @property
     def n_counts(self) -> int:
         return sum(len(buffer) for name, buffer in self.named_buffers() if name.endswith(".counts"))
+
+    def cost(self, length: int) -> Cost:
+        return Cost(0.0, "counts are looked up")
 
     def log_probs(self, tokens: Tensor, labels: Tensor, layout: Layout) -> Tensor:
         """log P(labels[i] | its sequence up to and with tokens[i]), in nats: (N,)."""

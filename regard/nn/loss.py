@@ -135,7 +135,7 @@ def kernel(device: str, dtype: torch.dtype) -> Callable[[Tensor, Tensor, float, 
         return loss_and_gradient_in_place
     if device == "cpu" or compile_failure(device):
         return loss_and_gradient
-    from regard.nn.loss_kernel import loss_and_gradient_by_rows  # where there is a GPU and a compiler, there is Triton
+    from regard.nn.kernels import loss_and_gradient_by_rows  # where there is a GPU and a compiler, there is Triton
 
     return loss_and_gradient_by_rows
 

@@ -61,7 +61,7 @@ def fits_short(case: Case) -> bool:
 
 def run_short(case: Case) -> Tensor:
     """Ragged queries against ragged keys, a sequence at a time (CUDA, half precision)."""
-    from regard.nn.short_kernel import attend_short  # where there is a GPU and a compiler, there is Triton
+    from regard.nn.kernels import attend_short  # where there is a GPU and a compiler, there is Triton
 
     assert isinstance(case.layout, Ragged) and isinstance(case.key_layout, Ragged) and case.scale is not None
     left, right = (int(min(reach, SHORT)) for reach in case.sight.band() or (0, 0))

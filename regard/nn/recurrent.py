@@ -233,8 +233,8 @@ class RecurrentStack(nn.Module):
         if layout.longest == 0:
             return rows.new_zeros(*rows.shape[:-1], self.d_out)
         x = self.dropout(layout.pad(rows))
-        for there, back in zip(self.forwards, self.backwards, strict=True):
-            left, _ = there(x, there.zero_state(len(x), x))
+        for ahead, back in zip(self.forwards, self.backwards, strict=True):
+            left, _ = ahead(x, ahead.zero_state(len(x), x))
             right, _ = back(reverse(x, layout), back.zero_state(len(x), x))
             x = self.dropout(torch.cat([left, reverse(right, layout)], dim=-1))
         return layout.flatten(x)

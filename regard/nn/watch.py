@@ -122,5 +122,5 @@ def record(
         fast = layout.pad(output).transpose(1, 2)[:, chosen]
         is_token = layout.pad(torch.ones(output.shape[:-2], device=output.device))[:, None, :, None]
         error = float(((mixed - fast) * is_token).abs().max()) if mixed.numel() else 0.0
-    kept = padded if vectors else [None, None, None]
-    seen.sightings.append(Sighting(kind, layer, chosen, weights[:, chosen].detach(), kept[0], kept[1], kept[2], error))
+    qkv = padded if vectors else [None] * 3
+    seen.sightings.append(Sighting(kind, layer, chosen, weights[:, chosen].detach(), qkv[0], qkv[1], qkv[2], error))
