@@ -105,10 +105,7 @@ class BiLM(Reader, TextModel):
 
     def multiplications(self, length: int) -> float:
         """Both directions compare their rows with the embeddings."""
-        return self.lstm_multiplications() + 2 * self.embedding.weight.numel()
-
-    def lstm_multiplications(self) -> float:
-        return n_weights(*self.forwards, *self.backwards)
+        return n_weights(*self.forwards, *self.backwards) + 2 * self.embedding.weight.numel()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +162,7 @@ class Elmo(BiLM):
         return self.gamma * torch.tensordot(self.weights(), self.layers(tokens, layout), 1)
 
     def multiplications(self, length: int) -> float:
-        return self.lstm_multiplications() + (0 if self.task is None else n_weights(self.task))
+        return n_weights(*self.forwards, *self.backwards, *([] if self.task is None else [self.task]))
 
     def weights(self) -> Tensor:
         """s_j of the embeddings and of each layer; they sum to one."""
