@@ -171,11 +171,11 @@ class Markov(TextWriter["MarkovState", "LastWords"]):
         return self.predictor.rows(windows.flatten(0, 1)).log().unflatten(0, tokens.shape)
 
 
+@dataclass
 class LastWords:
-    """All that a chain remembers of the texts that it has read: (rows, W)."""
+    """All that a chain remembers of the texts that it has read."""
 
-    def __init__(self, words: Tensor):
-        self.words = words
+    words: Tensor  # rows, W
 
     def select(self, rows: Tensor) -> None:
         self.words = self.words[rows]

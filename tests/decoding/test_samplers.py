@@ -5,9 +5,19 @@ import torch
 from table_model import END, START, TableModel
 
 from regard.decoding.config import SAMPLERS, DecodingConfig
-from regard.decoding.distribution import CHUNK, Distribution, surprise, top
+from regard.decoding.distribution import (
+    CHUNK,
+    Distribution,
+    draw,
+    min_p,
+    reshape,
+    surprise,
+    temperature,
+    top,
+    top_k,
+    top_p,
+)
 from regard.decoding.greedy import seed_of
-from regard.decoding.samplers import draw, min_p, reshape, temperature, top_k, top_p
 from regard.decoding.search import generate
 
 PROBS = torch.tensor([[0.1, 0.4, 0.05, 0.3, 0.15]])
