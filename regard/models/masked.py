@@ -88,9 +88,8 @@ class ReplacedWords(Head):
 
     def own_multiplications(self) -> float:
         """The generator's looks, and its comparison of the few masked rows with every word, are not counted."""
-        return n_weights(self.detect, self.to_replaced, self.generator.transform) + (
-            self.generator.reader.multiplications(length=0)
-        )
+        of_generator = self.generator.reader.multiplications(length=0) + n_weights(self.generator.transform)
+        return n_weights(self.detect, self.to_replaced) + of_generator
 
 
 def narrower(config: StackConfig, share: float) -> StackConfig:

@@ -139,7 +139,11 @@ class Attention(nn.Module):
     """A layer of attention, of any form: it has heads, which look where its `Attend` says (see `watch`)."""
 
     n_heads: int
+    d_head: int
     attend: Attend
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (-1, self.d_head))  # rows D -> rows H E
 
 
 class MultiHeadAttention(Attention):
@@ -184,9 +188,6 @@ class MultiHeadAttention(Attention):
         heads = self.attend(queries, layout, memory, sight)  # rows H E
         return self.to_output(heads.flatten(-2))
 
-    def split_heads(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (-1, self.d_head))  # rows D -> rows H E
-
     def multiplications(self, n_keys: float) -> float:
         """For a row that looks at so many keys and is itself a key."""
         score, n_key_heads = self.attend.score, self.to_values.out_features // self.d_head
@@ -216,18 +217,18 @@ class GlobalAttention(Attention):
 
     def __init__(self, d_memory: int, score: str, max_length: int):
         super().__init__()
-        self.n_heads, self.d_memory = 1, d_memory
+        self.n_heads, self.d_head = 1, d_memory
         chosen = choose(SCORES, score, "attention score")(d_memory, max_length)
         self.attend = Attend(chosen, Position(Space(d_memory, self.n_heads, max_length)))
 
     def remember(self, x: Tensor, layout: Layout) -> Memory:
-        head = x.unsqueeze(-2)
+        head = self.split_heads(x)
         return self.attend.remember(head, head, layout)
 
     def forward(self, x: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
-        return self.attend(self.attend.prepare(x.unsqueeze(-2), layout), layout, memory, sight).squeeze(-2)
+        return self.attend(self.attend.prepare(self.split_heads(x), layout), layout, memory, sight).squeeze(-2)
 
     def multiplications(self, n_keys: float) -> float:
         """For a row that looks at so many keys, each of them prepared once for one row."""
         score = self.attend.score
-        return score.n_query_weights + score.n_key_weights + score.n_products * n_keys * self.d_memory
+        return score.n_query_weights + score.n_key_weights + score.n_products * n_keys * self.d_head
