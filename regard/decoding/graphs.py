@@ -61,11 +61,6 @@ class Captured(Generic[CS]):
             self.logits = model.step(self.tokens, state)
         state.lengths.copy_(lengths)
 
-    def step(self, tokens: Tensor) -> Tensor:
-        self.tokens.copy_(tokens)
-        self.graph.replay()
-        return self.logits
-
 
 class GraphedState(Generic[CS]):
     """A state that lives in a captured graph.  When its number of rows changes it moves out and steps eagerly."""
@@ -153,7 +148,9 @@ class Graphed(Generic[CS]):
         if not state.is_reordered:
             state.captured.rows.copy_(state.captured.same)
         state.is_reordered = False
-        return state.captured.step(tokens)
+        state.captured.tokens.copy_(tokens)
+        state.captured.graph.replay()
+        return state.captured.logits
 
 
 def fastest(model: Generator[Any], device: torch.device) -> Generator[Any]:

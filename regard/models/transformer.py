@@ -190,7 +190,8 @@ class Transformer(Translator["TransformerState"]):
 
     def step(self, tokens: Tensor, state: "TransformerState") -> Tensor:
         if state.is_shared:
-            if state.are_alike(tokens):
+            by_source = tokens.view(-1, state.copies, tokens.shape[1])
+            if bool((by_source == by_source[:, :1]).all()):
                 first = self.step_rows(tokens[:: state.copies], state)
                 state.part()
                 return first.repeat_interleave(state.copies, 0)

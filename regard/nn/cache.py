@@ -148,10 +148,6 @@ class TranslatorState(Generic[S]):
     def is_shared(self) -> bool:
         return self.own.n_rows < self.n_rows
 
-    def are_alike(self, tokens: Tensor) -> bool:
-        by_source = tokens.view(-1, self.copies, tokens.shape[1])
-        return bool((by_source == by_source[:, :1]).all())
-
     def part(self) -> None:
         """Give each copy its own row."""
         if self.is_shared:
