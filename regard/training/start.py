@@ -12,7 +12,7 @@ from torch import nn
 from regard.errors import ConfigError
 from regard.learning.optimizers import set_learning_rate
 from regard.models import ARCHITECTURES
-from regard.models.interface import CountedModel
+from regard.models.markov import Markov
 from regard.runs.card import Result, write_card
 from regard.runs.checkpoints import MODEL, refuse_existing
 from regard.runs.durable import disk_errors_said
@@ -62,7 +62,7 @@ def count(prepared: Prepared, run: Path, device: torch.device, resume: bool, scr
         raise ConfigError("task.blank masks tokens for a model that learns by gradients; for counts set it to 0")
     if not resume:
         refuse_existing(run)
-    model, task = cast(CountedModel, prepared.model.to(device)), prepared.task
+    model, task = cast(Markov, prepared.model.to(device)), prepared.task
     with disk_errors_said(run, lambda: "The data are untouched; count again."), closing(screen):
         environment, _ = record_environment(run, 0, device, "float32", "eager")
         screen.plan([*prepared.about.rows, ("training", "by counting, one pass")])
