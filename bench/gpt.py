@@ -18,7 +18,6 @@ from bench.report import Report, Row
 from bench.timing import take_turns, wait
 from bench.trainers import Trainer, same_work
 from regard.interop.families.gpt2 import GPT2
-from regard.interop.formats.carry import give
 from regard.nn.layout import Ragged
 from regard.runs.recipe import Recipe
 from regard.tasks.language.batches import TextBatch
@@ -66,7 +65,7 @@ def transformers_gpt2(model: Any, recipe: Recipe, compiled: bool) -> Trainer:
 
     transformers.logging.set_verbosity_error()
     made = transformers.GPT2LMHeadModel(transformers.GPT2Config(**GPT2.write_config(recipe))).to(model.device).train()
-    made.load_state_dict(give(model.state_dict(), GPT2, recipe), strict=False)
+    made.load_state_dict(GPT2.give(model.state_dict(), recipe), strict=False)
 
     def loss(tokens: Tensor, labels: Tensor) -> Tensor:
         logits = made(input_ids=tokens, use_cache=False).logits

@@ -1,5 +1,8 @@
 """Mistakes that a user can fix.  Their messages say what, where, what is safe, and what to do next."""
 
+import importlib
+from typing import Any
+
 
 class RegardError(ValueError):
     """Shown to the user as it is, without a traceback."""
@@ -17,3 +20,15 @@ class DataError(RegardError):
 
 class RunError(RegardError):
     """A run folder that is missing, incomplete or does not fit what is asked of it."""
+
+
+class MissingLibrary(RegardError):
+    """A step that only import and export have: it is skipped, or cannot be done."""
+
+
+def need(name: str) -> Any:
+    """The module, loaded when it is used.  MissingLibrary if it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise MissingLibrary(f"{name} is not installed, and this needs it: pip install 'regard[exchange]'") from None

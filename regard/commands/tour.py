@@ -137,7 +137,7 @@ class Tour:
         folder, line = self.run.folder, self.printer.line
         capture = self.run.look(make_pair(TIRED).source)
         page.write_page(capture, folder / "attention.html")
-        picture.attention(capture, folder / "attention.png", *chosen.place)
+        picture.attention(capture.pick(*chosen.place), folder / "attention.png")
         self.printer.title("Look for yourself")
         line(f"  {folder / 'attention.html'}", (f"  the page: open it in a browser, choose {chosen.name}", "dim"))
         line(f"  {folder / 'attention.png'} ", ("  a picture of that head", "dim"))

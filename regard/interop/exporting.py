@@ -13,9 +13,8 @@ from torch import Tensor
 from regard.choose import choose
 from regard.errors import ConfigError, RunError
 from regard.interop.certifying.certificate import FILE as CERTIFICATE
+from regard.interop.families import FAMILIES
 from regard.interop.families.settings import NoPlaceError, exchange_of
-from regard.interop.families.table import FAMILIES
-from regard.interop.formats.carry import give
 from regard.interop.formats.safe import read_json
 from regard.nn.positions import sinusoids
 from regard.runs.durable import write_file
@@ -42,7 +41,7 @@ def export_folder(run: Run, folder: Path, model_type: str | None = None) -> str:
     settings |= {"bos_token_id": tokenizer.start_id, "eos_token_id": tokenizer.end_id, "dtype": "float32"}
     if exchange_of(recipe).translates:
         settings["decoder_start_token_id"] = recipe.task.frame(tokenizer).start
-    weights = give(tensors, FAMILIES[model_type], recipe)
+    weights = FAMILIES[model_type].give(tensors, recipe)
     folder.mkdir(parents=True, exist_ok=True)
     write_tokenizer(tokenizer, recipe, folder)
     write_file(folder / "config.json", json.dumps(settings, indent=2).encode())
@@ -65,23 +64,20 @@ def origin(run: Path) -> str | None:
 def find_family(recipe: Recipe, model_type: str | None) -> tuple[str, dict[str, Any]]:
     """A family that can do all that the model does, and its settings."""
     exchange_of(recipe)
+    ours = recipe.architecture
     if model_type is not None:
-        family = choose(FAMILIES, model_type, "family of models")
-        if family.architecture != recipe.architecture:
-            raise ConfigError(f"{model_type} has no place for a model of architecture {recipe.architecture!r}")
-        return model_type, family.write_config(recipe)
+        if choose(FAMILIES, model_type, "family of models").architecture != ours:
+            raise ConfigError(f"{model_type} has no place for a model of architecture {ours!r}")
+        return model_type, FAMILIES[model_type].write_config(recipe)
     reasons = []
     for name, family in FAMILIES.items():
-        if family.architecture != recipe.architecture:
-            continue
-        try:
-            return name, family.write_config(recipe)
-        except ConfigError as error:
-            reasons.append(error)
+        if family.architecture == ours:
+            try:
+                return name, family.write_config(recipe)
+            except ConfigError as error:
+                reasons.append(error)
     if not reasons:
-        raise ConfigError(
-            f"transformers has no model like the architecture {recipe.architecture!r}; nothing was written"
-        )
+        raise ConfigError(f"transformers has no model like the architecture {ours!r}; nothing was written")
     near = [error for error in reasons if not isinstance(error, NoPlaceError)] or reasons
     raise ConfigError("no family of transformers is like this run: " + "; ".join(map(str, near)))
 

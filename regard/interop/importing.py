@@ -1,20 +1,26 @@
-"""A model of another tool becomes a run: a folder like any other, that can be used, looked into and trained further."""
+"""A folder of transformers or CTranslate2, or a GGUF file, becomes a run: a folder like any other, that can be used,
+looked into and trained further."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from regard import config
+from regard.choose import choose
 from regard.data.config import DataConfig
 from regard.errors import ConfigError, RunError
-from regard.interop.families.settings import exchange_of
-from regard.interop.formats.carry import take
-from regard.interop.formats.safe import read_json
-from regard.interop.formats.sources import Source
+from regard.interop.families import FAMILIES
+from regard.interop.families.ctranslate2 import CTRANSLATE2
+from regard.interop.families.family import Family, Stored
+from regard.interop.families.settings import Theirs, exchange_of
+from regard.interop.formats.from_ctranslate2 import CTranslate2Folder, is_ctranslate2
+from regard.interop.formats.gguf_file import GgufFile
+from regard.interop.formats.safe import FLOATS, SafeFolder, read_json
 from regard.runs.card import table
 from regard.runs.checkpoints import refuse_existing
 from regard.runs.durable import write_file
@@ -25,23 +31,55 @@ from regard.text.tokenizer import Tokenizer, TokenizerConfig
 SPARE_BYTES = 64 << 20  # that computed tables, which are in no file, may always take
 
 
+class Source(NamedTuple):
+    """A model in files: their path, its family, its settings and its tensors."""
+
+    path: Path
+    model_type: str
+    family: Family
+    settings: Mapping[str, Any]
+    stored: Stored
+
+    @property
+    def n_weights(self) -> int:
+        return sum(map(math.prod, self.stored.shapes.values()))
+
+    @property
+    def theirs(self) -> Theirs:
+        return Theirs(self.settings, self.n_weights, len(self.stored.shapes))
+
+
+def open_source(path: Path) -> Source:
+    """A folder as transformers or CTranslate2 writes it, or a GGUF file."""
+    if is_ctranslate2(path):
+        model = CTranslate2Folder(path)
+        return Source(path, "ctranslate2", CTRANSLATE2, model.config, model)
+    files: SafeFolder | GgufFile = GgufFile(path) if path.suffix == ".gguf" and path.is_file() else SafeFolder(path)
+    model_type = files.config.get("model_type")
+    if not isinstance(model_type, str):
+        raise RunError(f"{path / 'config.json'} names no model_type; the families are: {', '.join(FAMILIES)}")
+    family = choose(FAMILIES, model_type, "family of models (model_type)")
+    for name, kind in files.others.items():
+        if not family.is_spare(name) and not family.is_head(name):
+            raise RunError(
+                f"{path}: {name} is of the type {kind}; weights are read in {', '.join(FLOATS)}, and without this one "
+                "it would not be the same model"
+            )
+    return Source(path, model_type, family, files.config, files)
+
+
 def recipe_of(source: Source, tokenizer: TokenizerConfig, separator: int) -> Recipe:
     """Their settings as a recipe.  It is checked against the files before it takes memory."""
-    architecture, model, kind, task = source.family.read_config(source.theirs)
+    model, kind, task = source.family.read_config(source.theirs)
     if model.get("n_segments", 0) > 1:
         model = {**model, "separator": separator}
-    tables = {"task": {"kind": kind, **task}, "model": {"architecture": architecture, **model}}
+    tables = {"task": {"kind": kind, **task}, "model": {"architecture": source.family.architecture, **model}}
     tables |= {"tokenizer": config.as_settings(tokenizer), "decoding": {"never": unwritten(source)}}
     recipe = Recipe.of(source.path.name, tables)
-    return replace(recipe, name=source.path.name, data=DataConfig(max_length=longest_text(recipe)))
-
-
-def longest_text(recipe: Recipe) -> int:
-    """What is longer is cut, or left out: of texts to classify no more than must be."""
-    max_length: int = recipe.model.max_length
-    if exchange_of(recipe).is_of_sequences:
-        return max_length
-    return max(1, min(DataConfig.max_length, max_length - 1))
+    max_length = recipe.model.max_length  # longer texts are cut or left out: of those to classify as little as possible
+    if not exchange_of(recipe).is_of_sequences:
+        max_length = max(1, min(DataConfig.max_length, max_length - 1))
+    return replace(recipe, name=source.path.name, data=DataConfig(max_length=max_length))
 
 
 def wishes(source: Source, name: str) -> list[Any]:
@@ -86,7 +124,7 @@ def outline(recipe: Recipe, n_bytes: int) -> dict[str, Tensor]:
 def import_weights(source: Source, recipe: Recipe) -> tuple[dict[str, Tensor], list[str]]:
     """All weights of our model, and the names of theirs that were left out."""
     own = outline(recipe, 4 * source.n_weights)
-    taken = take(source.stored, source.family, recipe, own, str(source.path))
+    taken = source.family.take(source.stored, recipe, own, str(source.path))
     lacking = own.keys() - taken.tensors.keys()
     assert not lacking, f"the table of {source.model_type} forgets {sorted(lacking)}"
     return taken

@@ -14,7 +14,7 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.graphs import fastest
 from regard.errors import RunError
-from regard.evaluation.measured import Measured, Versus
+from regard.evaluation.metric import Measured, Versus
 from regard.learning.device import choose_device
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import trained_model
@@ -23,8 +23,7 @@ from regard.tasks.task import AnyTask
 from regard.tasks.verbs import VERBS
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked
-from regard.viewer.places import position_table
+from regard.viewer.looking import Asked, position_table
 
 
 class CannotError(RunError, AttributeError):
@@ -35,7 +34,13 @@ def load(folder: str | Path, device: str | None = None) -> "Run":
     """Read a run: recipe.toml, tokenizer.json and the weights that its card names."""
     folder = Path(folder)
     recipe = Recipe.of_run(folder)
-    tokenizer = recipe.check_tokenizer(Tokenizer.load(folder), folder)
+    tokenizer = Tokenizer.load(folder)
+    n_tokens, n_rows = tokenizer.vocab_size, recipe.model.vocab_size
+    if n_tokens > n_rows:
+        raise RunError(
+            f"{folder / 'tokenizer.json'} has {n_tokens:,} tokens and the model rows for {n_rows:,}: it is not "
+            "the tokenizer of this run; bring that one back"
+        )
     model, weights = trained_model(folder, recipe)
     return Run(folder, recipe, tokenizer, model.to(choose_device(device)), weights)
 

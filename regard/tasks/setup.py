@@ -75,8 +75,7 @@ class ExampleSet:
 
     def __init__(self, examples: Examples, setup: Setup):
         self.examples, self.setup = examples, setup
-        name = setup.tokenizer.to_json()
-        self.shards = [shard(column, setup.tokenizer, name, setup.cache) for column in examples.columns]
+        self.shards = [shard(column, setup.tokenizer, setup.cache) for column in examples.columns]
         self.kept = np.arange(len(examples))
         self.notes = Notes()
         self.notes.update(examples.notes)

@@ -12,7 +12,6 @@ import heapq
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 from regard.text.words import SPECIAL, split
@@ -32,23 +31,16 @@ def to_bytes(token: str) -> bytes:
     return bytes(LETTERS[letter] for letter in token)
 
 
-@dataclass(frozen=True)
 class BytePairs:
-    """What was learned: the tokens in the order of their ids, the merges in the order they were learned."""
+    """What was learned: the tokens in the order of their ids, the merges in the order they were learned.  The first
+    `n_special` tokens are not text."""
 
-    tokens: list[bytes]
-    merges: list[Pair]
-    n_special: int = len(SPECIAL)  # the first so many tokens are not text
-    ranks: dict[Pair, int] = field(init=False, repr=False)
-    made: list[int] = field(init=False, repr=False)  # merge → the id of the token it makes
-    byte_ids: list[int] = field(init=False, repr=False)  # byte → the id of its token
-
-    def __post_init__(self) -> None:
-        ids = {token: n for n, token in enumerate(self.tokens) if n >= self.n_special}
-        made = [ids[self.tokens[left] + self.tokens[right]] for left, right in self.merges]
-        object.__setattr__(self, "ranks", {pair: rank for rank, pair in enumerate(self.merges)})
-        object.__setattr__(self, "made", made)
-        object.__setattr__(self, "byte_ids", [ids[bytes([byte])] for byte in range(256)])
+    def __init__(self, tokens: list[bytes], merges: list[Pair], n_special: int = len(SPECIAL)) -> None:
+        self.tokens, self.merges, self.n_special = tokens, merges, n_special
+        ids = {token: n for n, token in enumerate(tokens) if n >= n_special}
+        self.ranks = {pair: rank for rank, pair in enumerate(merges)}
+        self.made = [ids[tokens[left] + tokens[right]] for left, right in merges]  # merge → the token it makes
+        self.byte_ids = [ids[bytes([byte])] for byte in range(256)]  # byte → its token
 
     def encode(self, text: str) -> list[int]:
         return [token for word in split(text) for token in self.merge(word.encode())[0]]

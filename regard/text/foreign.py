@@ -1,4 +1,4 @@
-"""Folders of other tools without a tokenizer.json: what they have instead, made into one.
+"""Folders of other tools without a tokenizer.json, and GGUF files (llama.cpp): what they have instead, made into one.
 
 Everything here gives the files that `Tokenizer.from_files` takes: tokenizer.json, and tokenizer_config.json with the
 roles of the special tokens.
@@ -10,10 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from regard.errors import DataError
+from regard.choose import choose
+from regard.errors import DataError, need
 from regard.text.imported import KNOWN_TOKENS
-from regard.text.sentencepieces import CONTROL, NORMAL, UNKNOWN, UNUSED, SentencePieces, as_tokenizer
-from regard.text.vocabulary import HIDDEN, TOKENIZER_FILE, parse
+from regard.text.sentencepieces import CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, SentencePieces, as_tokenizer
+from regard.text.vocabulary import HIDDEN, TOKENIZER_FILE, added_token, parse
 from regard.text.words import PATTERN
 
 CONFIG_FILE = "tokenizer_config.json"
@@ -36,36 +37,49 @@ LLAMA_3 = QWEN.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
 # How byte-level BPE cuts a text into words before it joins letters: first by all but the last, then by the last.
 CUTS = {"gpt2": (PATTERN,), "smollm": (r"\p{N}", PATTERN), "qwen2": (QWEN,), "llama-bpe": (LLAMA_3,)}
 
+GGUF_PREFIX = "tokenizer.ggml."  # of what a GGUF file says about its tokenizer
+GGUF_ROLES = {
+    "bos_token": "bos_token_id",
+    "eos_token": "eos_token_id",
+    "unk_token": "unknown_token_id",
+    "pad_token": "padding_token_id",
+    "sep_token": "seperator_token_id",  # as it is spelled there
+    "cls_token": "cls_token_id",
+    "mask_token": "mask_token_id",
+}
+# What llama.cpp calls the ways to cut a text into words.
+GGUF_CUTS = {"gpt-2": "gpt2", "smollm": "smollm", "qwen2": "qwen2", "llama-bpe": "llama-bpe", "llama3": "llama-bpe"}
+
 
 def read_foreign(folder: Path) -> dict[str, str] | None:
     """The files of a tokenizer, if the folder has what it takes."""
-    for needed, make in SOURCES.items():
-        if all((folder / name).is_file() for name in needed):
-            said = read_settings(folder, "special_tokens_map.json") | read_settings(folder, CONFIG_FILE)
-            model_type = str(read_settings(folder, "config.json").get("model_type", ""))
+    for names, make in SOURCES.items():
+        files = [folder / name for name in names]
+        if all(file.is_file() for file in files):
+            config = read_settings(folder / "special_tokens_map.json") | read_settings(folder / CONFIG_FILE)
+            model_type = str(read_settings(folder / "config.json").get("model_type", ""))
             try:
-                return make(folder, model_type, said)
+                return make(files, model_type, config)
             except (DataError, UnicodeDecodeError) as error:
-                raise DataError(f"{', '.join(str(folder / name) for name in needed)}: {error}") from None
+                raise DataError(f"{', '.join(map(str, files))}: {error}") from None
     return None
 
 
-def read_settings(folder: Path, name: str) -> Settings:
-    path = folder / name
+def read_settings(path: Path) -> Settings:
     return parse(path.read_bytes().decode("utf-8", "replace"), str(path)) if path.is_file() else {}
 
 
-def as_files(settings: Settings, names: Sequence[str], said: Mapping[str, Any]) -> dict[str, str]:
+def as_files(settings: Settings, names: Sequence[str], config: Mapping[str, Any]) -> dict[str, str]:
     usual = {role: next((name for name in choices if name in names), None) for role, choices in NAMES.items()}
-    roles = {role: name for role, name in usual.items() if name is not None} | dict(said)
+    roles = {role: name for role, name in usual.items() if name is not None} | dict(config)
     files = {TOKENIZER_FILE: settings, CONFIG_FILE: roles}
     return {name: json.dumps(content, ensure_ascii=False) for name, content in files.items()}
 
 
-def sentence_pieces(data: bytes, model_type: str, said: Mapping[str, Any]) -> dict[str, str]:
+def sentence_pieces(files: list[Path], model_type: str, config: Settings) -> dict[str, str]:
     """T5's sentinels and XLNet's way with quotes and accents are not in the model."""
-    pieces = SentencePieces.read(data)
-    n_sentinels = said.get("extra_ids", 100) if model_type == "t5" else 0
+    pieces = SentencePieces.read(files[0].read_bytes())
+    n_sentinels = config.get("extra_ids", 100) if model_type == "t5" else 0
     if type(n_sentinels) is not int or not 0 <= n_sentinels <= MOST_SENTINELS:
         raise DataError(f"extra_ids must be a whole number from 0 to {MOST_SENTINELS:,}, got {str(n_sentinels)[:40]}")
     sentinels = [f"<extra_id_{n}>" for n in reversed(range(n_sentinels))]
@@ -74,12 +88,12 @@ def sentence_pieces(data: bytes, model_type: str, said: Mapping[str, Any]) -> di
         quotes = [{"type": "Replace", "pattern": {"String": quote}, "content": '"'} for quote in ("``", "''")]
         plain = [*quotes, {"type": "NFKD"}, {"type": "StripAccents"}]
         settings["normalizer"]["normalizers"] = plain + settings["normalizer"]["normalizers"]
-        said = {"additional_special_tokens": ["<eop>", "<eod>"]} | dict(said)
-    usual = {"add_bos_token": True} if model_type == "llama" else {}  # what transformers does where nothing is said
-    return as_files(settings, [name for name, _, _ in pieces.pieces], usual | dict(said))
+        config = {"additional_special_tokens": ["<eop>", "<eod>"]} | config
+    usual = {"add_bos_token": True} if model_type == "llama" else {}  # what transformers does where nothing is fields
+    return as_files(settings, [name for name, _, _ in pieces.pieces], usual | config)
 
 
-def shared_vocabulary(data: bytes, vocabulary: Sequence[str], said: Mapping[str, Any]) -> dict[str, str]:
+def shared_vocabulary(data: bytes, vocabulary: Sequence[str], config: Mapping[str, Any]) -> dict[str, str]:
     """The pieces that a SentencePiece model finds, with the ids of another list (Marian, CTranslate2): a piece that is
     not in the list is unknown; what the model does not know is still read where the list has it (see
     `SharedVocabulary`)."""
@@ -90,26 +104,25 @@ def shared_vocabulary(data: bytes, vocabulary: Sequence[str], said: Mapping[str,
         raise DataError("a piece stands twice in the vocabulary; copy it again")
     if "<unk>" not in listed or "</s>" not in listed:
         raise DataError("the vocabulary has no <unk> or no </s>; copy it again")
-    special = {"<unk>": (0.0, UNKNOWN), "<s>": (0.0, CONTROL), "</s>": (0.0, CONTROL), "<pad>": (0.0, CONTROL)}
-    found = pieces | special
-    known = [(name, *found[name]) if name in found else (HIDDEN + name, 0.0, UNUSED) for name in vocabulary]
+    known = pieces | {"<unk>": (0.0, UNKNOWN)} | dict.fromkeys(("<s>", "</s>", "<pad>"), (0.0, CONTROL))
+    first = [(name, *known[name]) if name in known else (HIDDEN + name, 0.0, UNUSED) for name in vocabulary]
     beyond = [(name, score, kind) for name, (score, kind) in pieces.items() if name not in listed and kind == NORMAL]
-    settings = as_tokenizer(replace(source, pieces=known + beyond), [])
-    return as_files(settings, vocabulary, {**said, KNOWN_TOKENS: len(vocabulary)})
+    settings = as_tokenizer(replace(source, pieces=first + beyond), [])
+    return as_files(settings, vocabulary, {**config, KNOWN_TOKENS: len(vocabulary)})
 
 
-def marian(folder: Path, model_type: str, said: Settings) -> dict[str, str]:
-    ids = read_settings(folder, "vocab.json")
+def marian(files: list[Path], model_type: str, config: Settings) -> dict[str, str]:
+    source, _, vocabulary = files
+    ids = read_settings(vocabulary)
     if not all(type(n) is int for n in ids.values()) or sorted(ids.values()) != list(range(len(ids))):
         raise DataError("the ids of vocab.json are not 0, 1, 2, … without a gap; copy it again")
-    return shared_vocabulary((folder / "source.spm").read_bytes(), sorted(ids, key=ids.__getitem__), said)
+    return shared_vocabulary(source.read_bytes(), sorted(ids, key=ids.__getitem__), config)
 
 
-def ctranslate2(vocabulary: str) -> Callable[[Path, str, Settings], dict[str, str]]:
+def ctranslate2(files: list[Path], model_type: str, config: Settings) -> dict[str, str]:
     """A list of all pieces by their ids; the model that finds them may lie in the folder above, as Argos packs it."""
-    return lambda folder, model_type, said: shared_vocabulary(
-        (folder / "sentencepiece.model").read_bytes(), read_words(folder / vocabulary), said
-    )
+    source, vocabulary = files
+    return shared_vocabulary(source.read_bytes(), read_words(vocabulary), config)
 
 
 def read_words(path: Path) -> list[str]:
@@ -122,13 +135,12 @@ def read_words(path: Path) -> list[str]:
     return words
 
 
-def merges(folder: Path, model_type: str, said: Settings) -> dict[str, str]:
+def merges(files: list[Path], model_type: str, config: Settings) -> dict[str, str]:
     """GPT-2's own form: the ids of the tokens, and the merges, one a line."""
-    lines = (folder / "merges.txt").read_bytes().decode().split("\n")
+    vocab, lines = read_settings(files[0]), files[1].read_bytes().decode().split("\n")
     pairs = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
     cut = CUTS.get(model_type, CUTS["gpt2"])
-    vocab = read_settings(folder, "vocab.json")
-    return as_files(byte_level(vocab, pairs, cut, bool(said.get("add_prefix_space"))), list(vocab), said)
+    return as_files(byte_level(vocab, pairs, cut, bool(config.get("add_prefix_space"))), list(vocab), config)
 
 
 def byte_level(vocab: Settings, pairs: Sequence[Sequence[str]], cut: Sequence[str], prefix: bool) -> Settings:
@@ -148,18 +160,18 @@ def byte_level(vocab: Settings, pairs: Sequence[Sequence[str]], cut: Sequence[st
     }
 
 
-def word_pieces(folder: Path, model_type: str, said: Settings) -> dict[str, str]:
+def word_pieces(files: list[Path], model_type: str, config: Settings) -> dict[str, str]:
     """BERT's own form: one token a line."""
-    names = (folder / "vocab.txt").read_bytes().decode().removesuffix("\n").split("\n")
+    names = files[0].read_bytes().decode().removesuffix("\n").split("\n")
     settings = {
         "version": "1.0",
         "added_tokens": [],
         "normalizer": {
             "type": "BertNormalizer",
             "clean_text": True,
-            "handle_chinese_chars": said.get("tokenize_chinese_chars", True),
-            "strip_accents": said.get("strip_accents"),
-            "lowercase": said.get("do_lower_case", True),
+            "handle_chinese_chars": config.get("tokenize_chinese_chars", True),
+            "strip_accents": config.get("strip_accents"),
+            "lowercase": config.get("do_lower_case", True),
         },
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
@@ -171,19 +183,63 @@ def word_pieces(folder: Path, model_type: str, said: Settings) -> dict[str, str]
             "vocab": {name: n for n, name in enumerate(names)},
         },
     }
-    return as_files(settings, names, said)
+    return as_files(settings, names, config)
 
 
-def one_file(name: str) -> Callable[[Path, str, Settings], dict[str, str]]:
-    return lambda folder, model_type, said: sentence_pieces((folder / name).read_bytes(), model_type, said)
-
-
-SOURCES: dict[tuple[str, ...], Callable[[Path, str, Settings], dict[str, str]]] = {
+SOURCES: dict[tuple[str, ...], Callable[[list[Path], str, Settings], dict[str, str]]] = {
     ("source.spm", "target.spm", "vocab.json"): marian,
-    ("sentencepiece.model", "shared_vocabulary.json"): ctranslate2("shared_vocabulary.json"),
-    ("sentencepiece.model", "model/shared_vocabulary.json"): ctranslate2("model/shared_vocabulary.json"),
-    ("spiece.model",): one_file("spiece.model"),
-    ("tokenizer.model",): one_file("tokenizer.model"),
+    ("sentencepiece.model", "shared_vocabulary.json"): ctranslate2,
+    ("sentencepiece.model", "model/shared_vocabulary.json"): ctranslate2,
+    ("spiece.model",): sentence_pieces,
+    ("tokenizer.model",): sentence_pieces,
     ("vocab.json", "merges.txt"): merges,
     ("vocab.txt",): word_pieces,
 }
+
+
+def read_gguf(path: Path) -> dict[str, str]:
+    """The files of its tokenizer, for `Tokenizer.from_files`."""
+    library = need("gguf")
+    try:
+        stored = library.GGUFReader(path).fields
+        fields = {name: field.contents() for name, field in stored.items() if name.startswith("tokenizer.")}
+    except (ValueError, KeyError, IndexError, OSError) as error:
+        raise DataError(f"{path} is not a whole GGUF file ({error}); copy it again") from None
+    return gguf_tokenizer(fields)
+
+
+def gguf_tokenizer(fields: Mapping[str, Any]) -> dict[str, str]:
+    """`fields` are the settings of the file that begin with "tokenizer."."""
+    settings = {name.removeprefix(GGUF_PREFIX): value for name, value in fields.items()}
+    for needed in ("model", "tokens", "token_type"):
+        if needed not in settings:
+            raise DataError(f"the GGUF file has no {GGUF_PREFIX}{needed}, so no tokenizer that can be read")
+    names, types = settings["tokens"], settings["token_type"]
+    if len(names) != len(types) or len(set(names)) != len(names):
+        raise DataError("the tokens of the GGUF file are not each one with one type; copy it again")
+    made = choose(GGUF_MODELS, settings["model"], f"{GGUF_PREFIX}model")(settings, names, types)
+    ids = {role: settings[key] for role, key in GGUF_ROLES.items() if key in settings}
+    roles = {role: names[n] for role, n in ids.items() if 0 <= n < len(names)}
+    more = {"chat_template": fields["tokenizer.chat_template"]} if "tokenizer.chat_template" in fields else {}
+    more["add_bos_token"] = bool(settings.get("add_bos_token", settings["model"] == "llama"))  # as llama.cpp has it
+    return as_files(made, [], roles | more)
+
+
+def merged(settings: Mapping[str, Any], names: Sequence[str], types: Sequence[int]) -> dict[str, Any]:
+    """Byte-level BPE, as in GPT-2."""
+    cut = CUTS[choose(GGUF_CUTS, settings.get("pre", "gpt-2"), f"{GGUF_PREFIX}pre")]
+    pairs = [pair.split(" ") for pair in settings.get("merges", [])]
+    made = byte_level({name: n for n, name in enumerate(names)}, pairs, cut, bool(settings.get("add_space_prefix")))
+    made["added_tokens"] = [
+        added_token(n, name, is_special=kind == CONTROL)
+        for n, (name, kind) in enumerate(zip(names, types, strict=True))
+        if kind in (CONTROL, USER_DEFINED)
+    ]
+    return made
+
+
+def scored(settings: Mapping[str, Any], names: Sequence[str], types: Sequence[int]) -> dict[str, Any]:
+    return as_tokenizer(SentencePieces.of_gguf(settings, names, types), [])
+
+
+GGUF_MODELS = {"gpt2": merged, "llama": scored, "t5": scored}

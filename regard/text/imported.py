@@ -39,18 +39,20 @@ class ImportedVocabulary(Vocabulary):
 
     kind = IMPORTED
 
-    def __init__(self, settings: dict[str, Any], said: Mapping[str, Any], files: Mapping[str, str]) -> None:
-        """`settings` of tokenizer.json, and what is said of roles, which come from `files`."""
+    def __init__(self, settings: dict[str, Any], config: Mapping[str, Any], files: Mapping[str, str]) -> None:
+        """`settings` of tokenizer.json, and the `config` beside it, which says the roles; both come from `files`."""
         self.content = {name: files[name] for name in (TOKENIZER_FILE, *ROLE_FILES) if name in files}
         self.names = names_of(settings)
         self.size = max(self.names) + 1
         self.renamed = {}
         ids = {name: n for n, name in self.names.items()}
-        ours = find_roles(said, ids)
-        further = [content(token) for key in FURTHER for token in listed(said.get(key))]
-        further += [content(said[role]) for roles in ROLES.values() for role in roles if said.get(role)]
+        named = {role: content(config[role]) for roles in ROLES.values() for role in roles if config.get(role)}
+        known = {role: ids[name] for role, name in named.items() if name in ids}
+        # Our names for special tokens: of the roles that are there, the first counts.
+        ours = {name: known[role] for name, roles in ROLES.items() for role in reversed(roles) if role in known}
+        further = [content(token) for key in FURTHER for token in listed(config.get(key))]
         self.hidden = {token["id"] for token in settings["added_tokens"] if token["special"]}
-        self.hidden |= {*ours.values(), *(ids[name] for name in further if name in ids)}
+        self.hidden |= {*known.values(), *(ids[name] for name in further if name in ids)}
         own = {self.names[n]: n for n in sorted(self.hidden)}
         sentinels = [(SENTINEL.fullmatch(name), n) for name, n in own.items()]
         self.special = own | {f"<extra_{match[1]}>": n for match, n in sentinels if match} | ours
@@ -60,7 +62,7 @@ class ImportedVocabulary(Vocabulary):
         if unknown is None and settings["model"]["type"] != "BPE" and not settings["model"].get("byte_fallback"):
             raise DataError("it has no unknown token; copy it again")
         self.unknown_id = ours.get("<unk>", -1) if unknown is None else unknown  # -1: nothing is unknown
-        self.adds_start = puts_first(self.start_id, settings, said)
+        self.adds_start = puts_first(self.start_id, settings, config)
         self.inner = from_json(json.dumps(hide(settings, self.hidden, self.names)))
         self.inner.encode_special_tokens = True
         spell = speller(settings)
@@ -105,39 +107,39 @@ class SharedVocabulary(ImportedVocabulary):
     """The pieces are those of one list, the ids those of another, in which they are looked up by their text (Marian:
     a SentencePiece model for each language, one vocabulary for both).  What the first does not know, the second may."""
 
-    def __init__(self, settings: dict[str, Any], said: Mapping[str, Any], files: Mapping[str, str]) -> None:
-        super().__init__(settings, said, files)
-        self.size = said[KNOWN_TOKENS]
+    def __init__(self, settings: dict[str, Any], config: Mapping[str, Any], files: Mapping[str, str]) -> None:
+        super().__init__(settings, config, files)
+        self.size = config[KNOWN_TOKENS]
         listed = {n: name for n, name in self.names.items() if n < self.size and n not in self.hidden}
         self.by_name = {name: n for n, name in listed.items()}
         self.is_listed = set(listed)
 
-    def ids(self, found: tokenizers.Encoding) -> list[int]:
-        pieces = zip(found.ids, found.tokens, strict=True)
+    def ids(self, encoding: tokenizers.Encoding) -> list[int]:
+        pieces = zip(encoding.ids, encoding.tokens, strict=True)
         return [n if n in self.is_listed else self.by_name.get(piece, self.unknown_id) for n, piece in pieces]
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
-        found = self.inner.encode_batch(self.as_texts(texts), add_special_tokens=False)  # with the pieces' text
-        return [self.ids(each) for each in found]
+        encodings = self.inner.encode_batch(self.as_texts(texts), add_special_tokens=False)  # with the pieces' text
+        return [self.ids(encoding) for encoding in encodings]
 
     def decode(self, ids: Sequence[int]) -> str:
         return super().decode(ids).strip(" ")
 
 
 def imported(tokenizer: tokenizers.Tokenizer, files: Mapping[str, str]) -> ImportedVocabulary:
-    said = {key: value for name in ROLE_FILES if name in files for key, value in parse(files[name], name).items()}
+    config = {key: value for name in ROLE_FILES if name in files for key, value in parse(files[name], name).items()}
     if not tokenizer.get_vocab_size():
         raise DataError("it has no tokens; copy it again")
-    kind = SharedVocabulary if isinstance(said.get(KNOWN_TOKENS), int) else ImportedVocabulary
-    return kind(json.loads(tokenizer.to_str()), said, files)
+    kind = SharedVocabulary if isinstance(config.get(KNOWN_TOKENS), int) else ImportedVocabulary
+    return kind(json.loads(tokenizer.to_str()), config, files)
 
 
-def puts_first(start_id: int, settings: dict[str, Any], said: Mapping[str, Any]) -> bool:
+def puts_first(start_id: int, settings: dict[str, Any], config: Mapping[str, Any]) -> bool:
     """Whether a tokenizer begins every text with its start token: by its last step, or, if it has none (that of a GGUF
     file, say), because its settings ask for it."""
     last = settings["post_processor"]
     if last is None:
-        return said.get("add_bos_token") is True
+        return config.get("add_bos_token") is True
     return any(first_of(step) == start_id for step in last.get("processors", [last]))
 
 
@@ -167,13 +169,6 @@ def names_of(settings: dict[str, Any]) -> dict[int, str]:
     of_model = vocab.items() if isinstance(vocab, dict) else ((piece, n) for n, (piece, _) in enumerate(vocab))
     names = {n: name.removeprefix(HIDDEN) for name, n in of_model}
     return names | {token["id"]: token["content"] for token in settings["added_tokens"]}
-
-
-def find_roles(said: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, int]:
-    """Our names for their special tokens."""
-    theirs = {ours: [content(said[role]) for role in roles if said.get(role)] for ours, roles in ROLES.items()}
-    known = {ours: [ids[name] for name in names if name in ids] for ours, names in theirs.items()}
-    return {ours: found[0] for ours, found in known.items() if found}
 
 
 def hide(settings: dict[str, Any], hidden: set[int], names: Mapping[int, str]) -> dict[str, Any]:

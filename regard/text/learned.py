@@ -42,9 +42,9 @@ class TokenizerKind:
         tokenizer.pre_tokenizer = self.cut
         tokenizer.decoder = self.decoder
         if renamed := self.renamed(special):
-            there = [normalizers.Replace(name, other) for name, other in renamed.items()]
+            forth = [normalizers.Replace(name, other) for name, other in renamed.items()]
             back = [decoders.Replace(other, name) for name, other in renamed.items()]
-            tokenizer.normalizer = normalizers.Sequence(there)
+            tokenizer.normalizer = normalizers.Sequence(forth)
             tokenizer.decoder = decoders.Sequence([self.decoder, *back])
         return tokenizer
 
@@ -142,18 +142,17 @@ class LearnedVocabulary(Vocabulary):
         return between.join([piece for piece in pieces if piece] if between else pieces).decode("utf-8", "replace")
 
     def lost(self, text: str) -> list[str]:
+        """What lies between pieces, where the pieces do not hold all of the text, and is not what `decode` writes; and
+        what is read back as a special token."""
         read_back_otherwise = [other for other in self.renamed.values() if other in text]
-        return self.lost_space(text) + read_back_otherwise
-
-    def lost_space(self, text: str) -> list[str]:
-        """What lies between pieces, where the pieces do not hold all of the text, and is not what `decode` writes."""
         between = KINDS[self.kind].between
         if not between:
-            return []
+            return read_back_otherwise
         text, offsets = well_formed(text), self.cut(text).offsets
         ends, starts = [0, *(end for _, end in offsets)], [*(start for start, _ in offsets), len(text)]
         gaps = [text[end:start] for end, start in zip(ends, starts, strict=True)]
-        return [gap for i, gap in enumerate(gaps) if gap != (between if 0 < i < len(gaps) - 1 else "")]
+        lost_gaps = [gap for i, gap in enumerate(gaps) if gap != (between if 0 < i < len(gaps) - 1 else "")]
+        return lost_gaps + read_back_otherwise
 
     @cached_property
     def pairs(self) -> BytePairs:

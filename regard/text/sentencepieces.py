@@ -6,7 +6,7 @@ the highest (unigram), or by joining the neighbors that make the piece with the 
 
 import base64
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,7 @@ class SentencePieces:
             trainer = dict(fields(b"".join(value for number, value in top if number == 2)))
             normalizer = dict(fields(b"".join(value for number, value in top if number == 3)))
             pieces = [dict(fields(value)) for number, value in top if number == 1]
-            found = cls(
+            model = cls(
                 pieces=[
                     (p[1].decode(), struct.unpack("<f", p.get(2, b"\0\0\0\0"))[0], p.get(3, NORMAL)) for p in pieces
                 ],
@@ -52,11 +52,27 @@ class SentencePieces:
             )
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error) as error:
             raise DataError(f"this is not a whole SentencePiece model ({error}); copy it again") from None
-        if found.model not in (UNIGRAM, BPE):
-            raise DataError(f"a SentencePiece model of type {found.model} is neither unigram (1) nor BPE (2)")
-        if not any(kind == UNKNOWN for _, _, kind in found.pieces):
+        if model.model not in (UNIGRAM, BPE):
+            raise DataError(f"a SentencePiece model of type {model.model} is neither unigram (1) nor BPE (2)")
+        if not any(kind == UNKNOWN for _, _, kind in model.pieces):
             raise DataError("this SentencePiece model has no unknown piece; copy it again")
-        return found
+        return model
+
+    @classmethod
+    def of_gguf(cls, settings: Mapping[str, Any], names: Sequence[str], types: Sequence[int]) -> "SentencePieces":
+        """Of a GGUF file, where the types of the tokens are SentencePiece's own."""
+        scores = settings.get("scores", [])
+        if len(scores) != len(names):
+            raise DataError(f"the GGUF file has {len(names)} tokens and {len(scores)} scores; copy it again")
+        return cls(
+            pieces=[(name, float(score), int(kind)) for name, score, kind in zip(names, scores, types, strict=True)],
+            model=UNIGRAM if settings["model"] == "t5" else BPE,
+            byte_fallback=BYTE in types,
+            normalization="",
+            charsmap=bytes(settings.get("precompiled_charsmap", [])),
+            add_dummy_prefix=bool(settings.get("add_space_prefix", True)),
+            remove_extra_whitespaces=bool(settings.get("remove_extra_whitespaces", False)),
+        )
 
 
 def fields(data: bytes) -> Iterator[tuple[int, Any]]:

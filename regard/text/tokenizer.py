@@ -12,13 +12,12 @@ from regard.choose import choose
 from regard.errors import ConfigError, DataError, RunError
 from regard.text import dropout
 from regard.text.bpe import BytePairs
-from regard.text.foreign import read_foreign
-from regard.text.gguf_file import is_gguf, read_gguf
+from regard.text.foreign import read_foreign, read_gguf
 from regard.text.imported import IMPORTED, ROLE_FILES, imported
 from regard.text.learned import KINDS, LearnedVocabulary
 from regard.text.unicode import lone_surrogates, well_formed
 from regard.text.vocabulary import TOKENIZER_FILE, Vocabulary, from_json
-from regard.text.words import SPECIAL, check_names
+from regard.text.words import NAME, SPECIAL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +38,11 @@ class TokenizerConfig:
         return [*SPECIAL, *self.extra]
 
     def __post_init__(self) -> None:
-        check_names(self.extra)
+        for place, name in enumerate(self.extra):
+            if not NAME.fullmatch(name):
+                raise ConfigError(f'a special token is written like "<mask>" or "<to-fr>", got {name!r}')
+            if name in SPECIAL or name in self.extra[:place]:
+                raise ConfigError(f"the special token {name!r} is named twice; {', '.join(SPECIAL)} are always there")
         share(self, "dropout")
         at_least(self, 1, "min_count")
         n_needed = {kind: entry.n_needed for kind, entry in KINDS.items()} | {IMPORTED: 0}
@@ -84,13 +87,15 @@ class Tokenizer:
         """From a tokenizer.json, a GGUF file, or a folder: a run, or what another tool wrote, which may have other
         files instead (see foreign.py)."""
         path = Path(path)
-        if path.is_dir() and not (path / TOKENIZER_FILE).is_file() and (found := read_foreign(path)):
-            return cls.from_files(found)
+        if path.is_dir() and not (path / TOKENIZER_FILE).is_file() and (files := read_foreign(path)):
+            return cls.from_files(files)
         if path.is_dir():
             path = path / TOKENIZER_FILE
         if not path.is_file():
             raise RunError(f"no tokenizer at {path}; name a run folder or a {TOKENIZER_FILE}")
-        if is_gguf(path):
+        with path.open("rb") as file:
+            is_gguf = file.read(4) == b"GGUF"
+        if is_gguf:
             return cls.from_files(read_gguf(path))
         beside = [path.parent / name for name in ROLE_FILES]
         try:
@@ -139,9 +144,9 @@ class Tokenizer:
 
     def encode_places(self, texts: Iterable[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
         """For each text its ids, and the characters [start, end) of `well_formed(text)` that each stands for."""
-        ready = [self.vocabulary.as_text(well_formed(text)) for text in texts]
-        found = self.vocabulary.inner.encode_batch(ready, add_special_tokens=False)
-        return [(self.vocabulary.ids(encoding), encoding.offsets) for encoding in found]
+        ready = [self.vocabulary.as_text(text) for text in texts]
+        encodings = self.vocabulary.inner.encode_batch(ready, add_special_tokens=False)
+        return [(self.vocabulary.ids(encoding), encoding.offsets) for encoding in encodings]
 
     def sample(self, text: str, key: int, rate: float) -> list[int]:
         """`encode` with BPE-dropout: the same text, key and rate give the same ids, another key other ids."""
@@ -160,8 +165,8 @@ class Tokenizer:
 
     def unknown(self, text: str) -> list[str]:
         """The pieces of the text that the vocabulary does not hold."""
-        repaired, found = well_formed(text), self.vocabulary.cut(text)
-        places = zip(self.vocabulary.ids(found), found.offsets, strict=True)
+        repaired, encoding = well_formed(text), self.vocabulary.cut(text)
+        places = zip(self.vocabulary.ids(encoding), encoding.offsets, strict=True)
         return [repaired[start:end] for n, (start, end) in places if n == self.unknown_id]
 
     def token(self, n: int) -> str:

@@ -45,14 +45,14 @@ class Vocabulary(ABC):
     def cut(self, text: str) -> tokenizers.Encoding:
         return self.inner.encode(self.as_text(text), add_special_tokens=False)
 
-    def ids(self, found: tokenizers.Encoding) -> list[int]:
+    def ids(self, encoding: tokenizers.Encoding) -> list[int]:
         """Of the pieces that `inner` found."""
-        return list(found.ids)
+        return list(encoding.ids)
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """The fast way of the library finds ids only, without their places."""
-        found = self.inner.encode_batch_fast(self.as_texts(texts), add_special_tokens=False)
-        return [encoding.ids for encoding in found]
+        encodings = self.inner.encode_batch_fast(self.as_texts(texts), add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
 
     def as_texts(self, texts: list[str]) -> list[str]:
         return [self.as_text(text) for text in texts] if self.renamed else all_well_formed(texts)

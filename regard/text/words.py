@@ -12,8 +12,6 @@ import re
 from tokenizers import Regex
 from tokenizers.pre_tokenizers import Split
 
-from regard.errors import ConfigError
-
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 CUT = Split(Regex(PATTERN), behavior="isolated")
 
@@ -26,12 +24,3 @@ NAME = re.compile(r"<[a-z0-9][\w-]*>", re.ASCII | re.IGNORECASE)
 
 def split(text: str) -> list[str]:
     return [word for word, _ in CUT.pre_tokenize_str(text)]
-
-
-def check_names(extra: tuple[str, ...]) -> None:
-    """Of further special tokens."""
-    for place, name in enumerate(extra):
-        if not NAME.fullmatch(name):
-            raise ConfigError(f'a special token is written like "<mask>" or "<to-fr>", got {name!r}')
-        if name in SPECIAL or name in extra[:place]:
-            raise ConfigError(f"the special token {name!r} is named twice; {', '.join(SPECIAL)} are always there")

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from regard.data.batching.batch import Batch
 from regard.errors import ConfigError
-from regard.nn.distillation import DistillationConfig, cosine_loss, soft_loss
+from regard.nn.loss import DistillationConfig, cosine_loss, soft_loss
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import trained_model
 from regard.runs.weights import set_weights, weights_of

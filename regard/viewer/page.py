@@ -7,6 +7,7 @@ their hashes, and no connection at all.
 
 import base64
 import hashlib
+import html
 import json
 import zlib
 from pathlib import Path
@@ -30,7 +31,7 @@ def page(capture: Capture) -> str:
     script = f'"use strict";\n(() => {{\n{script}\n}})();\n'
     style = (STATIC / "page.css").read_text(encoding="utf-8")
     parts = {
-        "title": escaped(visible(capture.title)),
+        "title": html.escape(visible(capture.title)),
         "script-hash": digest(script),
         "style-hash": digest(style),
         "style": style,
@@ -55,10 +56,6 @@ def inert(data: object) -> str:
     """JSON that cannot end the element it stands in, in ASCII, so that odd characters survive any reader."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 
 def payload(capture: Capture) -> dict[str, object]:

@@ -8,7 +8,7 @@ import torch
 from calling import call
 from torch.nn import functional as F
 
-from regard.nn.distillation import cosine_loss, soft_loss
+from regard.nn.loss import cosine_loss, soft_loss
 from regard.runs.recipe import Recipe
 from regard.runs.run import load
 from regard.runs.weights import weights_of

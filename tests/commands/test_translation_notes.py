@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from calling import Call, call
 
+from regard.commands.evaluate import write_outputs
+from regard.evaluation.metric import Measured
+
 ENGLISH = "The animal didn't cross the street because it was too tired."
 FRENCH = "L'animal n'a pas traversé la rue parce qu'il était trop fatigué."
 LONG = "The dog crossed the street. " * 40
@@ -82,3 +85,9 @@ def test_alignments_come_with_the_same_notes_as_the_text(lab: Path, regard: Call
     plain, aligned = regard(*ask, stdin=stdin), regard(*ask, "--alignments", stdin=stdin)
     assert aligned.code == 0 and len(aligned.out.split("\n")) == 4
     assert "line 2: split into " in aligned.err and aligned.err == plain.err
+
+
+def test_an_output_of_several_lines_is_one_line_of_the_file(tmp_path: Path) -> None:
+    measured = Measured("two lines", [], {}, [], outputs=["one\ntwo\nthree", "four"])
+    write_outputs(measured, tmp_path / "outputs")
+    assert (tmp_path / "outputs").read_text() == "one two three\nfour\n"

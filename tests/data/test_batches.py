@@ -22,6 +22,12 @@ def test_every_example_once_within_the_budget(
 
 
 @pytest.mark.parametrize("order", ORDERS)
+def test_batches_are_as_full_as_they_can_be(order: str) -> None:
+    batches = Packing(np.full(12, 5), 20, order, seed=0).epoch(0)
+    assert [len(batch) for batch in batches] == [4, 4, 4]
+
+
+@pytest.mark.parametrize("order", ORDERS)
 def test_the_order_depends_on_seed_and_epoch_only(order: str) -> None:
     lengths = np.arange(1, 500) % 37
 

@@ -31,6 +31,12 @@ def test_last_line_end_is_optional(tmp_path: Path, content: str, expected: int) 
     assert len(read_lines(write(tmp_path / "a.txt", content))) == expected
 
 
+def test_a_lone_carriage_return_at_the_end_of_a_file_is_half_a_line_end(tmp_path: Path) -> None:
+    notes = Notes()
+    assert read_lines(write(tmp_path / "a.txt", "a\nb\r"), notes) == ["a", "b"]
+    assert notes.rows() == ["CRLF line end read as LF: 1 (first at a.txt:2)"]
+
+
 def test_separators_other_than_newline(tmp_path: Path) -> None:
     text = "a\x85b\u2028c\x0cd\re"
     assert read_lines(write(tmp_path / "a.txt", text + "\nf\n")) == [text, "f"]

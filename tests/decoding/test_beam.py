@@ -172,6 +172,18 @@ def test_n_best_is_sorted_distinct_and_scored_as_defined(
             assert h.finished or len(said) == config.limit(prompt)
 
 
+@pytest.mark.parametrize("sample", [False, True])
+def test_greedy_and_samples_are_scored_as_defined(sample: bool) -> None:
+    model = TableModel(seed=4, end_bias=0.5)
+    config = DecodingConfig(sample=sample, n_best=3 if sample else 1, length_penalty=0.8, extra_length=6)
+    for prompt, hypotheses in zip(PROMPTS, run(model, PROMPTS, config), strict=True):
+        for h in hypotheses:
+            written = [*h.tokens, END] if h.finished else h.tokens
+            assert h.score == pytest.approx(
+                log_prob(model, prompt, written) / ((5 + len(written)) / 6) ** 0.8, abs=1e-4
+            )
+
+
 @pytest.mark.parametrize("beam", [1, 3])
 def test_what_hits_the_limit_is_marked_unfinished(beam: int) -> None:
     model = TableModel(end_bias=-50.0)

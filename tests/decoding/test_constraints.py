@@ -85,6 +85,14 @@ def test_a_forced_prefix_of_any_length_begins_the_output(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_a_prefix_longer_than_the_limit_is_written_and_ended(way: str) -> None:
+    prefix = [2, 5, 5, 2]
+    config = with_(way, extra_length=1, length_ratio=0.0)
+    for h in generate(TableModel(seed=5, end_bias=50.0), [[3]], config, START, END, [prefix])[0][:1]:
+        assert h.tokens == prefix and h.finished
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_a_prefix_outlasts_prompts_that_are_done_before_it_ends(way: str) -> None:
     model = TableModel(seed=5, end_bias=9.0)
     prompts = [[5] * 6, [4] * 5, [3]]

@@ -31,6 +31,29 @@ def test_pieces_make_the_text_before_the_stop(parts: list[bytes], strings: list[
     assert all(shown)
 
 
+@st.composite
+def crossing(draw: st.DrawFn) -> tuple[list[bytes], str]:
+    """A text in parts of a few bytes, and a stop string that lies across a border of two parts."""
+    text = draw(st.text("aé ", min_size=4, max_size=12))
+    begin = draw(st.integers(0, len(text) - 2))
+    end = draw(st.integers(begin + 2, min(begin + 4, len(text))))
+    first, last = len(text[:begin].encode()), len(text[:end].encode())
+    border = draw(st.integers(first + 1, last - 1))
+    others = draw(st.sets(st.integers(1, len(text.encode()))))
+    places = sorted({0, border, len(text.encode()), *others})
+    return [text.encode()[a:b] for a, b in pairwise(places)], text[begin:end]
+
+
+@given(case=crossing())
+def test_a_stop_across_a_border_of_tokens_ends_the_text_there(case: tuple[list[bytes], str]) -> None:
+    parts, string = case
+    stops = Stops([string], lambda ids: b"".join(parts[i] for i in ids).decode("utf-8", "replace"))
+    text = b"".join(parts).decode()
+    assert "".join(pieces(range(len(parts)), stops)) == text[: text.index(string)]
+    last = next(i for i in range(len(parts)) if string.encode() in b"".join(parts[: i + 1]))
+    assert stops.reached(list(range(last + 1))) and not stops.reached(list(range(last)))
+
+
 @given(text=st.text("aé€😀b", max_size=8), cuts=st.lists(st.integers(1, 3), min_size=40, max_size=40))
 def test_no_piece_ends_within_a_character(text: str, cuts: list[int]) -> None:
     data = text.encode()

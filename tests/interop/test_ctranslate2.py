@@ -9,21 +9,17 @@ from typing import Any
 import pytest
 import torch
 
-from regard.commands.export import export
+from regard.commands.exchange import export
 from regard.decoding.config import DecodingConfig
 from regard.errors import RegardError, RunError
 from regard.interop.certifying.certificate import compare_rows
-from regard.interop.certifying.ctranslate2_sides import CTranslate2Translator, CTranslate2Writer
-from regard.interop.certifying.in_other_tools import certify_ctranslate2
+from regard.interop.certifying.in_ctranslate2 import CTranslate2Translator, CTranslate2Writer, certify_ctranslate2
 from regard.interop.certifying.samples import random_tokens
-from regard.interop.certifying.sides import Ours, OurTranslator
+from regard.interop.certifying.sides import Ours, OurScorer, OurTranslator
 from regard.interop.families.ctranslate2 import CTRANSLATE2, NEVER
-from regard.interop.formats.carry import take
-from regard.interop.formats.ctranslate2_file import CTranslate2File
-from regard.interop.formats.from_ctranslate2 import CTranslate2Folder
-from regard.interop.formats.sources import Source
+from regard.interop.formats.from_ctranslate2 import CTranslate2File, CTranslate2Folder
 from regard.interop.formats.to_ctranslate2 import write_folder
-from regard.interop.importing import recipe_of
+from regard.interop.importing import Source, recipe_of
 from regard.models.stack import StackConfig
 from regard.runs.run import Run
 from regard.runs.weights import set_weights, weights_of
@@ -76,9 +72,9 @@ def inputs(run: Run) -> list[list[int]]:
 @pytest.mark.parametrize("name", TRANSLATORS)
 def test_translators_say_the_same(name: str, tmp_path: Path) -> None:
     run = save_translator(tmp_path / "run", **TRANSLATORS[name])
-    ours = OurTranslator(run)
+    ours = OurScorer(run)
     theirs = CTranslate2Translator(tmp_path / "out", run, write_folder(run, tmp_path / "out"))
-    found = compare_rows("log-probabilities", ours.log_probs(inputs(run)), theirs.log_probs(inputs(run)), "")
+    found = compare_rows("log-probabilities", ours.rows(inputs(run)), theirs.rows(inputs(run)), "")
     assert found.holds, found
     assert ours.greedy(inputs(run), 12) == theirs.greedy(inputs(run), 12)
 
@@ -140,11 +136,11 @@ def test_its_files_come_back_as_ours(quantization: str, settings: dict[str, Any]
     source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, file.config, file)
     recipe = recipe_of(source, TokenizerConfig(vocab_size=len(names)), separator=2)
     model = recipe.build_model().eval()
-    set_weights(model, take(file, CTRANSLATE2, recipe, weights_of(model), "").tensors, "")
+    set_weights(model, CTRANSLATE2.take(file, recipe, weights_of(model), "").tensors, "")
     back = Run(tmp_path, recipe, run.tokenizer, model, "")
-    ours = OurTranslator(back)
+    ours = OurScorer(back)
     theirs = CTranslate2Translator(tmp_path / "out", back, names)
-    found = compare_rows("log-probabilities", ours.log_probs(inputs(run)), theirs.log_probs(inputs(run)), "")
+    found = compare_rows("log-probabilities", ours.rows(inputs(run)), theirs.rows(inputs(run)), "")
     assert found.holds, found
     assert ours.greedy(inputs(run), 12) == theirs.greedy(inputs(run), 12)
 
@@ -170,7 +166,7 @@ def test_a_start_from_nothing_is_one_more_word_that_is_never_said(tmp_path: Path
     source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, settings, file)
     recipe = recipe_of(source, TokenizerConfig(vocab_size=settings["vocab_size"]), separator=2)
     model = recipe.build_model().eval()
-    set_weights(model, take(file, CTRANSLATE2, recipe, weights_of(model), "").tensors, "")
+    set_weights(model, CTRANSLATE2.take(file, recipe, weights_of(model), "").tensors, "")
     last = settings["vocab_size"] - 1
     assert recipe.task.target_start == last and model.output_bias[last] == NEVER
     ours, theirs = OurTranslator(Run(tmp_path, recipe, run.tokenizer, model, "")), OurTranslator(run)

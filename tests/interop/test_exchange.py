@@ -8,7 +8,7 @@ import transformers
 from small_runs import save_translator
 
 from regard.errors import ConfigError
-from regard.interop.certifying.written import dev_set
+from regard.interop.certifying.samples import dev_set
 from regard.interop.exporting import find_family
 from regard.interop.formats.to_ctranslate2 import write_folder
 from regard.interop.formats.to_onnx import write_graphs

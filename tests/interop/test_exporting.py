@@ -16,8 +16,7 @@ from regard.interop.certifying.certificate import compare_ids, compare_rows
 from regard.interop.certifying.in_transformers import certify, without_rounding
 from regard.interop.certifying.samples import sentences
 from regard.interop.exporting import export_folder, find_family, origin
-from regard.interop.formats.sources import open_source
-from regard.interop.importing import import_weights, recipe_of
+from regard.interop.importing import import_weights, open_source, recipe_of
 from regard.learning.config import TrainingConfig
 from regard.models.stack import StackConfig
 from regard.runs.recipe import Recipe

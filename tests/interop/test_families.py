@@ -11,11 +11,9 @@ import transformers
 
 from regard.errors import ConfigError
 from regard.interop.certifying.samples import random_tokens
+from regard.interop.families import FAMILIES
 from regard.interop.families.settings import exchange_of
-from regard.interop.families.table import FAMILIES
-from regard.interop.formats.carry import give
-from regard.interop.formats.sources import open_source
-from regard.interop.importing import import_weights, recipe_of
+from regard.interop.importing import import_weights, open_source, recipe_of
 from regard.nn.layout import Ragged
 from regard.runs.recipe import Recipe
 from regard.runs.weights import set_weights
@@ -95,7 +93,7 @@ def test_exported_models_answer_as_ours(name: str, tmp_path: Path) -> None:
     settings = family.write_config(recipe)
     made_by = getattr(transformers, settings["architectures"][0])
     theirs = made_by(made_by.config_class(**settings)).eval()
-    found = theirs.load_state_dict(give(ours.state_dict(), family, recipe), strict=False)
+    found = theirs.load_state_dict(family.give(ours.state_dict(), recipe), strict=False)
     theirs.tie_weights()
     assert not found.unexpected_keys
     assert all("pooler" in key or key in (theirs.all_tied_weights_keys or {}) for key in found.missing_keys)

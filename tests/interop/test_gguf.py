@@ -13,8 +13,7 @@ import transformers
 from regard.errors import RegardError, RunError
 from regard.interop.certifying.samples import random_tokens
 from regard.interop.formats.gguf_file import BLOCK, TABLES
-from regard.interop.formats.sources import open_source
-from regard.interop.importing import import_weights, recipe_of
+from regard.interop.importing import import_weights, open_source, recipe_of
 from regard.nn.layout import Ragged
 from regard.nn.linear import logits
 from regard.runs.weights import set_weights

@@ -14,9 +14,9 @@ import transformers
 from regard.decoding.config import DecodingConfig
 from regard.errors import RegardError
 from regard.interop.certifying.in_transformers import certify
-from regard.interop.formats.sources import open_source, read_tokenizer
-from regard.interop.importing import import_source
+from regard.interop.importing import import_source, open_source
 from regard.runs.run import load
+from regard.text.tokenizer import Tokenizer
 from tests.interop.test_translators import SIZES, T5_SIZES, shake
 
 sentencepiece = pytest.importorskip("sentencepiece")
@@ -100,7 +100,7 @@ def test_from_text_to_text(family: str, tmp_path: Path) -> None:
     shake(model)
     model.save_pretrained(folder)
     source = open_source(folder)
-    import_source(source, read_tokenizer(source), tmp_path / "run")
+    import_source(source, Tokenizer.load(source.path), tmp_path / "run")
     run = load(tmp_path / "run", "cpu")
     certificate = certify(run, folder, family, n_strings=500)
     assert certificate.holds and len(certificate.findings) == 4, certificate.text()
@@ -128,7 +128,7 @@ def test_a_source_fits_with_all_that_stands_around_it(tmp_path: Path) -> None:
     (tmp_path / "bart").mkdir()
     bart(tmp_path / "bart").save_pretrained(tmp_path / "bart")
     source = open_source(tmp_path / "bart")
-    import_source(source, read_tokenizer(source), tmp_path / "run")
+    import_source(source, Tokenizer.load(source.path), tmp_path / "run")
     run = load(tmp_path / "run", "cpu")
     limit = run.model.config.max_length - 2
     words = next(" a" * n for n in range(1, 999) if len(run.tokenizer.encode(" a" * n)) == limit)

@@ -18,11 +18,11 @@ from regard.__main__ import app
 from regard.decoding.config import DecodingConfig
 from regard.errors import RunError
 from regard.interop.exporting import export_folder
-from regard.interop.formats.sources import open_source, read_tokenizer
-from regard.interop.importing import import_source
+from regard.interop.importing import import_source, open_source
 from regard.runs.recipe import Recipe
 from regard.runs.run import load
 from regard.tasks.language.use import Continuations
+from regard.text.tokenizer import Tokenizer
 from regard.training.prepare import prepare
 from tests.interop import tiny
 from tests.text.test_imported import FAMILIES as TOKENIZERS
@@ -78,7 +78,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 def brought_in(folder: Path, run: Path) -> Any:
     source = open_source(folder)
-    import_source(source, read_tokenizer(source), run)
+    import_source(source, Tokenizer.load(source.path), run)
     return load(run, "cpu")
 
 
@@ -214,7 +214,7 @@ def test_others_begin_with_imported_weights(folders: Callable[[str], Path], tmp_
 def test_a_tokenizer_of_another_model_is_refused(folders: Callable[[str], Path], tmp_path: Path) -> None:
     source = open_source(make_folder("bert", tmp_path / "hf"))
     with pytest.raises(RunError, match="tokenizer and model do not belong together"):
-        import_source(source, read_tokenizer(open_source(folders("gpt2"))), tmp_path / "run")
+        import_source(source, Tokenizer.load(folders("gpt2")), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

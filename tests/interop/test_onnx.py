@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from regard.commands.export import export
+from regard.commands.exchange import export
 from regard.errors import RegardError
 from regard.interop.formats.to_onnx import write_graphs
 from regard.models.stack import StackConfig

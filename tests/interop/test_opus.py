@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from regard.decoding.config import DecodingConfig
-from regard.interop.formats.sources import open_source, read_tokenizer
-from regard.interop.importing import import_source
+from regard.interop.importing import import_source, open_source
 from regard.runs.run import Run, load
+from regard.text.tokenizer import Tokenizer
 from tests.interop.real import KEPT, downloaded
 
 ctranslate2 = pytest.importorskip("ctranslate2")
@@ -64,7 +64,7 @@ def fetch(folder: Path, unpacked: Path) -> None:
 def run(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     source = open_source(package)
     folder = tmp_path_factory.mktemp("run") / "zh-en"
-    import_source(source, read_tokenizer(source), folder)
+    import_source(source, Tokenizer.load(source.path), folder)
     return load(folder, "cpu")
 
 

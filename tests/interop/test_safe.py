@@ -1,6 +1,7 @@
 """Strange folders: what is refused, and why; ten thousand damaged files, each an error and nothing worse."""
 
 import json
+import os
 import random
 import resource
 import shutil
@@ -13,9 +14,8 @@ import safetensors.torch
 import torch
 
 from regard.errors import ConfigError, RegardError, RunError
-from regard.interop.formats.safe import SafeFolder
-from regard.interop.formats.sources import open_source
-from regard.interop.importing import import_weights, recipe_of
+from regard.interop.formats.safe import LONGEST_JSON, SafeFolder
+from regard.interop.importing import import_weights, open_source, recipe_of
 from regard.text.tokenizer import TokenizerConfig
 from tests.interop.test_translators import MODELS as TRANSLATORS
 from tests.interop.test_translators import make as make_translator
@@ -91,6 +91,24 @@ def test_damaged_files_are_named(file: str, content: str, message: str, gpt2: Pa
     (gpt2 / file).write_bytes(content.encode("utf-8", "surrogatepass"))
     with pytest.raises(RegardError, match=message):
         read(gpt2)
+
+
+def test_settings_longer_than_settings_are_refused_unread(gpt2: Path) -> None:
+    settings = (gpt2 / "config.json").read_text()
+    (gpt2 / "config.json").write_text(settings + " " * LONGEST_JSON)  # still JSON
+    with pytest.raises(RunError, match="more than settings need"):
+        read(gpt2)
+
+
+def test_memory_is_counted_in_float32(gpt2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_weights = safetensors.torch.load((gpt2 / "model.safetensors").read_bytes())
+    n_numbers = sum(tensor.numel() for tensor in with_weights.values())
+    pages = {"SC_PAGE_SIZE": 1, "SC_PHYS_PAGES": 4 * n_numbers}
+    monkeypatch.setattr(os, "sysconf", pages.__getitem__)
+    SafeFolder(gpt2)
+    pages["SC_PHYS_PAGES"] -= 1
+    with pytest.raises(RunError, match="GiB in float32, and this machine has"):
+        SafeFolder(gpt2)
 
 
 def test_missing_files_are_named(gpt2: Path, tmp_path: Path) -> None:

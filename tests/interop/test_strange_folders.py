@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from regard.__main__ import app
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
-from regard.interop.formats.sources import open_source, read_tokenizer
-from regard.interop.importing import import_source, unheeded
+from regard.interop.importing import import_source, open_source, unheeded
 from regard.runs.run import load
+from regard.text.tokenizer import Tokenizer
 from tests.interop import tiny
 from tests.interop.test_families import imported
 from tests.interop.test_importing import make_folder
@@ -125,7 +125,7 @@ def test_a_pickle_is_one_whatever_its_name(tmp_path: Path) -> None:
 def test_what_a_folder_wants_of_written_texts_is_done_or_said(tmp_path: Path) -> None:
     folder = make_folder("qwen2", tmp_path / "hf")
     source = open_source(folder)
-    end = read_tokenizer(source).end_id
+    end = Tokenizer.load(source.path).end_id
     wanted = {"eos_token_id": [end, 7], "suppress_tokens": [5, 9], "bad_words_ids": [[11], [12, 13]]}
     (folder / "generation_config.json").write_text(json.dumps(wanted))
     told = CliRunner().invoke(app, ["import", str(folder), "--run", str(tmp_path / "run"), "--strings", "20"])
@@ -134,13 +134,13 @@ def test_what_a_folder_wants_of_written_texts_is_done_or_said(tmp_path: Path) ->
     assert note in (tmp_path / "run" / "certificate.txt").read_text()
     assert load(tmp_path / "run", "cpu").recipe.decoding.never == (5, 9, 11)
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
-    assert unheeded(source, read_tokenizer(source)) == ()
+    assert unheeded(source, Tokenizer.load(source.path)) == ()
 
 
 def test_a_stop_string_may_begin_with_the_space_behind_the_prompt(tmp_path: Path) -> None:
     """SentencePiece leaves out the first space of a text, and a text behind a prompt does not begin with it."""
     source = open_source(make_folder("llama", tmp_path / "hf"))
-    import_source(source, read_tokenizer(source), tmp_path / "run")
+    import_source(source, Tokenizer.load(source.path), tmp_path / "run")
     run = load(tmp_path / "run", "cpu")
     greedy = DecodingConfig()
     for prompt in ("The dog", "it was", "a", ""):

@@ -15,13 +15,11 @@ from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
 from regard.interop.certifying.certificate import LIMIT
+from regard.interop.certifying.in_transformers import TranslatorInTransformers
 from regard.interop.certifying.samples import random_tokens
 from regard.interop.certifying.sides import OurTranslator
-from regard.interop.certifying.transformers_sides import TranslatorInTransformers
-from regard.interop.families.table import FAMILIES
-from regard.interop.formats.carry import give
-from regard.interop.formats.sources import open_source
-from regard.interop.importing import import_weights, recipe_of
+from regard.interop.families import FAMILIES
+from regard.interop.importing import import_weights, open_source, recipe_of
 from regard.learning.config import TrainingConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.runs.recipe import Recipe
@@ -151,7 +149,7 @@ def export(recipe: Recipe, model: Any, model_type: str, folder: Path) -> None:
     start = recipe.task.frame(TOKENIZER).start
     special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": start}
     (folder / "config.json").write_text(json.dumps(special | settings))
-    tensors = give(weights_of(model), FAMILIES[model_type], recipe)
+    tensors = FAMILIES[model_type].give(weights_of(model), recipe)
     save_file({name: t.detach().clone() for name, t in tensors.items()}, folder / "model.safetensors", {"format": "pt"})
 
 

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from regard.__main__ import app
 from regard.interop.families.xlnet import XLNET
-from regard.interop.formats.carry import give
 from regard.models.xlnet import XLNetConfig
 from regard.nn.layout import Ragged
 from regard.nn.linear import logits
@@ -49,7 +48,7 @@ def test_a_run_without_segments_goes_out(tmp_path: Path) -> None:
     run = save(tmp_path / "run", "permutation", "xlnet", PermutationConfig(window=16), XLNetConfig, sizes)
     out = tmp_path / "out"
     out.mkdir()
-    save_file(give(weights_of(run.model), XLNET, run.recipe), out / "model.safetensors", {"format": "pt"})
+    save_file(XLNET.give(weights_of(run.model), run.recipe), out / "model.safetensors", {"format": "pt"})
     (out / "config.json").write_text(json.dumps(XLNET.write_config(run.recipe)))
     theirs = transformers.XLNetLMHeadModel.from_pretrained(out).eval()
     tokens = torch.tensor([5, 9, 2, 7, 30, 41])

@@ -10,8 +10,7 @@ from test_imported import END_OF_TEXT, byte_pairs
 
 from regard.errors import ConfigError, DataError
 from regard.text import Tokenizer
-from regard.text.foreign import read_foreign
-from regard.text.gguf_file import PREFIX, gguf_tokenizer
+from regard.text.foreign import GGUF_PREFIX, gguf_tokenizer, read_foreign
 from regard.text.sentencepieces import SentencePieces
 
 gguf = pytest.importorskip("gguf")
@@ -53,9 +52,9 @@ def test_a_file(tmp_path: Path) -> None:
     writer = gguf.GGUFWriter(tmp_path / "model.gguf", "llama")
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list(said[f"{PREFIX}tokens"])
-    writer.add_token_types(said[f"{PREFIX}token_type"])
-    writer.add_token_merges(said[f"{PREFIX}merges"])
+    writer.add_token_list(said[f"{GGUF_PREFIX}tokens"])
+    writer.add_token_types(said[f"{GGUF_PREFIX}token_type"])
+    writer.add_token_merges(said[f"{GGUF_PREFIX}merges"])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(0)
     writer.add_chat_template("{{ messages }}")
@@ -111,7 +110,7 @@ def test_scores(name: str, kind: str) -> None:
 )
 def test_a_start_token_is_put_first_where_the_file_says_so(said: dict[str, bool], expected: bool | None) -> None:
     """And where it says nothing, as llama.cpp does: by SentencePiece, not by merges."""
-    more = {f"{PREFIX}{name}": value for name, value in said.items()}
+    more = {f"{GGUF_PREFIX}{name}": value for name, value in said.items()}
     for settings, usual in ((merged("gpt-2"), False), (scored("bpe as it is", "llama"), True)):
         files = gguf_tokenizer(settings | more)
         assert Tokenizer.from_files(files).adds_start is (usual if expected is None else expected)

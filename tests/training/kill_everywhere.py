@@ -1,24 +1,69 @@
 """A program that trains in children which kill themselves at their n-th touch of the run folder, and resumes them.
 
-Python tells an audit hook of every file opened, renamed and removed; those are the moments at which a kill could
-leave something half done.  Prints, as JSON, what each resumed run ended with beside the uninterrupted one.
+Python tells an audit hook of every file opened, renamed and removed, and files are written in two halves: before each
+and between the halves a kill could leave something half done.  Prints, as JSON, what each resumed run ended with beside
+the uninterrupted one.
 """
 
+import builtins
 import dataclasses
+import io
 import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from tiny_training import CONFIG, run_tiny
 
+from regard.errors import RunError
 from regard.runs import durable
+from regard.runs.weights import read_tensors
 from regard.training import loop
 from regard.training.metrics import read_metrics
 
 EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")
+
+
+def write_in_halves(between: Callable[[object], None]) -> None:
+    """Every file opened for writing writes the first half of each piece, and calls `between` before the second."""
+    plain = io.open
+
+    def opened(path: object, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+        file = plain(path, mode, *arguments, **options)
+        if "r" in mode:
+            return file
+        write = file.write
+
+        def in_halves(content: Any) -> int:
+            middle = len(content) // 2
+            write(content[:middle])
+            file.flush()
+            between(path)
+            return middle + write(content[middle:])
+
+        return Halving(file, in_halves)
+
+    io.open = builtins.open = opened
+
+
+class Halving:
+    """A file with another way to write."""
+
+    def __init__(self, file: Any, write: Callable[[Any], int]) -> None:
+        self.file, self.write = file, write
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+    def __enter__(self) -> "Halving":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.file.close()
 
 
 def in_child(folder: Path, settings: dict[str, object], resume: bool, kill_at: int | None) -> int:
@@ -35,6 +80,7 @@ def in_child(folder: Path, settings: dict[str, object], resume: bool, kill_at: i
             if touches == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
+    write_in_halves(lambda path: hook("open", (path,)))
     sys.addaudithook(hook)
     try:
         run_tiny(folder, dataclasses.replace(CONFIG, **settings), resume)
@@ -53,6 +99,17 @@ def outcome(folder: Path) -> dict[str, object]:
     return {"rows": rows, "weights": weights, "which": figures["weights"], "values": figures["values"]}
 
 
+def half_files(folder: Path) -> list[str]:
+    """Files under their own names that nobody can read: half of them was written."""
+    unreadable = []
+    for path in [*folder.glob("[!.]*.json"), *folder.glob("[!.]*.safetensors")]:
+        try:
+            json.loads(path.read_bytes()) if path.suffix == ".json" else read_tensors(path)
+        except (ValueError, RunError):
+            unreadable.append(path.name)
+    return unreadable
+
+
 if __name__ == "__main__":
     root, every, settings = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
     torch.set_num_threads(1)
@@ -68,6 +125,7 @@ if __name__ == "__main__":
         run = root / f"killed-{moment}"
         run.mkdir()
         killed += in_child(run, settings, resume=False, kill_at=moment) == -signal.SIGKILL
+        wrong += [(moment, name) for name in half_files(run)]
         again = in_child(run, settings, resume=True, kill_at=None)
         if again != 0 or outcome(run) != expected:
             wrong.append(moment)

@@ -59,3 +59,15 @@ def test_alignments_of_a_split_line_stay_within_its_words(kind: str, line: str) 
     assert min(sources) >= 0 and max(sources) < len(line.split())
     words = {word for part in answer.tokens for word in source_words(line, part)}
     assert words - {NO_WORD} == set(range(len(line.split())))
+
+
+@pytest.mark.parametrize(("n_layers", "taken"), [(1, 0), (2, 0), (4, 2)])
+def test_alignments_come_from_the_last_layer_but_one(n_layers: int, taken: int) -> None:
+    tokenizer = trained("bpe")
+    torch.manual_seed(3)
+    config = TransformerConfig(vocab_size=tokenizer.vocab_size, d_model=16, n_heads=2, n_layers=n_layers, d_ff=16)
+    model, frame = Transformer(config).eval(), Frame(start=1, end=2)
+    [answer] = translate(model, tokenizer, [TEXT[0]], DecodingConfig(min_length=20), 60, frame)
+    by_layer = [alignments(model, tokenizer, frame, answer, layer) for layer in range(n_layers)]
+    assert alignments(model, tokenizer, frame, answer, None) == by_layer[taken]
+    assert n_layers == 1 or by_layer[taken] != by_layer[-1]

@@ -24,6 +24,9 @@ HOSTILE = [
     "\ud800",
     "'\"",
     "</style>",
+    "</script ",  # no ">": the element's own end completes it
+    "<!--<script",
+    "<title",
 ]
 
 
@@ -47,7 +50,7 @@ class Elements(html.parser.HTMLParser):
 def hostile() -> Capture:
     weights = np.eye(len(HOSTILE))
     maps = [Map(kind="self", layer=0, head=0, queries=HOSTILE, keys=HOSTILE, weights=weights)]
-    return Capture(title="</title><script>alert(2)</script>", maps=maps)
+    return Capture(title="</title ><script>alert(2)</script>", maps=maps)
 
 
 def test_hostile_words_stay_data() -> None:
@@ -58,6 +61,8 @@ def test_hostile_words_stay_data() -> None:
     data = json.loads(next(raw for kind, raw in seen.raw if kind == "script" and raw.startswith("{")))
     labels = [label for label, _ in data["texts"][0]]
     assert labels[:2] == HOSTILE[:2] and "{{data}}" in labels
+    assert "<" not in re.search('<script[^>]*id="data"[^>]*>(.*?)</script>', text, re.DOTALL)[1]
+    assert "<" not in re.search("<title>(.*?)</title>", text, re.DOTALL)[1]
     assert text.encode()  # a lone surrogate does not stop the file from being written
 
 

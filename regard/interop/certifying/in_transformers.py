@@ -1,25 +1,116 @@
-"""Our run and their folder, on the same inputs: random tokens, sentences, prompts to continue, strings."""
+"""Our run and their folder in transformers, on the same inputs: random tokens, sentences, prompts, strings."""
 
+import contextlib
 import unicodedata
+import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
+from regard.errors import need
 from regard.interop.certifying.certificate import LIMIT, Certificate, Finding, compare_ids, compare_rows, issue
-from regard.interop.certifying.samples import random_tokens, sentences, strings
-from regard.interop.certifying.sides import Ids, Ours, OurTranslator
-from regard.interop.certifying.transformers_sides import InTransformers, TranslatorInTransformers, found_at, quiet
+from regard.interop.certifying.samples import N_STRINGS, random_tokens, sentences, strings
+from regard.interop.certifying.sides import Ids, Ours, OurTranslator, flat, padded, up_to
 from regard.interop.families.settings import exchange_of
-from regard.interop.needs import need
 from regard.runs.run import Run
 
 N_RANDOM, N_SENTENCES, N_PROMPTS = 24, 24, 8
 LONGEST = 64  # tokens of a random sequence
 WRITTEN = 20  # tokens that follow a prompt, or of a target
-N_STRINGS = 10_000
 LONGEST_SOURCE = 48
 N_EXACT = 3  # sequences that are read in float64
+MARKS = "strings in which accents stand apart from their letters were left out: tools differ in SentencePiece's rules"
+
+
+class InTransformers:
+    """A model that reads one sequence."""
+
+    def __init__(self, folder: Path, run: Run):
+        self.run, self.exchange = run, exchange_of(run.recipe)
+        self.model = read_model(folder, self.exchange.loaded_by)
+
+    @torch.no_grad()
+    def rows(self, inputs: Ids) -> list[Tensor]:
+        named = padded(inputs, self.run.tokenizer.pad_id)
+        if self.run.recipe.model.n_segments:
+            segments = self.run.model.reader.segments(*flat(inputs, self.run.device))
+            parts = [part.tolist() for part in segments.split([len(ids) for ids in inputs])]
+            named["token_type_ids"] = padded(parts, 0)["input_ids"]
+        rows = self.model(**named)[self.exchange.answer]
+        if self.exchange.is_of_sequences:
+            return list(rows[:, None])
+        return [row[: len(ids)] for row, ids in zip(rows, inputs, strict=True)]
+
+    @torch.no_grad()
+    def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
+        end = self.run.tokenizer.end_id
+        config = greedy_config(length, end, self.run.tokenizer.pad_id)
+        written = [self.model.generate(**padded([ids], 0), generation_config=config)[0, len(ids) :] for ids in prompts]
+        return [up_to(end, ids.tolist()) for ids in written]
+
+
+class TranslatorInTransformers:
+    def __init__(self, folder: Path, run: Run):
+        self.frame, self.pad_id, self.never = run.task.frame, run.tokenizer.pad_id, run.recipe.decoding.never
+        self.model = read_model(folder, exchange_of(run.recipe).loaded_by)
+
+    @torch.no_grad()
+    def rows(self, inputs: Ids) -> list[Tensor]:
+        targets = padded([[self.frame.start, *ids[::-1]] for ids in inputs], self.pad_id)  # nobody sees the padding
+        rows = self.model(**self.sources(inputs), decoder_input_ids=targets["input_ids"]).logits
+        return [row[: len(ids) + 1] for row, ids in zip(rows, inputs, strict=True)]
+
+    @torch.no_grad()
+    def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
+        config = greedy_config(length, self.frame.end, self.pad_id)
+        config.decoder_start_token_id = self.frame.start
+        config.suppress_tokens = list(self.never) or None
+        written = self.model.generate(**self.sources(prompts), generation_config=config)[:, 1:].tolist()
+        return [up_to(self.frame.end, ids) for ids in written]
+
+    def sources(self, inputs: Ids) -> dict[str, Tensor]:
+        return padded([self.frame.source(ids) for ids in inputs], self.pad_id)
+
+
+def greedy_config(length: int, end: int, pad: int) -> Any:
+    """Nothing but the likeliest token: the folder's own wishes, such as a penalty, do not count."""
+    return need("transformers").GenerationConfig(
+        do_sample=False, num_beams=1, max_new_tokens=length, eos_token_id=end, pad_token_id=pad
+    )
+
+
+def read_model(path: Path, loaded_by: str) -> Any:
+    transformers = need("transformers")
+    with quiet(transformers):
+        model = getattr(transformers, loaded_by).from_pretrained(**found_at(path), dtype=torch.float32).eval()
+    model.generation_config = transformers.GenerationConfig()  # else its forced tokens and penalties are written, too
+    return model
+
+
+def found_at(path: Path) -> dict[str, Any]:
+    """How transformers is told of a folder, or of a GGUF file."""
+    if path.is_file():
+        return {"pretrained_model_name_or_path": path.parent, "gguf_file": path.name, "local_files_only": True}
+    return {"pretrained_model_name_or_path": path, "local_files_only": True}
+
+
+@contextlib.contextmanager
+def quiet(transformers: Any) -> Iterator[None]:
+    """Without its bars, and its remarks on weights that a class has no use for and on libraries that it would like."""
+    before = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        transformers.logging.set_verbosity(before)
+        transformers.logging.enable_progress_bar()
 
 
 def certify(
@@ -29,8 +120,8 @@ def certify(
     compare = compare_translators if exchange_of(run.recipe).translates else compare_sequences
     findings = compare(run, folder)
     try:
-        findings.append(compare_tokenizers(run, folder, n_strings))
-        notes += spared(run)
+        of_tokens, more_notes = compare_tokenizers(run, folder, n_strings)
+        findings, notes = [*findings, of_tokens], notes + more_notes
     except (OSError, ValueError, TypeError) as error:  # what transformers raises for a folder without a tokenizer
         reason = f"transformers reads no tokenizer from {folder.name}: {str(error).splitlines()[0]}"
         notes = (*notes, f"{reason}; where the run was imported, copy the tokenizer's files from there")
@@ -43,8 +134,7 @@ def compare_sequences(run: Run, folder: Path) -> list[Finding]:
     tokenizer, config = run.tokenizer, run.recipe.model
     longest = min(LONGEST, config.max_length)
     drawn = random_tokens(N_RANDOM, longest, config.vocab_size, without={tokenizer.pad_id})
-    real = [run.task.encode(text) for text in sentences(N_SENTENCES)]
-    real = [ids[:longest] for ids in real]
+    real = [run.task.encode(text)[:longest] for text in sentences(N_SENTENCES)]
     of_drawn, of_real = f"{len(drawn)} random sequences of 1 to {longest} tokens", f"{len(real)} sentences"
     rows = [[ours.rows([ids])[0] for ids in drawn], theirs.rows(drawn)]  # each alone here, all padded there
     findings = [
@@ -104,30 +194,24 @@ def without_rounding(finding: Finding, exact: float) -> Finding:
     )
 
 
-def compare_tokenizers(run: Run, folder: Path, n: int) -> Finding:
-    """Without special tokens, and with none made of the text."""
+def compare_tokenizers(run: Run, folder: Path, n: int) -> tuple[Finding, tuple[str, ...]]:
+    """Without special tokens, and with none made of the text; and a note about strings that were left out."""
     transformers = need("transformers")
     with quiet(transformers):
         theirs = transformers.AutoTokenizer.from_pretrained(**found_at(folder))
-    spares_marks = bool(spared(run))
-    texts = [text for text in strings(n) if not (spares_marks and has_marks(text))]
-    kind = "strings"
+    texts, kind, notes = strings(n), "strings", tuple[str, ...]()
+    if '"Precompiled"' in run.tokenizer.to_json():
+        texts = [text for text in texts if not has_marks(text)]
+        notes = (MARKS,)
     if folder.is_file():  # of a GGUF file transformers does not read how numbers are cut (tokenizer.ggml.pre)
         texts = [text for text in texts if not any(character.isnumeric() for character in text)]
         kind = "strings without digits"
     answers = theirs(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]
-    return compare_ids("token sequences", run.tokenizer.encode_batch(texts), answers, f"{len(texts):,} {kind}")
-
-
-def spared(run: Run) -> tuple[str, ...]:
-    """What SentencePiece does with accents apart from their letters, its own tool and transformers do differently."""
-    if '"Precompiled"' not in run.tokenizer.to_json():
-        return ()
-    return (
-        "strings in which accents stand apart from their letters were left out: tools differ in SentencePiece's rules",
-    )
+    ours = run.tokenizer.encode_batch(texts)
+    return compare_ids("token sequences", ours, answers, f"{len(texts):,} {kind}"), notes
 
 
 def has_marks(text: str) -> bool:
-    """Accents apart from their letter, or letters joined by a sign of width 0."""
+    """Accents apart from their letter, or letters joined by a sign of width 0: its own tool and transformers do
+    differently what SentencePiece does with them."""
     return any(unicodedata.combining(character) or character == "\N{ZERO WIDTH JOINER}" for character in text)

@@ -2,20 +2,27 @@
 sequence, and what it writes when it always takes the likeliest token."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import tokenizers
 import torch
 from torch import Tensor
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.forced import score
 from regard.decoding.search import generate
+from regard.evaluation.translation import bleu
+from regard.interop.certifying.certificate import Finding, compare_ids
+from regard.interop.certifying.samples import N_STRINGS, dev_set, strings
 from regard.interop.families.settings import exchange_of
 from regard.nn.layout import Ragged
 from regard.runs.run import Run
 from regard.tasks.translation.batches import make_batch
 
+LONGEST = 60  # tokens that are written
+MOST_CHANGE = 0.1  # of BLEU, by the few sentences in which rounding decides
 Ids = Sequence[Sequence[int]]
 
 
@@ -58,16 +65,18 @@ class OurTranslator:
         hidden = self.model(batch.source, batch.source_layout, batch.target, batch.target_layout)
         return list(self.model.logits(hidden).cpu().split([len(ids) + 1 for ids in inputs]))
 
-    def log_probs(self, inputs: Ids) -> list[Tensor]:
-        """Of each token of a target and of its end."""
-        sources, targets = [self.frame.source(ids) for ids in inputs], [list(ids[::-1]) for ids in inputs]
-        return [torch.tensor(row) for row in score(self.model, sources, targets, self.frame.start, self.frame.end)]
-
     def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
         config = DecodingConfig(length_ratio=0.0, extra_length=length, never=self.run.recipe.decoding.never)
         sources = [self.frame.source(ids) for ids in prompts]
         hypotheses = generate(self.model, sources, config, self.frame.start, self.frame.end)
         return [list(best.tokens) for (best,) in hypotheses]
+
+
+class OurScorer(OurTranslator):
+    def rows(self, inputs: Ids) -> list[Tensor]:
+        """The log-probabilities of each token of a target and of its end."""
+        sources, targets = [self.frame.source(ids) for ids in inputs], [list(ids[::-1]) for ids in inputs]
+        return [torch.tensor(row) for row in score(self.model, sources, targets, self.frame.start, self.frame.end)]
 
 
 def flat(inputs: Ids, device: torch.device) -> tuple[Tensor, Ragged]:
@@ -85,3 +94,46 @@ def padded(inputs: Ids, pad: int) -> dict[str, Tensor]:
 
 def up_to(end: int, ids: list[int]) -> list[int]:
     return ids[: ids.index(end)] if end in ids else ids
+
+
+def compare_texts(ours: Side, theirs: Side, run: Run, folder: Path) -> list[Finding]:
+    """What both write, if they write, and the tokenizer.json beside what was written for another tool."""
+    exchange = exchange_of(run.recipe)
+    findings = compare_written(ours, theirs, run) if exchange.translates or exchange.writes else []
+    if not (folder / "tokenizer.json").is_file():
+        return findings  # an imported folder has the tokenizer in files of its own
+    library = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    library.encode_special_tokens = True  # none is made of a text
+    texts = strings(N_STRINGS)
+    answers = [encoding.ids for encoding in library.encode_batch(texts, add_special_tokens=False)]
+    of = f"{len(texts):,} strings"
+    return [*findings, compare_ids("token sequences", run.tokenizer.encode_batch(texts), answers, of)]
+
+
+def compare_written(ours: Side, theirs: Side, run: Run) -> list[Finding]:
+    """Token for token, and by the change of BLEU."""
+    dev, exchange = dev_set(run), exchange_of(run.recipe)
+    room = min(LONGEST, run.recipe.model.max_length // 2)
+    if exchange.translates:
+        longest = min(run.recipe.data.max_length, run.model.max_length - run.task.frame.n_around)
+        prompts = [ids[:longest] for ids in run.tokenizer.encode_batch(dev.sources)]
+    else:
+        prompts = [ids for ids in map(run.task.encode, dev.sources) if len(ids) <= room]
+    written = [side.greedy(prompts, room) for side in (ours, theirs)]
+    of = f"{len(prompts)} lines of {dev.name}, up to {room} tokens each"
+    findings = [compare_ids("greedy outputs", written[0], written[1], of)]
+    if dev.references:
+        before, after = (
+            bleu([run.tokenizer.decode(ids) for ids in side], dev.references, resamples=0).value for side in written
+        )
+        change = after - before
+        findings.append(
+            Finding(
+                what=f"change of greedy BLEU, from {before:.2f}",
+                value=change,
+                wanted=f"at most {MOST_CHANGE:g} either way",
+                holds=abs(change) <= MOST_CHANGE,
+                of=of,
+            )
+        )
+    return findings

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.interop.families.family import Family, Imported, Weight
-from regard.interop.families.forms import AS_IS, Form, after_rows, even_then_odd, shaped, zeros
+from regard.interop.families.family import Family, Imported, Weight, product
+from regard.interop.families.forms import AS_IS, after_rows, even_then_odd, shaped, zeros
 from regard.interop.families.settings import PLAIN_ATTENTION, Setting, Settings, Theirs, Word
 from regard.nn.positions import POSITIONS, Space
 from regard.runs.recipe import Recipe
@@ -21,7 +21,8 @@ from regard.tasks.exchange import SOURCE_TO_TARGET
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "swish": "swish", "silu": "swish"}
 SIZES = {"layers": "n_layers", "attention_heads": "n_heads", "ffn_dim": "d_ff"}  # of the encoder, and of the decoder
-INPUTS = {"q_proj": "to_queries", "k_proj": "to_keys", "v_proj": "to_values"}
+ATTENTION = {"q_proj": "to_queries", "k_proj": "to_keys", "v_proj": "to_values", "out_proj": "to_output"}
+READS = ("embedding", "to_queries", "to_keys", "to_values", "expand")  # parts of ours that have channels as columns
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class BartVariant:
         task = {"target_start": theirs.token("decoder_start_token_id")}
         if self.starts_source:
             task["source_start"] = theirs.token("bos_token_id")
-        return Imported("transformer", model, "translation", task)
+        return Imported(model, "translation", task)
 
     def write_config(self, recipe: Recipe) -> dict[str, Any]:
         position = recipe.model.position if self.reorders(recipe) else self.position
@@ -83,24 +84,7 @@ class BartVariant:
         return self.position == "sinusoidal_halves" and recipe.model.position == "sinusoidal"
 
     def weights(self, recipe: Recipe) -> Iterator[Weight]:
-        c = recipe.model
-        reads: Form = even_then_odd(1) if self.reorders(recipe) else AS_IS  # of channels
-        writes: Form = even_then_odd(0) if self.reorders(recipe) else AS_IS
-        yield Weight("model.shared.weight", ("embedding.weight",), reads)
-        bias = (1, c.vocab_size)
-        if c.output_bias:
-            yield Weight("final_logits_bias", ("output_bias",), shaped(bias, bias[1:]))
-        else:
-            yield Weight("final_logits_bias", (), zeros(bias))
-        for side, name in (("encoder", "source"), ("decoder", "target")):
-            if c.position == "learned":
-                yield Weight(f"model.{side}.embed_positions.weight", (f"{name}_position.table",), after_rows(2))
-            if c.embedding_norm:
-                yield from both(f"model.{side}.layernorm_embedding", f"{name}_norm", writes, writes)
-            for i in range(c.n_layers):
-                yield from block(f"model.{side}.layers.{i}", f"{side}.{i}", side == "decoder", reads, writes)
-            if c.pre_norm:
-                yield from both(f"model.{side}.layer_norm", f"{side}_norm", writes, writes)
+        return map(sines_first, plain_weights(recipe)) if self.reorders(recipe) else plain_weights(recipe)
 
     def computed(self, recipe: Recipe, name: str) -> Tensor | None:
         """The table of places, where it is made of sines."""
@@ -125,26 +109,44 @@ class BartVariant:
         )
 
 
-def block(theirs: str, ours: str, is_decoder: bool, reads: Form, writes: Form) -> Iterator[Weight]:
-    yield from attention(f"{theirs}.self_attn", f"{ours}.attention", reads, writes)
-    yield from both(f"{theirs}.self_attn_layer_norm", f"{ours}.attention_residual.norm", writes, writes)
-    if is_decoder:
-        yield from attention(f"{theirs}.encoder_attn", f"{ours}.cross_attention", reads, writes)
-        yield from both(f"{theirs}.encoder_attn_layer_norm", f"{ours}.cross_attention_residual.norm", writes, writes)
-    yield from both(f"{theirs}.fc1", f"{ours}.feed_forward.expand", reads, AS_IS)
-    yield from both(f"{theirs}.fc2", f"{ours}.feed_forward.contract", writes, writes)
-    yield from both(f"{theirs}.final_layer_norm", f"{ours}.feed_forward_residual.norm", writes, writes)
+def plain_weights(recipe: Recipe) -> Iterator[Weight]:
+    c = recipe.model
+    yield Weight("model.shared.weight", ("embedding.weight",))
+    bias = (1, c.vocab_size)
+    if c.output_bias:
+        yield Weight("final_logits_bias", ("output_bias",), shaped(bias, bias[1:]))
+    else:
+        yield Weight("final_logits_bias", (), zeros(bias))
+    for side, name in (("encoder", "source"), ("decoder", "target")):
+        if c.position == "learned":
+            yield Weight(f"model.{side}.embed_positions.weight", (f"{name}_position.table",), after_rows(2))
+        if c.embedding_norm:
+            yield from product(f"model.{side}.layernorm_embedding", f"{name}_norm")
+        for i in range(c.n_layers):
+            yield from block(f"model.{side}.layers.{i}", f"{side}.{i}", side == "decoder")
+        if c.pre_norm:
+            yield from product(f"model.{side}.layer_norm", f"{side}_norm")
 
 
-def attention(theirs: str, ours: str, reads: Form, writes: Form) -> Iterator[Weight]:
-    for name, own in INPUTS.items():
-        yield from both(f"{theirs}.{name}", f"{ours}.{own}", reads, AS_IS)
-    yield from both(f"{theirs}.out_proj", f"{ours}.to_output", writes, writes)
+def block(theirs: str, ours: str, is_decoder: bool) -> Iterator[Weight]:
+    attentions = {"self_attn": "attention"} | ({"encoder_attn": "cross_attention"} if is_decoder else {})
+    for attention, own_attention in attentions.items():
+        for name, own in ATTENTION.items():
+            yield from product(f"{theirs}.{attention}.{name}", f"{ours}.{own_attention}.{own}")
+        yield from product(f"{theirs}.{attention}_layer_norm", f"{ours}.{own_attention}_residual.norm")
+    yield from product(f"{theirs}.fc1", f"{ours}.feed_forward.expand")
+    yield from product(f"{theirs}.fc2", f"{ours}.feed_forward.contract")
+    yield from product(f"{theirs}.final_layer_norm", f"{ours}.feed_forward_residual.norm")
 
 
-def both(theirs: str, ours: str, weight: Form, bias: Form) -> Iterator[Weight]:
-    yield Weight(f"{theirs}.weight", (f"{ours}.weight",), weight)
-    yield Weight(f"{theirs}.bias", (f"{ours}.bias",), bias)
+def sines_first(weight: Weight) -> Weight:
+    """The same in the order of their channels: the columns of what reads them, the rows of what writes them."""
+    if weight.form is not AS_IS:  # has no channels
+        return weight
+    part, kind = weight.ours[0].split(".")[-2:]
+    if part in READS:
+        return weight._replace(form=even_then_odd(1)) if kind == "weight" else weight
+    return weight._replace(form=even_then_odd(0))
 
 
 BART = BartVariant("bart", "BartForConditionalGeneration", False, True, "learned", starts_source=True).family()

@@ -9,7 +9,6 @@ from typing import Any
 from regard.errors import ConfigError
 from regard.interop.families.family import Family, Imported, Weight, product
 from regard.interop.families.forms import AS_IS, Form, after_rows, first_rows, zeros
-from regard.interop.families.labels import chooses_one_label, read_labels, write_labels
 from regard.interop.families.settings import PLAIN, Setting, Settings, Theirs, Word, exchange_of
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import LABELS, MASKED, ROWS
@@ -36,14 +35,7 @@ TABLE: dict[str, Setting | Word] = {
     "vocab_size": Setting("vocab_size"),
     "tied": Setting("tie_word_embeddings", Theirs.flag, True),
 }
-SHAPE = PLAIN | {
-    "causal": False,
-    "pre_norm": False,
-    "position": "learned",
-    "norm": "layer",
-    "embedding_norm": True,
-}
-
+SHAPE = PLAIN | {"causal": False, "pre_norm": False, "position": "learned", "norm": "layer", "embedding_norm": True}
 HEADS = r"(cls|lm_head|vocab_\w+|\w*classifier|qa_outputs|\w+_predictions|\w+_lm_head)\..*"
 
 
@@ -53,7 +45,7 @@ class BertRelative:
 
     model_type: str
     name: str  # as the classes of transformers begin
-    blocks: str  # where the blocks are
+    blocks: str = "encoder.layer"  # where the blocks are
     block: dict[str, str] = field(default_factory=BLOCK.copy)
     table: dict[str, Setting | Word] = field(default_factory=TABLE.copy)
     shape: dict[str, Any] = field(default_factory=SHAPE.copy)
@@ -87,14 +79,16 @@ class BertRelative:
         model["n_segments"] = theirs.width("type_vocab_size", 2) if self.segments is None else self.segments
         d_embedding = theirs.width("embedding_size", model["d_model"]) if self.is_narrow else model["d_model"]
         model["d_embedding"] = 0 if d_embedding == model["d_model"] else d_embedding
-        if theirs.made_by == classes[LABELS.head] and chooses_one_label(theirs):
-            return Imported("stack", model, "classification", read_labels(theirs, self.activation))
+        # A head that gives a number, or several labels at once, is skipped.
+        is_single = theirs.settings.get("problem_type") in (None, "single_label_classification")
+        if theirs.made_by == classes[LABELS.head] and len(names := label_names(theirs)) > 1 and is_single:
+            return Imported(model, "classification", read_labels(theirs, names, self.activation))
         has_next = bool(self.pretrained_by) and theirs.made_by == self.pretrained_by
         if theirs.made_by != classes[MASKED.head] and not has_next:
-            return Imported("stack", model, "reading", {})
+            return Imported(model, "reading", {})
         if model["feed_forward"] != "gelu":
             raise ConfigError("a head that predicts masked words must use the activation 'gelu'; this model does not")
-        return Imported("stack", model, "masked", {"nsp": has_next, "window": min(128, model["max_length"])})
+        return Imported(model, "masked", {"nsp": has_next, "window": min(128, model["max_length"])})
 
     def write_config(self, recipe: Recipe) -> dict[str, Any]:
         c, task = recipe.model, recipe.task
@@ -117,7 +111,7 @@ class BertRelative:
         return settings
 
     def weights(self, recipe: Recipe) -> Iterator[Weight]:
-        c, start = recipe.model, f"{self.model_type}."
+        c, start, head = recipe.model, self.prefix, exchange_of(recipe).head
         places: Form = after_rows(self.first_place) if self.first_place else AS_IS
         yield Weight(f"{start}embeddings.word_embeddings.weight", ("reader.embedding.weight",))
         yield Weight(f"{start}embeddings.position_embeddings.weight", ("reader.position.table",), places)
@@ -133,9 +127,9 @@ class BertRelative:
         for i in range(c.n_layers):
             for name, own in self.block.items():
                 yield from product(f"{start}{self.blocks}.{i}.{name}", f"reader.blocks.{i}.{own}")
-        if exchange_of(recipe).head == MASKED.head:
+        if head == MASKED.head:
             yield from self.head_weights(recipe)
-        if exchange_of(recipe).head == LABELS.head:
+        if head == LABELS.head:
             yield from product(self.pooler, "pooler")
             yield from product(self.labels, "to_labels")
 
@@ -168,10 +162,45 @@ class BertRelative:
         )
 
 
+def label_names(theirs: Theirs) -> tuple[str, ...]:
+    """In the order of their numbers."""
+    labels = theirs.settings.get("id2label")
+    if labels is None:
+        return tuple(f"LABEL_{i}" for i in range(theirs.width("num_labels", 2)))
+    if not isinstance(labels, dict) or {str(key) for key in labels} != {str(i) for i in range(len(labels))}:
+        raise ConfigError(f"id2label must name the labels 0, 1, ..; got {str(labels)[:80]}")
+    return tuple(str(name) for _, name in sorted(labels.items(), key=lambda item: int(item[0])))
+
+
+def read_labels(theirs: Theirs, names: tuple[str, ...], activation: str) -> dict[str, Any]:
+    """The settings of our task: labels are numbers here too, with their names beside them."""
+    digits = len(str(len(names) - 1))  # "00", "01" .. so that their order is that of words
+    return {
+        "labels": tuple(f"{i:0{digits}d}" for i in range(len(names))),
+        "names": names if len(set(names)) == len(names) else (),
+        "framed": True,
+        "pooling": "first",
+        "pooler": activation,
+        "dropout": theirs.number("classifier_dropout", 0.1),
+    }
+
+
+def write_labels(task: Any, family: str, activation: str) -> dict[str, Any]:
+    """The settings of their classifier, which reads the first row through one layer."""
+    for name, wanted in {"framed": True, "pooling": "first", "pooler": activation}.items():
+        if (got := getattr(task, name)) != wanted:
+            raise ConfigError(f"{family} needs task.{name} = {wanted!r} to classify, and this run has {got!r}")
+    return {
+        "id2label": {str(i): name for i, name in enumerate(task.shown_labels)},
+        "label2id": {name: i for i, name in enumerate(task.shown_labels)},
+        "problem_type": "single_label_classification",
+        "classifier_dropout": task.dropout,
+    }
+
+
 BERT = BertRelative(
     model_type="bert",
     name="Bert",
-    blocks="encoder.layer",
     transform="cls.predictions.transform.dense",
     norm="cls.predictions.transform.LayerNorm",
     output="cls.predictions.decoder",
@@ -184,7 +213,6 @@ BERT = BertRelative(
 ROBERTA = BertRelative(
     model_type="roberta",
     name="Roberta",
-    blocks="encoder.layer",
     transform="lm_head.dense",
     norm="lm_head.layer_norm",
     output="lm_head.decoder",
@@ -232,7 +260,6 @@ DISTILBERT = BertRelative(
 ELECTRA = BertRelative(
     model_type="electra",
     name="Electra",
-    blocks="encoder.layer",
     transform="generator_predictions.dense",
     norm="generator_predictions.LayerNorm",
     output="generator_lm_head",

@@ -28,7 +28,7 @@ COPIES = (
 )
 
 
-class Side(NamedTuple):
+class Parts(NamedTuple):
     """The names of our parts of an encoder or a decoder."""
 
     blocks: str
@@ -37,9 +37,9 @@ class Side(NamedTuple):
     norm: str
 
 
-ENCODER = Side("encoder", "source_position", "source_norm", "encoder_norm")
-DECODER = Side("decoder", "target_position", "target_norm", "decoder_norm")
-STACK = Side("reader.blocks", "reader.position", "reader.embedding_norm", "reader.norm")
+ENCODER = Parts("encoder", "source_position", "source_norm", "encoder_norm")
+DECODER = Parts("decoder", "target_position", "target_norm", "decoder_norm")
+STACK = Parts("reader.blocks", "reader.position", "reader.embedding_norm", "reader.norm")
 
 
 def read_config(theirs: Theirs) -> Imported:
@@ -61,7 +61,7 @@ def read_config(theirs: Theirs) -> Imported:
         "output_bias": theirs.flag("has_output_bias", False) or starts_empty,
     }
     start = model["vocab_size"] - 1 if starts_empty else theirs.token("decoder_start_id")
-    return Imported("transformer", model, "translation", {"target_start": start})
+    return Imported(model, "translation", {"target_start": start})
 
 
 def write_config(recipe: Recipe) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def weights(recipe: Recipe) -> Iterator[Weight]:
         yield Weight("decoder/projection/weight", ("own_table",))
 
 
-def side(theirs: str, ours: Side, c: TransformerConfig) -> Iterator[Weight]:
+def side(theirs: str, ours: Parts, c: TransformerConfig) -> Iterator[Weight]:
     if c.position in ADDED:
         yield Weight(f"{theirs}/position_encodings/encodings", (f"{ours.position}.table",))
     if c.embedding_norm:

@@ -1,14 +1,17 @@
-"""What a family of models is to us: how its settings are read and written, and which of its weights are ours."""
+"""What a family of models is to us: how its settings are read and written, which of its weights are ours, and how they
+are carried from its files to our model and back."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
+from regard.errors import RunError
 from regard.interop.families.forms import AS_IS, Form
-from regard.interop.families.settings import Theirs
+from regard.interop.families.settings import Theirs, exchange_of
 from regard.runs.recipe import Recipe
 
 
@@ -23,10 +26,25 @@ class Weight(NamedTuple):
 class Imported(NamedTuple):
     """Their settings in our words: the tables [model] and [task] of a recipe."""
 
-    architecture: str
     model: dict[str, Any]
     kind: str
     task: dict[str, Any]
+
+
+class Stored(Protocol):
+    """Tensors in files: their shapes at once, their numbers when they are needed."""
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]: ...
+
+    def read(self, name: str) -> Tensor:
+        """In float32.  RunError if it contains NaN or infinity."""
+        ...
+
+
+class Carried(NamedTuple):
+    tensors: dict[str, Tensor]  # by our names
+    left_out: list[str]  # theirs that this task does not use
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +74,76 @@ class Family:
 
     def is_head(self, name: str) -> bool:
         return any(re.fullmatch(pattern, name) for pattern in self.heads)
+
+    def take(self, stored: Stored, recipe: Recipe, own: Mapping[str, Tensor], where: str) -> Carried:
+        """Their tensors as ours.  `own` are our model's, of which only the shapes count: they may be on the meta
+        device.  Names and shapes are compared before any number is read."""
+        table = list(self.weights(recipe))
+        places = {weight.theirs: self.place(weight.theirs, stored) for weight in table}
+        missing = [name for name, spelling in places.items() if spelling is None]
+        if missing:
+            raise RunError(f"{where} lacks {len(missing)} tensors that its config.json asks for, such as {missing[0]}")
+        unused = stored.shapes.keys() - places.values()
+        unknown = unused - self.copies_in(unused, stored, where) - self.computed_in(unused, stored, recipe, where)
+        left_out = sorted(name for name in unknown if self.is_head(name))
+        unknown = {name for name in unknown if not (self.is_head(name) or self.is_spare(name))}
+        if unknown:
+            raise RunError(
+                f"{where} holds {len(unknown)} tensors that have no place in regard's model, such as {min(unknown)}; "
+                "without them it would not be the same model, so nothing was imported"
+            )
+        for weight in table:
+            check_shapes(weight, stored.shapes[str(places[weight.theirs])], own, where)
+        tensors: dict[str, Tensor] = {}
+        for weight in table:
+            parts = weight.form.ours(stored.read(str(places[weight.theirs])))
+            tensors |= {name: part.contiguous() for name, part in zip(weight.ours, parts, strict=True)}
+        return Carried(tensors, left_out)
+
+    def place(self, name: str, stored: Stored) -> str | None:
+        """The name under which the files have it."""
+        return next((spelling for spelling in self.spellings(name) if spelling in stored.shapes), None)
+
+    def copies_in(self, unused: set[str], stored: Stored, where: str) -> set[str]:
+        """Those that are a tensor's second name.  They may differ after all; then they are not what they seem."""
+        copies = set()
+        for second, first in self.copies:
+            copy, original = self.place(second, stored), self.place(first, stored)
+            if copy is None or original is None or copy not in unused:
+                continue
+            if not torch.equal(stored.read(copy), stored.read(original)):
+                raise RunError(
+                    f"{where}: {copy} is not {original}, and regard's model has only one; nothing was imported"
+                )
+            copies.add(copy)
+        return copies
+
+    def computed_in(self, unused: set[str], stored: Stored, recipe: Recipe, where: str) -> set[str]:
+        """Those that both sides compute, such as a table of sines, and that are what we compute."""
+        expected = {name: ours for name in unused if (ours := self.computed(recipe, name)) is not None}
+        for name, ours in expected.items():
+            if stored.shapes[name] != tuple(ours.shape) or not torch.allclose(stored.read(name), ours, atol=1e-4):
+                raise RunError(f"{where}: {name} is not what regard computes in its place; nothing was imported")
+        return set(expected)
+
+    def give(self, tensors: Mapping[str, Tensor], recipe: Recipe) -> dict[str, Tensor]:
+        """Our tensors as theirs, by their names; a model without a head is named without the family's prefix."""
+        prefix = "" if exchange_of(recipe).head else self.prefix
+        return {name.removeprefix(prefix): tensor for name, tensor in as_theirs(tensors, self.weights(recipe)).items()}
+
+
+def check_shapes(weight: Weight, shape: tuple[int, ...], own: Mapping[str, Tensor], where: str) -> None:
+    wanted = [tuple(own[name].shape) for name in weight.ours]
+    try:
+        got = [tuple(part.shape) for part in weight.form.ours(torch.empty(shape, device="meta"))]
+    except (RuntimeError, IndexError):  # it cannot be cut so
+        got = [shape]
+    if got != wanted:
+        raise RunError(f"{where}: {weight.theirs} is {shape}, which gives {got}; its config.json asks for {wanted}")
+
+
+def as_theirs(tensors: Mapping[str, Tensor], table: Iterable[Weight]) -> dict[str, Tensor]:
+    return {weight.theirs: weight.form.theirs([tensors[name] for name in weight.ours]).contiguous() for weight in table}
 
 
 def product(theirs: str, ours: str, form: Form = AS_IS, bias: bool = True) -> Iterator[Weight]:

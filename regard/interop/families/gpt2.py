@@ -9,13 +9,8 @@ from regard.interop.families.settings import PLAIN, Setting, Settings, Theirs, W
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import CAUSAL
 
-ACTIVATIONS = {
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu": "gelu",
-    "relu": "relu",
-    "silu": "swish",
-}
+TANH = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
+ACTIVATIONS = TANH | {"gelu": "gelu", "relu": "relu", "silu": "swish"}
 SETTINGS = Settings(
     model_type="gpt2",
     classes={CAUSAL.head: "GPT2LMHeadModel"},
@@ -38,7 +33,7 @@ def read_config(theirs: Theirs) -> Imported:
     theirs.expect(scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False, add_cross_attention=False)
     model = SETTINGS.read(theirs)
     model["d_ff"] = theirs.width("n_inner", 4 * model["d_model"])
-    return Imported("stack", model, "language", {"window": min(1024, model["max_length"])})
+    return Imported(model, "language", {"window": min(1024, model["max_length"])})
 
 
 def write_config(recipe: Recipe) -> dict[str, Any]:

@@ -13,8 +13,6 @@ from regard.runs.recipe import Recipe
 from regard.tasks.exchange import CAUSAL
 
 WINDOW = 1024  # tokens that a training of the run, if there is one, reads at once
-
-
 SHAPE = {"causal": True, "pre_norm": True, "position": "rotary", "norm": "rms", "feed_forward": "swiglu"}
 TABLE = {
     "d_model": Setting("hidden_size"),
@@ -57,7 +55,7 @@ class Decoder:
             "rotary_base": rotary_base(theirs),
             "bias": self.read_bias(theirs),
         }
-        return Imported("stack", model, "language", {"window": min(WINDOW, model["max_length"])})
+        return Imported(model, "language", {"window": min(WINDOW, model["max_length"])})
 
     def read_bias(self, theirs: Theirs) -> str:
         in_attention, in_feed_forward = theirs.flag("attention_bias", False), theirs.flag("mlp_bias", False)

@@ -64,7 +64,7 @@ def read_config(theirs: Theirs) -> Imported:
     # v1.0 scales its last rows by d_model**-0.5 and reads words off the embeddings; v1.1 does neither.
     model["tied"] = theirs.flag("scale_decoder_outputs", model["tied"])
     start = theirs.token("decoder_start_token_id", theirs.token("pad_token_id", 0))
-    return Imported("transformer", model, "translation", {"target_start": start})
+    return Imported(model, "translation", {"target_start": start})
 
 
 def write_config(recipe: Recipe) -> dict[str, Any]:

@@ -15,8 +15,6 @@ LENGTH = 512  # of its pre-training; distances have no table, so the settings do
 INPUTS = {"q": "to_queries", "k": "to_keys", "v": "to_values", "r": "to_distances"}
 BIASES = {"r_w_bias": "content_bias", "r_r_bias": "distance_bias"}
 SEGMENTS = {"r_s_bias": "segment_bias", "seg_embed": "segment_keys"}
-
-
 SETTINGS = Settings(
     model_type="xlnet",
     classes={PERMUTED.head: "XLNetLMHeadModel", ROWS.head: "XLNetModel"},
@@ -37,7 +35,7 @@ SETTINGS = Settings(
 def read_config(theirs: Theirs) -> Imported:
     theirs.expect(attn_type="bi", bi_data=False, clamp_len=-1, same_length=False, tie_word_embeddings=True)
     model = SETTINGS.read(theirs) | {"max_length": LENGTH, "n_segments": N_SEGMENTS}
-    return Imported("xlnet", model, "permutation" if theirs.made_by == "XLNetLMHeadModel" else "reading", {})
+    return Imported(model, "permutation" if theirs.made_by == "XLNetLMHeadModel" else "reading", {})
 
 
 def write_config(recipe: Recipe) -> dict[str, Any]:

@@ -1,42 +1,171 @@
-"""The folder of an encoder-decoder of CTranslate2.  What it has and we do not is refused."""
+"""The folder of an encoder-decoder of CTranslate2.  What it has and we do not is refused.
+
+Its model.bin is read strictly: a name for the kind of model, then variables, then second names of some.  Every length
+is compared with what the file still holds before anything is read; numbers are read on demand.
+"""
 
 import math
 import re
+import struct
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from regard.errors import RunError
-from regard.interop.formats.ctranslate2_file import CTranslate2File
 from regard.interop.formats.safe import read_json
 from regard.text.foreign import read_words
 
-# Settings that may be present with these values: regard does the same.
-PLAIN = {
-    "multi_query_attention": 0,
-    "alibi": 0,
-    "alibi_use_positive_positions": 0,
-    "scale_alibi": 0,
-    "embeddings_merge": 0,
-}
+VERSION = 6  # of the binary format
+TYPES = ("<f4", "<i1", "<i2", "<i4", "<f2", "bfloat16")  # by their number
+MOST_DIMENSIONS = 8
+LONGEST_NAME = 1024
 VOCABULARY = "shared_vocabulary.json"
 IGNORED = ("alignment_heads", "alignment_layer")  # for its own word alignments
+# Settings that may be present with the value 0: regard has nothing else.
+UNKNOWN = ("multi_query_attention", "alibi", "alibi_use_positive_positions", "scale_alibi", "embeddings_merge")
+
+
+class Variable(NamedTuple):
+    shape: tuple[int, ...]
+    dtype: str
+    offset: int
+    n_bytes: int
+
+
+class CTranslate2File:
+    """`shapes` are those of the weights (as `Stored` has them), `settings` the variables that are single numbers."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        with path.open("rb") as file:
+            reader = BinaryReader(file, path)
+            version = reader.number("<I")
+            if version != VERSION:
+                raise RunError(f"{path} has version {version} of CTranslate2's format, and regard reads {VERSION}")
+            self.kind, self.revision = reader.name(), reader.number("<I")
+            self.variables = reader.variables()
+            self.variables |= reader.aliases(self.variables)
+            if reader.left:
+                raise RunError(f"{path} goes on for {reader.left:,} bytes after its end; it is corrupted")
+        single = {name for name, variable in self.variables.items() if not variable.shape}
+        scales = {f"{name}_scale" for name in self.variables} & self.variables.keys()
+        self.settings = {name: self.numbers(name).item() for name in single - scales}
+        self.shapes: Mapping[str, tuple[int, ...]] = {
+            name: variable.shape for name, variable in self.variables.items() if name not in single | scales
+        }
+
+    def read(self, name: str) -> Tensor:
+        """In float32: whole numbers divided by the scale of their row (of all rows, for int16)."""
+        tensor = self.numbers(name).float()
+        scale = f"{name}_scale"
+        if scale in self.variables:
+            rows = self.numbers(scale).float()
+            if rows.ndim and rows.shape != tensor.shape[:1]:
+                raise RunError(f"{self.path}: {scale} has {tuple(rows.shape)} numbers for {tuple(tensor.shape)}")
+            tensor = tensor / (rows.reshape(-1, *[1] * (tensor.ndim - 1)) if rows.ndim else rows)
+        elif self.variables[name].dtype in ("<i1", "<i2", "<i4"):
+            raise RunError(f"{self.path}: {name} has integers without a scale; nothing was imported")
+        if not torch.isfinite(tensor).all():
+            raise RunError(f"{self.path}: {name} contains NaN or infinity; nothing was imported")
+        return tensor
+
+    def numbers(self, name: str) -> Tensor:
+        """As they are stored."""
+        variable = self.variables[name]
+        with self.path.open("rb") as file:
+            file.seek(variable.offset)
+            content = file.read(variable.n_bytes)
+        if variable.dtype == "bfloat16":
+            return torch.frombuffer(bytearray(content), dtype=torch.bfloat16).reshape(variable.shape)
+        return torch.from_numpy(np.frombuffer(content, variable.dtype).copy()).reshape(variable.shape)
+
+
+class BinaryReader:
+    """Goes through a file once and never asks for more than it holds."""
+
+    def __init__(self, file: BinaryIO, path: Path):
+        self.file, self.path, self.size = file, path, path.stat().st_size
+
+    @property
+    def left(self) -> int:
+        return self.size - self.file.tell()
+
+    def take(self, n_bytes: int) -> bytes:
+        if n_bytes > self.left:
+            raise RunError(f"{self.path} is cut short: {n_bytes:,} bytes should follow, and there are {self.left:,}")
+        return self.file.read(n_bytes)
+
+    def number(self, form: str) -> int:
+        (value,) = struct.unpack(form, self.take(struct.calcsize(form)))
+        return int(value)
+
+    def name(self) -> str:
+        """Its length with the zero at its end, and its bytes."""
+        length = self.number("<H")
+        if not 1 < length <= LONGEST_NAME:
+            raise RunError(f"{self.path} holds a name of {length - 1} bytes; it is corrupted")
+        content = self.take(length)
+        try:
+            text = content[:-1].decode("ascii")
+        except UnicodeDecodeError:
+            text = ""
+        if content[-1] or not text.isprintable() or not text:
+            raise RunError(f"{self.path} holds a name that is not text; it is corrupted")
+        return text
+
+    def variables(self) -> dict[str, Variable]:
+        variables: dict[str, Variable] = {}
+        for _ in range(self.number("<I")):  # each takes some bytes, so the end of the file ends this
+            name = self.name()
+            if name in variables:
+                raise RunError(f"{self.path} holds {name} twice; it is corrupted")
+            n_dimensions = self.number("<B")
+            if n_dimensions > MOST_DIMENSIONS:
+                raise RunError(f"{self.path}: {name} has {n_dimensions} dimensions; it is corrupted")
+            shape = tuple(self.number("<I") for _ in range(n_dimensions))
+            type_number = self.number("<B")
+            if type_number >= len(TYPES):
+                raise RunError(f"{self.path}: {name} has the type {type_number}, which is none of {len(TYPES)}")
+            dtype, n_bytes = TYPES[type_number], self.number("<I")
+            item = 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+            if math.prod(shape) * item != n_bytes or n_bytes == 0:
+                raise RunError(f"{self.path}: {name} of {shape} has {n_bytes:,} bytes; it is corrupted")
+            variables[name] = Variable(shape, dtype, self.file.tell(), n_bytes)
+            if n_bytes > self.left:
+                self.take(n_bytes)
+            self.file.seek(n_bytes, 1)
+        return variables
+
+    def aliases(self, variables: Mapping[str, Variable]) -> dict[str, Variable]:
+        """The scale of a variable is that of its second name, too."""
+        aliases: dict[str, Variable] = {}
+        for _ in range(self.number("<I")):
+            alias, name = self.name(), self.name()
+            if name not in variables or alias in variables or alias in aliases:
+                raise RunError(f"{self.path} says that {alias} is {name}, which cannot be; it is corrupted")
+            aliases[alias] = variables[name]
+            if f"{name}_scale" in variables:
+                aliases[f"{alias}_scale"] = variables[f"{name}_scale"]
+        return aliases
 
 
 class CTranslate2Folder:
     """model.bin and what lies beside it, or in the folder above, as Argos packs it; the settings as one `config`."""
 
     def __init__(self, path: Path):
-        self.path, folder = path, model_folder(path)
-        self.file = CTranslate2File(folder / "model.bin")
-        if self.file.kind != "TransformerSpec":
-            raise RunError(
-                f"{self.file.path} is a {self.file.kind}; of CTranslate2's models regard reads TransformerSpec"
-            )
-        self.shapes, self.read = self.file.shapes, self.file.read
+        self.folder = folder = model_folder(path)
+        file = CTranslate2File(folder / "model.bin")
+        if file.kind != "TransformerSpec":
+            raise RunError(f"{file.path} is a {file.kind}; of CTranslate2's models regard reads TransformerSpec")
+        self.shapes, self.read = file.shapes, file.read
         settings = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
         if settings.get("add_source_bos") or settings.get("add_source_eos") is False:
             raise RunError(f"{folder / 'config.json'} adds other tokens to a source than regard does")
-        self.config = settings_of(self.file) | {"layer_norm_epsilon": settings.get("layer_norm_epsilon")}
+        self.config = settings_of(file) | {"layer_norm_epsilon": settings.get("layer_norm_epsilon")}
         if not (folder / VOCABULARY).is_file():
             raise RunError(f"{folder} has no {VOCABULARY}; regard's translators have one for source and target")
         self.words = read_words(folder / VOCABULARY)
@@ -52,10 +181,6 @@ def is_ctranslate2(path: Path) -> bool:
         return not opened.read(4).startswith((b"PK", b"\x80"))  # the pickles of PyTorch may have that name, too
 
 
-def words_of(path: Path) -> list[str]:
-    return read_words(model_folder(path) / VOCABULARY)
-
-
 def model_folder(path: Path) -> Path:
     return path / "model" if (path / "model" / "model.bin").is_file() else path
 
@@ -68,8 +193,8 @@ def settings_of(file: CTranslate2File) -> dict[str, Any]:
         settings = {name.removeprefix(start): n for name, n in file.settings.items() if name.startswith(start)}
         for name in IGNORED:
             settings.pop(name, None)
-        for name, usual in PLAIN.items():
-            if settings.pop(name, usual) != usual:
+        for name in UNKNOWN:
+            if settings.pop(name, 0):
                 raise RunError(
                     f"{file.path} has {side}/{name}, which regard's models do not have; nothing was imported"
                 )
@@ -82,32 +207,33 @@ def settings_of(file: CTranslate2File) -> dict[str, Any]:
     known = {"activation", "num_heads", "pre_norm", "scale_embedding", "n_layers"}
     if unknown := sorted(sides[0].keys() - known):
         raise RunError(f"{file.path} has the setting {unknown[0]}, which regard's models do not have")
-    n_words, d_model = shape(file, "decoder/embeddings/weight", 2)
+    n_words, d_model = matrix(file, "decoder/embeddings/weight")
     return {
         **sides[0],
         "model_type": "ctranslate2",
         "vocab_size": n_words + starts_empty,  # one more, of zeros, for the start
         "start_from_zero_embedding": starts_empty,
         "d_model": d_model,
-        "d_ff": shape(file, "decoder/layer_0/ffn/linear_0/weight", 2)[0],
-        "max_length": shape(file, "decoder/position_encodings/encodings", 2)[0],
+        "d_ff": matrix(file, "decoder/layer_0/ffn/linear_0/weight")[0],
+        "max_length": matrix(file, "decoder/position_encodings/encodings")[0],
         "has_output_bias": "decoder/projection/bias" in file.shapes,
         "layernorm_embedding": "decoder/layernorm_embedding/gamma" in file.shapes,
     }
 
 
-def shape(file: CTranslate2File, name: str, n_dimensions: int) -> tuple[int, ...]:
-    dimensions = file.shapes.get(name, ())
-    if len(dimensions) != n_dimensions:
-        raise RunError(f"{file.path} has no {name} with {n_dimensions} dimensions; regard has no such model")
-    return dimensions
+def matrix(file: CTranslate2File, name: str) -> tuple[int, ...]:
+    """Its shape."""
+    shape = file.shapes.get(name, ())
+    if len(shape) != 2:
+        raise RunError(f"{file.path} has no {name} with 2 dimensions; regard has no such model")
+    return shape
 
 
 def scales(factor: float, file: CTranslate2File) -> bool:
     """A whole number says whether, another by how much."""
     if isinstance(factor, int):
         return bool(factor)
-    root = math.sqrt(shape(file, "decoder/embeddings/weight", 2)[1])
+    root = math.sqrt(matrix(file, "decoder/embeddings/weight")[1])
     if factor != 1.0 and not math.isclose(factor, root, rel_tol=1e-6):
         raise RunError(f"{file.path} scales its embeddings by {factor}; regard scales by {root} or not at all")
     return factor != 1.0

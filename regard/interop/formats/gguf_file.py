@@ -11,10 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.errors import ConfigError, RunError
+from regard.errors import ConfigError, RunError, need
 from regard.interop.families.forms import rotary_pairs
 from regard.interop.formats.safe import check_memory
-from regard.interop.needs import need
 
 SETTINGS = {  # transformers' name → theirs, after the name of the architecture
     "hidden_size": "embedding_length",

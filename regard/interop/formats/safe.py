@@ -3,9 +3,8 @@
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -17,18 +16,6 @@ PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 FLOATS = ("F64", "F32", "F16", "BF16")
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 LONGEST_JSON = 16 << 20  # bytes
-CHUNK = 1 << 22  # numbers that are looked at together
-
-
-class Stored(Protocol):
-    """Tensors in files: their shapes at once, their numbers when they are needed."""
-
-    @property
-    def shapes(self) -> Mapping[str, tuple[int, ...]]: ...
-
-    def read(self, name: str) -> Tensor:
-        """In float32.  RunError if it contains NaN or infinity."""
-        ...
 
 
 class SafeFolder:
@@ -51,23 +38,24 @@ class SafeFolder:
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.others: dict[str, str] = {}  # what is not floating point, such as masks and positions, and its type
         for file in weight_files(path):
-            for name, (shape, kind) in read_header(file).items():
-                if name in self.shapes or name in self.others:
-                    raise RunError(f"{file.name} holds {name} a second time; {path} is corrupted")
-                if kind in FLOATS:
-                    self.files[name], self.shapes[name] = file, shape
-                else:
-                    self.others[name] = kind
+            with opened(file) as tensors:
+                for name in tensors.keys():  # noqa: SIM118 (it is not a dict)
+                    if name in self.shapes or name in self.others:
+                        raise RunError(f"{file.name} holds {name} a second time; {path} is corrupted")
+                    stored = tensors.get_slice(name)
+                    if stored.get_dtype() in FLOATS:
+                        self.files[name], self.shapes[name] = file, tuple(stored.get_shape())
+                    else:
+                        self.others[name] = stored.get_dtype()
         check_memory(4 * sum(map(math.prod, self.shapes.values())), path)
 
     def read(self, name: str) -> Tensor:
         file = self.files[name]
         with opened(file) as tensors:
-            for part in in_chunks(tensors.get_slice(name), self.shapes[name]):
-                if not torch.isfinite(part.float()).all():
-                    raise RunError(f"{file.name}: {name} contains NaN or infinity; nothing was imported")
-            whole: Tensor = tensors.get_tensor(name).float()
-            return whole
+            tensor: Tensor = tensors.get_tensor(name).float()
+        if not torch.isfinite(tensor).all():
+            raise RunError(f"{file.name}: {name} contains NaN or infinity; nothing was imported")
+        return tensor
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -120,23 +108,6 @@ def opened(file: Path) -> Any:
         return safe_open(file, framework="pt")
     except (SafetensorError, OSError, ValueError) as error:
         raise RunError(f"{file} is not a usable safetensors file: {error}") from None
-
-
-def read_header(file: Path) -> dict[str, tuple[tuple[int, ...], str]]:
-    """The shape of every tensor, and the type of its numbers."""
-    with opened(file) as tensors:
-        slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118 (it is not a dict)
-        return {name: (tuple(part.get_shape()), part.get_dtype()) for name, part in slices.items()}
-
-
-def in_chunks(tensor: Any, shape: tuple[int, ...]) -> Iterator[Tensor]:
-    """A few rows after the other, without holding all."""
-    if not shape:
-        yield tensor[...]
-        return
-    rows = max(1, CHUNK // max(1, math.prod(shape[1:])))
-    for begin in range(0, shape[0], rows):
-        yield tensor[begin : begin + rows]
 
 
 def check_memory(n_bytes: int, path: Path) -> None:

@@ -8,11 +8,10 @@ import numpy as np
 import tokenizers
 import torch
 
-from regard.errors import RegardError
+from regard.errors import RegardError, need
 from regard.interop.families.ctranslate2 import ACTIVATIONS, ADDED, COPIES, DECODER, ENCODER, STACK, weights
+from regard.interop.families.family import as_theirs
 from regard.interop.families.settings import exchange_of
-from regard.interop.formats.carry import as_theirs
-from regard.interop.needs import need
 from regard.models.transformer import TransformerConfig
 from regard.nn.positions import Position
 from regard.runs.run import Run
@@ -34,16 +33,17 @@ def write_folder(run: Run, folder: Path) -> list[str]:
         )
     names = token_names(run)
     spec = make(run, names)
+    spec.validate()
+    spec.optimize(quantization="float32")  # smaller types are made of it when it is loaded (compute_type="int8")
     folder.mkdir(parents=True, exist_ok=True)
-    save(spec, folder)
+    spec.save(str(folder))
     run.tokenizer.save(folder / "tokenizer.json")
     return names
 
 
 def translator(run: Run, names: list[str]) -> Any:
     """The specification of an encoder-decoder, with its weights."""
-    from ctranslate2.specs import transformer_spec as specs
-
+    specs = need("ctranslate2.specs.transformer_spec")
     config, frame = run.recipe.model, run.task.frame
     check(config, "translator")
     if len(frame.before) > 1:
@@ -67,9 +67,7 @@ def translator(run: Run, names: list[str]) -> Any:
 
 def writer(run: Run, names: list[str]) -> Any:
     """The specification of a language model."""
-    from ctranslate2.specs import transformer_spec as specs
-
-    config = run.recipe.model
+    specs, config = need("ctranslate2.specs.transformer_spec"), run.recipe.model
     check(config, "writer")
     if config.n_segments or config.d_embedding or not config.causal:
         raise RegardError("CTranslate2 writes with causal stacks that have no segments and no narrower embeddings")
@@ -91,13 +89,6 @@ def token_names(run: Run) -> list[str]:
     return [inner.id_to_token(n) or f"<unused {n}>" for n in range(run.recipe.model.vocab_size)]
 
 
-def save(spec: Any, folder: Path) -> None:
-    """In float32: CTranslate2 makes smaller types of it when it loads the folder (compute_type="int8")."""
-    spec.validate()
-    spec.optimize(quantization="float32")
-    spec.save(str(folder))
-
-
 def check(config: TransformerConfig, role: str) -> None:
     if config.score not in SCORES:
         raise RegardError(f"CTranslate2 has the scores {', '.join(SCORES)}; this model has {config.score!r}")
@@ -112,17 +103,14 @@ def check(config: TransformerConfig, role: str) -> None:
 
 def common_shape(config: TransformerConfig) -> dict[str, Any]:
     """What encoders and decoders say alike."""
-    from ctranslate2.specs import common_spec
-
     activation, gates = ACTIVATIONS[config.feed_forward]
-    is_grouped = config.heads.shared != config.n_heads
     return {
         "pre_norm": config.pre_norm,
-        "activation": common_spec.Activation[activation],
+        "activation": need("ctranslate2.specs.common_spec").Activation[activation],
         "ffn_glu": gates,
         "rms_norm": config.norm == "rms",
         "layernorm_embedding": config.embedding_norm,
-        "num_heads_kv": config.heads.shared if is_grouped else None,
+        "num_heads_kv": config.heads.shared if config.heads.shared != config.n_heads else None,
         "head_dim": config.d_head or None,
         "qk_norm": config.norm_heads,
     }
@@ -130,8 +118,6 @@ def common_shape(config: TransformerConfig) -> dict[str, Any]:
 
 def set_weights(spec: Any, run: Run, positions: dict[str, Position]) -> None:
     """By the table of weights; `positions` are those whose table may have to be computed."""
-    from ctranslate2.specs.model_spec import visit_spec
-
     config, tensors = run.recipe.model, weights_of(run.model)
     if config.position in ADDED:
         places = torch.arange(config.max_length)
@@ -145,7 +131,7 @@ def set_weights(spec: Any, run: Run, positions: dict[str, Position]) -> None:
         if name in variables:
             setattr(layer, name.rpartition("/")[2], variables[name].detach().float().cpu().numpy())
 
-    visit_spec(spec, set_variable)
+    need("ctranslate2.specs.model_spec").visit_spec(spec, set_variable)
 
 
 def set_numbers(spec: Any, config: TransformerConfig, crosses: bool = False) -> None:

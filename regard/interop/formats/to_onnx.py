@@ -13,9 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.errors import RegardError
+from regard.errors import RegardError, need
 from regard.interop.families.settings import exchange_of
-from regard.interop.needs import need
 from regard.models.transformer import Transformer
 from regard.nn.layout import Rectangle
 from regard.nn.scores import SCORES
@@ -74,29 +73,25 @@ def write_graphs(run: Run, folder: Path) -> None:
         raise RegardError(f"ONNX graphs are made of scores that are products; this run has {recipe.model.score!r}")
     folder.mkdir(parents=True, exist_ok=True)
     tokens, lengths = torch.ones(2, 3, dtype=torch.long), torch.tensor([3, 2])
-    batch, time = torch.export.Dim("batch"), torch.export.Dim("time")
     if exchange.translates:
-        memory = torch.zeros(2, 3, recipe.model.d_model)
-        target, written = torch.ones(2, 4, dtype=torch.long), torch.export.Dim("written")
-        shapes: Any = {"source": {0: batch, 1: time}, "lengths": {0: batch}}
-        trace(
-            EncoderGraph(run.model), {"source": tokens, "lengths": lengths}, shapes, "memory", folder / "encoder.onnx"
-        )
+        memory, target = torch.zeros(2, 3, recipe.model.d_model), torch.ones(2, 4, dtype=torch.long)
+        trace(EncoderGraph(run.model), {"source": tokens, "lengths": lengths}, "memory", folder / "encoder.onnx")
         inputs = {"memory": memory, "lengths": lengths, "target": target}
-        shapes = {"memory": {0: batch, 1: time}, "lengths": {0: batch}, "target": {0: batch, 1: written}}
-        trace(DecoderGraph(run.model), inputs, shapes, "logits", folder / "decoder.onnx")
+        trace(DecoderGraph(run.model), inputs, "logits", folder / "decoder.onnx")
     else:
-        shapes = {"tokens": {0: batch, 1: time}, "lengths": {0: batch}}
-        trace(ReaderGraph(run), {"tokens": tokens, "lengths": lengths}, shapes, "rows", folder / "model.onnx")
+        trace(ReaderGraph(run), {"tokens": tokens, "lengths": lengths}, "rows", folder / "model.onnx")
     run.tokenizer.save(folder / "tokenizer.json")
 
 
-def trace(graph: nn.Module, inputs: dict[str, Tensor], shapes: Any, output: str, path: Path) -> None:
+def trace(graph: nn.Module, inputs: dict[str, Tensor], output: str, path: Path) -> None:
+    """For batches of any size and sequences of any length; a target may be longer or shorter than its source."""
+    batch, time, written = map(torch.export.Dim, ("batch", "time", "written"))
+    dims = {"lengths": {0: batch}, "target": {0: batch, 1: written}}
     with quiet():
         program: Any = torch.onnx.export(
             graph.eval(),
             kwargs=inputs,
-            dynamic_shapes=shapes,
+            dynamic_shapes={name: dims.get(name, {0: batch, 1: time}) for name in inputs},
             input_names=list(inputs),
             output_names=[output],
             dynamo=True,

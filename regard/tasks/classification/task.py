@@ -23,7 +23,7 @@ from regard.data.files.splits import Parts
 from regard.data.report import UNLIMITED, Row, advice, report
 from regard.errors import ConfigError
 from regard.evaluation.classification import classification, confusion_picture, confusion_rows, table_rows
-from regard.evaluation.measured import Measured, count_notes
+from regard.evaluation.metric import Measured, count_notes
 from regard.models.heads import POOLERS, Classifier
 from regard.models.interface import Reader
 from regard.nn.layout import Ragged
@@ -203,7 +203,7 @@ class LabelTask(Task[Labelled, Documents, M, B]):
         parts = self.parts()
         for_report = {name: part.for_report() for name, part in parts.items()}
         rows = report(for_report, self.tokenizer, UNLIMITED, dropping=("train",))
-        rows.append(Row("train", "bag or sequence model?", advice(self.train.labelled.texts).sentence))
+        rows.append(Row("train", "bag or sequence model?", advice(self.train.labelled.texts)))
         for name, part in parts.items():
             rows += label_rows(name, part.labelled, self.config.labels, self.config.shown_labels)
             where = part.labelled.examples.where(int(part.long[0])) if len(part.long) else ""

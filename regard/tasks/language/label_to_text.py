@@ -18,7 +18,7 @@ from regard.decoding.forced import score
 from regard.errors import RegardError
 from regard.evaluation.classification import classification
 from regard.evaluation.metric import Metric, perplexity
-from regard.models.conditioned import Conditioned
+from regard.models.heads import Conditioned
 from regard.models.interface import Reader
 from regard.nn.layout import Ragged
 from regard.tasks.classification.batches import Documents

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from regard.data.batching.batch import SequenceBatch
-from regard.data.batching.documents import Passages
 from regard.data.batching.noise import Hiding, chances, keys
 from regard.data.batching.packing import cut
+from regard.data.batching.streams import Passages
 from regard.nn.layout import Ragged
 from regard.text.dropout import ranges
 from regard.text.tokenizer import Tokenizer

@@ -13,14 +13,13 @@ from torch.nn import functional as F
 
 from regard.checks import at_least, not_negative, one_of, positive, positive_share, proper_share
 from regard.choose import choose
-from regard.data.batching.documents import DOCUMENTS, Passages
+from regard.data.batching.streams import DOCUMENTS, Passages
 from regard.data.config import DataConfig
 from regard.data.files.plain import PlainText, text_parts
 from regard.data.files.splits import Parts
 from regard.data.report import Row
 from regard.errors import ConfigError
-from regard.models.electra import ReplacedWords, draw
-from regard.models.masked import MaskedWords, rows_at
+from regard.models.masked import MaskedWords, ReplacedWords, draw, rows_at
 from regard.tasks.exchange import MASKED
 from regard.tasks.language.running_text import check_window, inspect_texts
 from regard.tasks.pretraining.batches import N_FIXED, MaskedBatch, MaskedPassages

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from regard.checks import one_of
 from regard.errors import ConfigError
-from regard.models.heads import Bare
+from regard.models.heads import Head
 from regard.models.interface import Reader
 from regard.tasks.exchange import ROWS
 from regard.tasks.setup import TaskConfig
@@ -27,7 +27,7 @@ class ReadingConfig(TaskConfig):
         one_of(self, ("loss",), "metric")
 
 
-class Reading(Task[Any, Any, Bare, Any]):
+class Reading(Task[Any, Any, Head, Any]):
     """A task that is never trained: what a run needs to be loaded and embedded with."""
 
     settings = ReadingConfig
@@ -39,5 +39,5 @@ class Reading(Task[Any, Any, Bare, Any]):
     read_parts = texts = part = collate = nats = figures = inspect = refuse
 
     @classmethod
-    def build(cls, config: ReadingConfig, model: Reader[Any]) -> Bare:
-        return Bare(model)
+    def build(cls, config: ReadingConfig, model: Reader[Any]) -> Head:
+        return Head(model)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from regard.data.batching.batch import SequenceBatch
-from regard.data.batching.pieces import WordPieces
-from regard.data.files.tagged import Tagged
+from regard.data.batching.windows import WordPieces
+from regard.data.files.labelled import Tagged
 from regard.data.notes import Notes
 from regard.data.report import Row, note_rows
 from regard.nn.layout import Ragged

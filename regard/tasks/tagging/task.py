@@ -14,16 +14,16 @@ from regard.checks import distinct, one_of, share
 from regard.data.batching import restoring
 from regard.data.batching.batch import by_length
 from regard.data.batching.packing import cut
-from regard.data.batching.pieces import WordPieces
+from regard.data.batching.windows import WordPieces
 from regard.data.config import DataConfig
+from regard.data.files.labelled import Tagged, tag_set, tagged_parts
 from regard.data.files.plain import text_parts
 from regard.data.files.recognizing import tagged_words
 from regard.data.files.splits import Parts
-from regard.data.files.tagged import Tagged, tag_set, tagged_parts
 from regard.data.report import Row
 from regard.errors import ConfigError
+from regard.evaluation.classification import beside, tag_figures, unigram_tags
 from regard.evaluation.metric import Metric
-from regard.evaluation.tagging import Unigrams, beside, figures
 from regard.models.heads import Tagger
 from regard.models.interface import Reader
 from regard.nn.layout import Gather, Ragged
@@ -116,7 +116,7 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
     # Validation and measuring.
 
     def figures(self, model: Tagger, part: TaggedSet) -> dict[str, float]:
-        """Nats a word, and the shares in percent of `regard.evaluation.tagging`."""
+        """Nats a word, and the shares in percent of `tag_figures`."""
         loss = self.mean_loss(model, part, by_length(part.lengths, self.batch_tokens))
         accuracy, f1, *_ = self.shares(model, part)
         return {"loss": loss, "accuracy": accuracy.value, "f1": f1.value}
@@ -136,16 +136,15 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
     def shares(self, model: Tagger, part: TaggedSet) -> list[Metric]:
         tags, (best, _) = self.config.tags, self.predict(model, part.pieces)
         true = list(chain.from_iterable(part.tagged.tags))
-        return figures([tags[i] for i in best], true, tags, self.config.neutral)
+        return tag_figures([tags[i] for i in best], true, tags, self.config.neutral)
 
     def metrics(self, use: Use, part: TaggedSet) -> list[Metric]:
         """The shares beside those of a baseline: the most frequent tag of each word."""
         train = self.read_parts(self.config, self.setup.data).train
-        unigrams = Unigrams(*(list(chain.from_iterable(column)) for column in (train.words, train.tags)))
-        words, true = (list(chain.from_iterable(column)) for column in (part.tagged.words, part.tagged.tags))
-        baseline = figures(
-            unigrams.predict(words), true, self.config.tags, self.config.neutral, who="unigram baseline: "
-        )
+        columns = (train.words, train.tags, part.tagged.words, part.tagged.tags)
+        words, tags, asked, true = (list(chain.from_iterable(column)) for column in columns)
+        predicted = unigram_tags(words, tags, asked)
+        baseline = tag_figures(predicted, true, self.config.tags, self.config.neutral, who="unigram baseline: ")
         return beside(self.shares(use.model, part), baseline)
 
     def first_samples(self, model: Tagger, valid: TaggedSet) -> list[Sample]:

@@ -14,12 +14,12 @@ import torch
 from regard.checks import not_negative, one_of, share
 from regard.data.config import DataConfig
 from regard.data.files.reading import Examples, read_examples
-from regard.data.files.splits import Parts, Shares
+from regard.data.files.splits import Parts
 from regard.data.report import UNLIMITED, Part, Row, note_rows, report
 from regard.decoding.forced import score
 from regard.decoding.graphs import fastest
 from regard.errors import ConfigError, RegardError
-from regard.evaluation.measured import Measured, Versus, count_notes, metric_row
+from regard.evaluation.metric import Measured, Versus, count_notes, metric_row
 from regard.evaluation.rouge import rouge
 from regard.evaluation.translation import bleu, chrf, exact_match, paired
 from regard.tasks.framing import Frame
@@ -93,7 +93,7 @@ class PairTask(FramedTask[Examples, PairSet, M, B]):
         def read(files: tuple[str, ...], root: str) -> Examples:
             return read_pairs(files, data.columns, root)
 
-        return Parts(data, "pairs", read, lambda: Shares(read(data.train, data.root)), files="SOURCE REFERENCE")
+        return Parts(data, "pairs", read, lambda: (read(data.train, data.root), None, None), files="SOURCE REFERENCE")
 
     def test(self, files: Sequence[str] = ()) -> tuple[str, Examples]:
         """Given files are a source and a reference, whatever columns those of the recipe have."""

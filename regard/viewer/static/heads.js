@@ -29,9 +29,8 @@ const Heads = (go, thumbnail) => {
     pictures = [];
     const heads = kind.heads.length > 1 ? [...kind.heads, null] : kind.heads;
     const side = heads.length > 14 ? 24 : heads.length > 9 ? 32 : heads.length > 5 ? 40 : 52;
-    grid.style.setProperty("--cell", `${side}px`);
-    grid.style.gridTemplateColumns = `auto repeat(${heads.length}, ${side}px)`;
-    const cells = [label(""), ...heads.map((head) => label(head ?? "mean"))];
+    grid.style.gridTemplateColumns = `auto repeat(${heads.length}, minmax(13px, ${side}px))`; // narrower before it scrolls
+    const cells = [label(""), ...heads.map((head) => label(head ?? (side < 40 ? "all" : "mean")))];
     for (const layer of kind.layers) {
       cells.push(label(layer, "row"));
       for (const head of heads) cells.push(head === null || kind.maps.has(`${layer} ${head}`) ? picture(layer, head) : label(""));

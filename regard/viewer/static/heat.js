@@ -4,11 +4,7 @@ const NUMBERED = 32; // and from which its share is written into it
 
 // 256 colours from the panel's own through --warm to --hot.
 const rampOf = () => {
-  const style = getComputedStyle(document.documentElement);
-  const stops = ["--panel", "--warm", "--hot"].map((name) => {
-    const hex = style.getPropertyValue(name).trim();
-    return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-  });
+  const stops = ["--panel", "--warm", "--hot"].map(hexOf);
   const ramp = new Uint32Array(256);
   const mix = (a, b, t) => a.map((channel, i) => Math.round(channel + (b[i] - channel) * t));
   for (let i = 0; i < 256; i++) {

@@ -1,5 +1,6 @@
 // The page: what is chosen, the controls, the keys.
 const state = { kind: data.kinds[0].name, layer: 0, head: 0, view: null, hover: null, pinned: null };
+let headBefore = null; // the head that the mean was asked for from
 const at = (id) => document.getElementById(id);
 const said = at("said");
 let map = null;
@@ -163,14 +164,22 @@ const otherSide = () => {
 
 const find = (next) => {
   const wanted = at("find").value.trim().toLocaleLowerCase();
-  const side = state.pinned?.side ?? "queries";
-  const hits = wanted ? map[side].flatMap(([label], i) => (label.toLocaleLowerCase().includes(wanted) ? [i] : [])) : [];
-  words.found(hits, side);
+  const sides = map.queries === map.keys ? [state.pinned?.side ?? "queries"] : ["queries", "keys"];
+  const isHit = ([label]) => label.toLocaleLowerCase().includes(wanted);
+  const hits = wanted ? sides.flatMap((side) => map[side].flatMap((word, index) => (isHit(word) ? [{ side, index }] : []))) : [];
+  words.found(hits);
   at("find").classList.toggle("none", Boolean(wanted) && !hits.length);
   if (!hits.length) return;
-  const from = state.pinned?.index ?? -1;
-  const index = hits.find((i) => (next ? i > from : i >= from)) ?? hits[0];
-  settle({ side, index });
+  const order = ({ side, index }) => sides.indexOf(side) * map.queries.length + index;
+  const from = state.pinned ? order(state.pinned) : -1;
+  settle(hits.find((hit) => (next ? order(hit) > from : order(hit) >= from)) ?? hits[0]);
+};
+
+const meanAndBack = () => {
+  if (state.head === null) return go({ head: headBefore ?? headsOf(kindOf(), state.layer)[0].head });
+  if (kindOf().heads.length === 1) return null;
+  headBefore = state.head;
+  return go({ head: null });
 };
 
 const letGo = () => {
@@ -186,7 +195,7 @@ const KEYS = {
   j: () => moveWord(1),
   k: () => moveWord(-1),
   s: otherSide,
-  m: () => go({ head: state.head === null ? headsOf(kindOf(), state.layer)[0].head : kindOf().heads.length > 1 ? null : state.head }),
+  m: meanAndBack,
   v: otherView,
   t: () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
   "/": () => at("find").focus(),
@@ -234,5 +243,6 @@ theme(night.matches ? "dark" : "light");
 if (typeof DecompressionStream === "undefined") at("meaning").textContent = "This browser is too old to unpack the data of this page: please open it in a newer one.";
 else {
   const first = kindOf();
-  go({ layer: first.layers[first.layers.length - 1], head: first.heads.length > 1 ? null : first.heads[0] });
+  const usual = { layer: first.layers[first.layers.length - 1], head: first.heads.length > 1 ? null : first.heads[0] };
+  go(data.opens ?? usual);
 }

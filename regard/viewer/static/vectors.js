@@ -76,7 +76,7 @@ const Vectors = () => {
     const tops = { queries: highest(head.queries), keys: highest(head.keys), values: highest(head.values) };
     const table = element("table");
     const names = element("tr");
-    for (const name of ["", "query, keys", ...(scores ? ["score"] : []), "weight", "values"]) names.append(element("th", name));
+    for (const name of ["word", "query, keys", ...(scores ? ["score"] : []), "weight", "values"]) names.append(element("th", name));
     table.append(element("thead"));
     table.tHead.append(names);
     const rows = element("tbody");

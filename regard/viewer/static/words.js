@@ -3,6 +3,21 @@ const ROW = 28; // pixels of a word in a column; page.css says the same
 const SEEN = 0.02; // what is below this share of the strongest is left out
 const MOST_LINES = 1200; // drawn at once
 
+const hexOf = (name) => {
+  const hex = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+};
+const luminance = (rgb) => {
+  const [r, g, b] = rgb.map((x) => (x / 255 <= 0.04045 ? x / 255 / 12.92 : ((x / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+// The panel's color mixed with --warm, and black or white on it, whichever can be read better: at least 4.5 to 1.
+const shadeOf = (share) => {
+  const [panel, warm] = [hexOf("--panel"), hexOf("--warm")];
+  const rgb = panel.map((channel, i) => Math.round(channel + (warm[i] - channel) * share));
+  return { paper: `rgb(${rgb.join(" ")})`, ink: luminance(rgb) > 0.179 ? "#000" : "#fff" };
+};
+
 const Words = (choose) => {
   const lines = document.getElementById("lines");
   const text = document.getElementById("text");
@@ -69,8 +84,9 @@ const Words = (choose) => {
 
   const clear = () => {
     for (const word of marked) {
-      word.style.removeProperty("--w");
-      word.classList.remove("on", "dark", "here");
+      word.style.removeProperty("--shade");
+      word.style.removeProperty("--ink-on-shade");
+      word.classList.remove("on", "here");
       word.setAttribute("aria-selected", "false");
     }
     marked = [];
@@ -94,10 +110,10 @@ const Words = (choose) => {
         const share = weight / (top || 1);
         if (share < SEEN) return;
         const word = far.children[index];
-        const shade = (3 + 89 * share) * Math.min(1, 0.35 + top);
-        word.style.setProperty("--w", `${shade}%`);
+        const { paper, ink } = shadeOf((0.03 + 0.89 * share) * Math.min(1, 0.35 + top));
+        word.style.setProperty("--shade", paper);
+        word.style.setProperty("--ink-on-shade", ink);
         word.classList.add("on");
-        word.classList.toggle("dark", shade > 58);
         marked.push(word);
       });
       const here = listOf(focus.side).children[focus.index];
@@ -171,9 +187,9 @@ const Words = (choose) => {
     if (takeFocus) word.focus({ preventScroll: true });
   };
 
-  const found = (indices, side) => {
+  const found = (hits) => {
     for (const word of document.querySelectorAll(".word.found")) word.classList.remove("found");
-    for (const index of indices) listOf(side).children[index].classList.add("found");
+    for (const { side, index } of hits) listOf(side).children[index].classList.add("found");
   };
 
   return { show, mark, reveal, found, redraw: drawSoon };

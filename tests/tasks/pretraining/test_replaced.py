@@ -7,7 +7,7 @@ from small_documents import setup
 from torch.nn import functional as F
 
 from regard.errors import ConfigError
-from regard.models.electra import ReplacedWords, draw
+from regard.models.masked import ReplacedWords, draw
 from regard.models.stack import Stack, StackConfig
 from regard.runs.weights import weights_of
 from regard.tasks.pretraining.task import ReplacedConfig, ReplacedLanguage, judge

@@ -117,6 +117,18 @@ def test_a_number_of_lines_is_not_negative(setting):
         TranslationConfig(**{setting: -1})
 
 
+def test_bleu_in_validation_counts_capitals(data, tokenizer, tmp_path):
+    task = Translation.make(TranslationConfig(), Setup(data=data, tokenizer=tokenizer, cache=tmp_path / "cache"))
+    references = task.valid.texts(1)
+    model = Transformer(TransformerConfig(vocab_size=tokenizer.vocab_size, d_model=16, n_heads=2, n_layers=1, d_ff=16))
+    bleu = {}
+    for name, change in (("same", str), ("capitals", str.upper)):
+        task.greedily = lambda model, lines, change=change: [change(text) for text in references[: len(lines)]]
+        bleu[name] = task.figures(model, task.valid)["bleu"]
+    assert bleu["same"] == pytest.approx(100)
+    assert bleu["capitals"] < 50
+
+
 def test_choosing_by_bleu_needs_validation_files(data, tokenizer, tmp_path):
     unvalidated = Setup(data=replace(data, valid=()), tokenizer=tokenizer)
     with pytest.raises(ConfigError, match=r"needs validation files: set data\.valid"):

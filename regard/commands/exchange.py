@@ -1,4 +1,4 @@
-"""regard export: a run becomes a model of another tool."""
+"""regard import: a model of another tool becomes a run; regard export: a run becomes a model of another tool."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,12 +6,58 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import regard
+from regard.choose import choose
 from regard.commands.options import RunFolder
-from regard.errors import ConfigError, RegardError
+from regard.errors import ConfigError, MissingLibrary, RegardError
 
 if TYPE_CHECKING:
     from regard.interop.certifying.certificate import Certificate
     from regard.runs.run import Run
+
+
+def import_(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER|FILE",
+            help="config.json, safetensors and a tokenizer; a .gguf file; or a CTranslate2 folder",
+        ),
+    ],
+    run: Annotated[Path, typer.Option("--run", help="the folder of the new run")],
+    n_strings: Annotated[
+        int, typer.Option("--strings", min=1, help="how many strings to compare the tokenizers on")
+    ] = 10_000,
+) -> None:
+    """Make a run of a model of another tool, and certify that both give the same answers."""
+    from regard.interop.certifying.in_ctranslate2 import certify_ctranslate2
+    from regard.interop.certifying.in_transformers import certify
+    from regard.interop.families.settings import exchange_of
+    from regard.interop.formats.from_ctranslate2 import CTranslate2Folder
+    from regard.interop.importing import import_source, open_source, unheeded
+    from regard.text.tokenizer import Tokenizer
+
+    opened = open_source(source)
+    tokenizer = Tokenizer.load(source)
+    recipe, left_out = import_source(opened, tokenizer, run)
+    exchange = exchange_of(recipe)
+    kind = exchange.head or "without a head"
+    print(f"{source} is now the run {run}: a {opened.model_type} model, {kind}")
+    notes = unheeded(opened, tokenizer) if exchange.writes or exchange.translates else ()
+    if left_out:
+        notes += (f"skipped (not used by this task): {', '.join(left_out)}",)
+    for note in notes:
+        print(note)
+    try:
+        if opened.model_type == "ctranslate2":
+            theirs = CTranslate2Folder(source)
+            certificate = certify_ctranslate2(regard.load(run, "cpu"), theirs.folder, theirs.words)
+        else:
+            certificate = certify(regard.load(run, "cpu"), source, opened.model_type, notes, n_strings)
+    except MissingLibrary as error:
+        print(f"no certificate was written: {error}")
+        return
+    hand_over(certificate, run)
 
 
 def export(
@@ -21,15 +67,11 @@ def export(
     family: Annotated[str | None, typer.Option(help="hf's model_type (default: the first that fits)")] = None,
 ) -> None:
     """Write a run as a folder of another tool, and certify that both give the same answers."""
-    from regard.choose import choose
-    from regard.interop.needs import MissingLibrary
-    from regard.runs.run import load
-
     write = choose(TARGETS, to, "tool (--to)")
     if family is not None and to != "hf":
         raise ConfigError(f"--family is an option of --to hf, not of --to {to}")
     try:
-        certificate = write(load(run, "cpu"), folder, family)
+        certificate = write(regard.load(run, "cpu"), folder, family)
     except MissingLibrary as error:
         if not folder.exists():  # nothing could be written
             raise
@@ -56,7 +98,7 @@ def to_transformers(run: "Run", folder: Path, family: str | None) -> "Certificat
 
 
 def to_onnx(run: "Run", folder: Path, family: str | None) -> "Certificate":
-    from regard.interop.certifying.in_other_tools import certify_onnx
+    from regard.interop.certifying.in_onnx import certify_onnx
     from regard.interop.exporting import refuse_full
     from regard.interop.formats.to_onnx import write_graphs
 
@@ -67,7 +109,7 @@ def to_onnx(run: "Run", folder: Path, family: str | None) -> "Certificate":
 
 
 def to_ctranslate2(run: "Run", folder: Path, family: str | None) -> "Certificate":
-    from regard.interop.certifying.in_other_tools import certify_ctranslate2
+    from regard.interop.certifying.in_ctranslate2 import certify_ctranslate2
     from regard.interop.exporting import refuse_full
     from regard.interop.formats.to_ctranslate2 import write_folder
 

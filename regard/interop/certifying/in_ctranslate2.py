@@ -1,4 +1,4 @@
-"""The other side of a comparison: a folder that CTranslate2 runs, in float32."""
+"""Our run, and the folder that CTranslate2 runs, in float32, on the same inputs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,11 +7,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.interop.certifying.sides import Ids
-from regard.interop.needs import need
+from regard.errors import need
+from regard.interop.certifying.certificate import Certificate, compare_rows, issue
+from regard.interop.certifying.samples import random_tokens, special
+from regard.interop.certifying.sides import Ids, Ours, OurScorer, Side, compare_texts
+from regard.interop.families.settings import exchange_of
 from regard.runs.run import Run
 
+N_RANDOM = 24
+LONGEST = 32  # tokens of a random sequence
 BATCH = 16  # sequences at once
+
+
+def certify_ctranslate2(run: Run, folder: Path, names: Sequence[str]) -> Certificate:
+    """Log-probabilities of random targets, or logits; and what is written of some sentences."""
+    longest = min(LONGEST, run.recipe.model.max_length - 2)
+    inputs = random_tokens(N_RANDOM, longest, len(names), without=special(run))
+    ours: Side
+    theirs: Side
+    if exchange_of(run.recipe).translates:
+        what, ours, theirs = "log-probabilities", OurScorer(run), CTranslate2Translator(folder, run, names)
+    else:
+        what, ours, theirs = "logits", Ours(run), CTranslate2Writer(folder, run, names)
+    rows = compare_rows(what, ours.rows(inputs), theirs.rows(inputs), f"{len(inputs)} random sequences")
+    findings = [rows, *compare_texts(ours, theirs, run, folder)]
+    return issue(run.folder, folder, "ctranslate2", findings, ("ctranslate2",))
 
 
 class CTranslate2Translator:
@@ -22,8 +42,8 @@ class CTranslate2Translator:
         self.never = [[self.names[n]] for n in run.recipe.decoding.never]
         self.model = need("ctranslate2").Translator(str(folder), compute_type="float32")
 
-    def log_probs(self, inputs: Ids) -> list[Tensor]:
-        """Of each token of a target (the source backwards) and of its end."""
+    def rows(self, inputs: Ids) -> list[Tensor]:
+        """The log-probabilities of each token of a target (the source backwards) and of its end."""
         sources, targets = spelled(inputs, self.names), spelled([ids[::-1] for ids in inputs], self.names)
         return [torch.tensor(result.log_probs) for result in self.model.score_batch(sources, targets)]
 

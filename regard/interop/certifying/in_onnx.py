@@ -1,4 +1,4 @@
-"""The other side of a comparison: graphs that onnxruntime runs."""
+"""Our run, and its graphs that onnxruntime runs, on the same inputs."""
 
 from pathlib import Path
 from typing import Any
@@ -7,10 +7,29 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.interop.certifying.sides import Ids, padded, up_to
+from regard.errors import need
+from regard.interop.certifying.certificate import Certificate, Finding, compare_rows, issue
+from regard.interop.certifying.samples import random_tokens, special
+from regard.interop.certifying.sides import Ids, Ours, OurTranslator, Side, compare_texts, padded, up_to
 from regard.interop.families.settings import exchange_of
-from regard.interop.needs import need
 from regard.runs.run import Run
+
+SHAPES = ((1, 1), (1, 7), (5, 1), (3, 12), (2, 33))  # sequences and the longest of them
+
+
+def certify_onnx(run: Run, folder: Path) -> Certificate:
+    """At several shapes, some sequences shorter than the longest; and what is written of some sentences."""
+    exchange, config = exchange_of(run.recipe), run.recipe.model
+    ours: Side = OurTranslator(run) if exchange.translates else Ours(run)
+    graphs: Side = OnnxTranslator(folder, run) if exchange.translates else OnnxReader(folder, run)
+    findings: list[Finding] = []
+    for n, longest in SHAPES:
+        length = longest - exchange.translates
+        room = min(length, config.max_length - 2)
+        inputs = random_tokens(n, room, config.vocab_size, without=special(run), seed=n * length, first=())
+        findings.append(compare_rows(exchange.compared, ours.rows(inputs), graphs.rows(inputs), f"{n} × {longest}"))
+    findings += compare_texts(ours, graphs, run, folder)
+    return issue(run.folder, folder, "onnx", findings, ("onnx", "onnxruntime"))
 
 
 class OnnxReader:
