@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 
     from regard.models.interface import Model
     from regard.runs.recipe import Recipe
-    from regard.tasks.language.reach import Reached
+    from regard.tasks.language.use import Reached
 
 MACHINES = (("a 2-core CPU", 0.1), ("an H200", 300.0))  # TFLOP/s
+# What the paper says (Vaswani et al. 2017, table 2) and how its authors counted: time x GPUs x sustained rate.
+PUBLISHED = {"transformer-base": (3.3e18, 12 / 24, 8), "transformer-big": (2.3e19, 3.5, 8)}
+P100 = 9.5e12  # FLOP/s that the paper takes for a P100, single precision
 N_PICTURED = 60  # embeddings near a token, drawn with it
 
 
@@ -113,7 +116,7 @@ def show(recipe: RecipeName, set_: Overrides = None) -> None:
 
     console = Console()
     chosen = Recipe.read(recipe, set_ or [])
-    if ARCHITECTURES[chosen.architecture].is_counted:
+    if ARCHITECTURES[chosen.architecture].module.is_counted:
         table = Table("part", "shape", "numbers", title=f"{chosen.name}: {chosen.architecture}, by counting")
         weights = Path(recipe) / "model.safetensors"
         add_parts(table, sorted(read_tensors(weights).items()) if weights.is_file() else ())
@@ -152,7 +155,6 @@ def joined(pattern: str, names: list[str]) -> str:
 def costs(chosen: "Recipe", model: "Model") -> "Table":
     from rich.table import Table
 
-    from regard.models.cost import published, training_cost
     from regard.runs.card import duration
     from regard.training.prepare import training_memory
 
@@ -165,12 +167,16 @@ def costs(chosen: "Recipe", model: "Model") -> "Table":
         f"about {memory:,.0f} MiB" if memory < 10_000 else f"about {memory / 1024:,.0f} GiB",
         "weights, gradients, Adam's moments, one batch",
     )
-    whole = training_cost(cost, chosen.training.steps * chosen.training.accumulate * chosen.data.batch_tokens)
+    n_tokens = chosen.training.steps * chosen.training.accumulate * chosen.data.batch_tokens
+    whole = 3 * cost.forward * n_tokens  # forward once, backward twice that
     table.add_row("the whole training", f"{whole:.2g} FLOPs", f"{chosen.training.steps:,} steps of this recipe")
     for what, tera in MACHINES[: 1 if cost.is_sequential else 2]:
         table.add_row(f"expected time, {what}", duration(whole / (tera * 1e12)), f"at {tera:g} TFLOP/s")
-    for row in published(chosen.name):
-        table.add_row(*row)
+    if chosen.name in PUBLISHED:
+        flops, days, n_gpus = PUBLISHED[chosen.name]
+        how = f"{days:g} days × {n_gpus} P100 × 9.5 TFLOP/s: capacity, not work done"
+        table.add_row("the paper says", f"{flops:.2g} FLOPs", "Vaswani et al. 2017, table 2")
+        table.add_row("as its authors counted", f"{days * 86400 * n_gpus * P100:.2g} FLOPs", how)
     return table
 
 
@@ -249,7 +255,7 @@ def reach(
 
 def shares(measured: "list[Reached]") -> list[list[str]]:
     """Shares of distance 0 at distances 1, 2, 4, 8 ... and the last."""
-    from regard.tasks.language.reach import FADED
+    from regard.tasks.language.use import FADED
 
     longest = len(measured[0].norms) - 1
     distances = sorted({2**k for k in range(longest.bit_length())} | {longest})

@@ -61,10 +61,7 @@ class Seen:
 
 @contextmanager
 def watch(
-    model: Watchable,
-    layers: Collection[int] | None = None,
-    heads: Collection[int] | None = None,
-    vectors: bool = False,
+    model: Watchable, layers: Collection[int] | None = None, heads: Collection[int] | None = None, vectors: bool = False
 ) -> Iterator[Seen]:
     """See the attention of a model's `layers` and `heads` (all when None), with their vectors on request.
 
@@ -75,7 +72,7 @@ def watch(
     refuse_unknown("head", heads, max((module.n_heads for _, _, module in attentions), default=0))
     seen = Seen()
     hooks = [
-        module.attend.register_forward_hook(partial(record, seen, kind, layer, module.n_heads, heads, vectors))
+        module.attend.register_forward_hook(partial(record, seen, kind, layer, heads, vectors))
         for kind, layer, module in attentions
         if layers is None or layer in layers
     ]
@@ -121,7 +118,6 @@ def record(
     seen: Seen,
     kind: str,
     layer: int,
-    n_heads: int,
     heads: Collection[int] | None,
     vectors: bool,
     attend: nn.Module,
@@ -130,6 +126,7 @@ def record(
 ) -> None:
     assert isinstance(attend, Attend)
     queries, layout, memory, sight = inputs
+    n_heads = queries.shape[-2]
     memory = memory.for_heads(n_heads)
     chosen = tuple(h for h in range(n_heads) if heads is None or h in heads)
     with torch.no_grad():
@@ -142,5 +139,5 @@ def record(
         fast = layout.pad(output).transpose(1, 2)[:, chosen]
         is_token = layout.pad(torch.ones(output.shape[:-2], device=output.device))[:, None, :, None]
         error = float(((mixed - fast) * is_token).abs().max()) if mixed.numel() else 0.0
-    kept = padded if vectors else [None, None, None]
-    seen.sightings.append(Sighting(kind, layer, chosen, weights[:, chosen].detach(), kept[0], kept[1], kept[2], error))
+    qkv = padded if vectors else [None] * 3
+    seen.sightings.append(Sighting(kind, layer, chosen, weights[:, chosen].detach(), qkv[0], qkv[1], qkv[2], error))

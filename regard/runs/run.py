@@ -17,8 +17,8 @@ from regard.evaluation.metric import Measured, Versus
 from regard.learning.device import choose_device
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import trained_model
+from regard.tasks.setup import Use
 from regard.tasks.task import AnyTask
-from regard.tasks.use import Use
 from regard.tasks.verbs import VERBS
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
@@ -112,7 +112,7 @@ class Run:
 
     def check_can(self, verb: str) -> None:
         if verb not in self.task.verbs:
-            raise CannotError(f"{self.folder} {self.task.purpose()} and cannot {verb}; it can: {', '.join(self.verbs)}")
+            raise CannotError(f"{self.folder} {self.task.purpose} and cannot {verb}; it can: {', '.join(self.verbs)}")
 
     # What every run can do.
 

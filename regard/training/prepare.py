@@ -72,9 +72,7 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
     if not has_steps:
         write_file(folder / DATA, json.dumps({"train": digests(recipe.data)}, indent=2).encode())
         write_recipe(recipe, folder)
-    summary = (
-        f"A {recipe.architecture} model that {task.purpose()}, made with `regard` from the recipe `{recipe.name}`."
-    )
+    summary = f"A {recipe.architecture} model that {task.purpose}, made with `regard` from the recipe `{recipe.name}`."
     about = About(title=folder.name, summary=summary, rows=tuple(rows), usage=task.usage(folder))
     return Prepared(recipe, tokenizer, task, model, about, teacher)
 

@@ -168,7 +168,7 @@ def test_rungs_are_of_one_size(ladder) -> None:  # type: ignore[no-untyped-def]
         table = dict(rung.model or load(ladder.recipe)["model"])
         architecture = ARCHITECTURES[table.pop("architecture")]
         model = architecture.module(architecture.config(vocab_size=1000, **table))
-        if not architecture.is_counted:
+        if not model.is_counted:
             sizes.append(sum(p.numel() for p in model.parameters()) - 1000 * table["d_model"])
     assert len(sizes) >= 3 and max(sizes) < 1.25 * min(sizes)
 

@@ -1,7 +1,8 @@
-"""A verb: something that can be asked of a run.  Its fields are the request; the Python method, the command and (later)
-the HTTP route are made from them, so this file and every `verbs.py` must not import PyTorch."""
+"""A request: what is asked of a run by a verb.  The Python method, the command and (later) the HTTP route are made from
+its fields, so this file and every `verbs.py` must not import PyTorch."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
@@ -18,14 +19,14 @@ class Help:
 
 
 @dataclass(frozen=True)
-class Verb(Generic[A]):
-    """A request; A is what is answered to one of the things that it asks about."""
+class Request(Generic[A]):
+    """A is what is answered to one of the things that it asks about."""
 
     name: ClassVar[str]  # of the Python method, the command and the route
 
 
 @dataclass(frozen=True)
-class LineVerb(Verb[A], ABC):
+class LineRequest(Request[A], ABC):
     """Its first field are texts, one answer for each: N lines in, N lines out."""
 
     takes_texts: ClassVar[bool] = False  # the command takes texts as arguments, not only a file of lines
@@ -45,3 +46,14 @@ class LineVerb(Verb[A], ABC):
     def more(self, answer: A) -> list[str]:
         """Further lines, for texts that were given as arguments."""
         return []
+
+
+@dataclass(frozen=True)
+class Embed(Request[list[float]]):
+    """One vector for each line, (lines, D): of the rows that the model reads from it, whatever its task."""
+
+    name = "embed"  # the command can write a NumPy file
+
+    lines: Sequence[str]
+    pooling: str = "mean"
+    layer: int | None = None

@@ -1,16 +1,41 @@
-"""Words, or the tokens of any vocabulary: a learned vector for each."""
+"""What stands in front of a model: tables that turn inputs of some kind into the rows that its blocks read."""
+
+from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import ConfigError
-from regard.inputs.interface import InputTable
 from regard.nn.layout import Layout
 
 
+class InputTable(nn.Module, ABC):
+    """Inputs of some kind, one for each row of a layout -> rows (N, d_out)."""
+
+    scale = 1.0  # the last thing that rows are multiplied with
+
+    @property
+    @abstractmethod
+    def d_out(self) -> int:
+        """The width of a row."""
+
+    @property
+    def vectors(self) -> nn.Parameter | None:
+        """(inputs, d_out): one for each known input, with which outputs can be compared; None: there are none."""
+        return None
+
+    def replace_vectors(self, vectors: nn.Parameter) -> None:
+        """Take other vectors, or more of them, or those of another table."""
+        raise ConfigError("this model does not read words: its inputs have no vectors")
+
+    @abstractmethod
+    def forward(self, inputs: Tensor, layout: Layout) -> Tensor:
+        """Inputs as they lie in the layout, (N, ...) or (B, T, ...) -> one row each, (N, d_out) or (B, T, d_out)."""
+
+
 class Words(nn.Embedding, InputTable):
-    """x_t = scale * E[token_t]
+    """Words, or the tokens of any vocabulary, with a learned vector for each: x_t = scale * E[token_t]
 
     The Transformer scales by sqrt(d_model) (Vaswani et al. 2017, section 3.4).  `dropout` leaves out whole words: in
     training some of the vocabulary are absent, wherever they stand (Merity et al. 2018, section 4.3).
