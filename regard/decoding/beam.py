@@ -16,9 +16,8 @@ from torch import Tensor
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.distribution import Distribution
-from regard.decoding.interface import NEAR, is_one_of, length_penalty
+from regard.decoding.interface import NEAR, Record, is_one_of, length_penalty
 from regard.decoding.outputs import Hypothesis
-from regard.decoding.record import Record
 
 
 class Beam:

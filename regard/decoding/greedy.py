@@ -7,11 +7,9 @@ import torch
 from torch import Tensor
 
 from regard.decoding.config import DecodingConfig
-from regard.decoding.distribution import Distribution
-from regard.decoding.interface import NEAR, Ids, is_one_of, length_penalty
+from regard.decoding.distribution import Distribution, draw, reshape
+from regard.decoding.interface import NEAR, Ids, Record, is_one_of, length_penalty
 from regard.decoding.outputs import Hypothesis
-from regard.decoding.record import Record
-from regard.decoding.samplers import draw, reshape
 from regard.decoding.stopping import Stops
 
 

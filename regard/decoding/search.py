@@ -18,7 +18,7 @@ from regard.decoding.interface import Generator, Ids, Progress, S, grouped
 from regard.decoding.outputs import Hypothesis
 from regard.decoding.stopping import Stops
 from regard.errors import RegardError
-from regard.nn.packed import PackedReading
+from regard.nn.linear import PackedReading
 
 AHEAD = {"cpu": 1, "cuda": 8}  # steps before done prompts are looked for: looking makes a GPU wait
 
@@ -156,21 +156,16 @@ def walk(
             return
 
         rows = places if parents is None else places[:, :1] + parents
-        shrinks = not waiting and pays(int((~done[active]).sum()), len(active), device, parents is not None)
-        if shrinks:
-            kept = torch.from_numpy(np.flatnonzero(~done[active])).to(device)
-            strategy.keep(active, kept)
-            active, owners, tokens, rows = active[~done[active]], owners[kept], tokens[kept], rows[kept]
+        running = np.flatnonzero(~done[active])
+        # On a GPU rows are cheap and a new shape needs a new graph.  Where rows are selected anyway, each one counts.
+        few = len(running) < len(active) if parents is not None else len(running) <= 0.75 * len(active)
+        if few and not waiting and device.type == "cpu":
+            groups = torch.from_numpy(running)
+            strategy.keep(active, groups)
+            active, owners, tokens, rows = active[running], owners[groups], tokens[groups], rows[groups]
             places = places[: len(active)]
             state.select(rows.flatten())
         elif parents is not None:
             state.reorder(rows.flatten())
         if constraints.need_history:
             history = torch.cat([history[rows.flatten()], tokens.view(-1, 1)], 1)
-
-
-def pays(n_running: int, n_active: int, device: torch.device, selects_anyway: bool) -> bool:
-    """Whether to drop the rows of done prompts: on a GPU rows are cheap and a new shape needs a new graph."""
-    if device.type != "cpu":
-        return False
-    return n_running < n_active if selects_anyway else n_running <= 0.75 * n_active

@@ -23,6 +23,11 @@ class Space:
     furthest: int = 128  # the distance from which on all share one bucket
     one_sided: bool = False  # no query looks ahead: that needs no buckets
 
+    @property
+    def width(self) -> int:
+        """Of one head."""
+        return self.d_head or self.d_model // self.n_heads
+
 
 class Position(nn.Module):
     """No position at all; the base of every encoding."""
@@ -32,7 +37,7 @@ class Position(nn.Module):
 
     def __init__(self, space: Space):
         super().__init__()
-        self.max_length = space.max_length
+        self.space, self.max_length = space, space.max_length
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         """Embeddings (..., D) and their places (...)."""
@@ -86,8 +91,8 @@ class Rotary(Position):
 
     def __init__(self, space: Space):
         super().__init__(space)
-        d_head = space.d_head or space.d_model // space.n_heads
-        self.register_buffer("table", sinusoids(space.max_length, d_head, space.rotary_base), persistent=False)
+        table = sinusoids(space.max_length, space.width, space.rotary_base)
+        self.register_buffer("table", table, persistent=False)
 
     def rotate(self, heads: Tensor, positions: Tensor) -> Tensor:
         turn = self.table[positions].to(heads.dtype).unsqueeze(-2)  # ... 1 E
@@ -122,7 +127,6 @@ class Buckets(Position):
 
     def __init__(self, space: Space):
         super().__init__(space)
-        self.space = space
         self.table = nn.Parameter(torch.randn(space.n_buckets, space.n_heads) * space.d_model**-0.5)
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor:

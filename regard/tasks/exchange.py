@@ -10,17 +10,13 @@ from regard.nn.layout import Layout
 from regard.nn.linear import logits
 
 
-def own_rows(model: Any, tokens: Tensor, layout: Layout) -> Tensor:
-    return model(tokens, layout)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
     head: str  # how transformers names its classes for it; "" is a model without a head
     loaded_by: str  # the class of transformers that loads it, of any family
     pipeline: str = ""  # of transformers, from text to answer; "": it has none
     compared: str = "logits"  # the numbers in which both must agree ...
-    rows: Callable[[Any, Tensor, Layout], Tensor] = own_rows  # ... ours, of a model that reads one sequence ...
+    rows: Callable[[Any, Tensor, Layout], Tensor] = lambda model, *read: model(*read)  # ... ours, of one sequence ...
     answer: str = "logits"  # ... and where transformers' answer has them
     is_of_sequences: bool = False  # there is one row for each sequence, not for each token
     likeliest: str = ""  # what the largest number of a row tells; "": nothing to compare
@@ -76,8 +72,4 @@ TAGS = Exchange(
     compared="logits of tags",
     predicts_words=False,
 )
-SOURCE_TO_TARGET = Exchange(
-    head="ForConditionalGeneration",
-    loaded_by="AutoModelForSeq2SeqLM",
-    translates=True,
-)
+SOURCE_TO_TARGET = Exchange(head="ForConditionalGeneration", loaded_by="AutoModelForSeq2SeqLM", translates=True)

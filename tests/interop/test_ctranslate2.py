@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from regard.commands.export import export
+from regard.commands.exchange import export
 from regard.decoding.config import DecodingConfig
 from regard.errors import RegardError, RunError
 from regard.interop.certifying.certificate import compare_rows

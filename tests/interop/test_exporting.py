@@ -24,7 +24,7 @@ from regard.runs.run import Run, load
 from regard.runs.weights import save_weights, weights_of
 from regard.tasks.classification.task import ClassificationConfig
 from regard.tasks.language.task import LanguageConfig
-from regard.tasks.pretraining.masked import MaskedConfig
+from regard.tasks.pretraining.task import MaskedConfig
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 SMALL = {"d_model": 12, "n_heads": 2, "n_layers": 2, "d_ff": 9, "max_length": 40, "dropout": 0.0}

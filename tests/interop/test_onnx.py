@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from regard.commands.export import export
+from regard.commands.exchange import export
 from regard.errors import RegardError
 from regard.interop.formats.to_onnx import write_graphs
 from regard.models.stack import StackConfig
 from regard.tasks.classification.task import ClassificationConfig
-from regard.tasks.pretraining.masked import MaskedConfig
+from regard.tasks.pretraining.task import MaskedConfig
 from tests.interop.small_runs import save, save_translator, save_writer
 
 pytest.importorskip("onnxscript")

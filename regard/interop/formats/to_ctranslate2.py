@@ -29,7 +29,7 @@ def write_folder(run: Run, folder: Path) -> list[str]:
     make = {("transformer", True): translator, ("stack", False): writer}.get((recipe.architecture, exchange.translates))
     if make is None or not (exchange.translates or exchange.writes):
         raise RegardError(
-            f"{run.folder} is a {recipe.architecture} that {run.task.purpose()}; CTranslate2 runs a transformer that "
+            f"{run.folder} is a {recipe.architecture} that {run.task.purpose}; CTranslate2 runs a transformer that "
             "translates or a stack that writes"
         )
     names = token_names(run)
