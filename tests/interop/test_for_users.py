@@ -17,12 +17,12 @@ from regard.interop.exporting import export_folder
 from regard.interop.importing import import_source, open_source
 from regard.models.stack import StackConfig
 from regard.runs.run import Run, load
-from regard.tasks.chat.settings import ChatConfig
+from regard.tasks.chat.task import ChatConfig
 from regard.tasks.classification.task import ClassificationConfig
 from regard.tasks.language.task import LanguageConfig
 from regard.tasks.language.use import usual_length
-from regard.tasks.pretraining.masked import MaskedConfig
-from regard.tasks.translation.settings import PromptedConfig
+from regard.tasks.pretraining.task import MaskedConfig
+from regard.tasks.translation.task import PromptedConfig
 from regard.text.tokenizer import Tokenizer
 from tests.interop.small_runs import save, save_translator, save_writer
 
