@@ -15,7 +15,7 @@ from regard.errors import ConfigError, RegardError
 from regard.learning.device import choose_device
 from regard.runs.recipe import Recipe
 from regard.training.prepare import prepare
-from regard.training.screen import PlainScreen
+from regard.training.screen import Screen
 from regard.training.start import start
 
 
@@ -64,7 +64,7 @@ def accuracy(
         shares = ["data.valid_share=0.0", "data.test_share=0.0", "data.columns=['text', 'label']"]
         fold = Recipe.read(recipe, [*overrides, f"data.root='{root}'", *files, *shares])
         prepared = prepare(fold, root / "run", weights_from=from_)
-        silent = PlainScreen(Console(quiet=True))
+        silent = Screen(Console(quiet=True))
         result = start(prepared, root / "run", choose_device(device), resume=False, screen=silent)
         return result.values["accuracy"]
 

@@ -238,7 +238,7 @@ def draw(report: LayersReport, path: Path) -> None:
         picture.plain(axes)
     figure.axes[0].legend(fontsize=8, frameon=False)
     figure.suptitle(report.work, fontsize=10, color=picture.INK)
-    picture.save(figure, path)
+    figure.savefig(path, format="png")
 
 
 def main(

@@ -12,55 +12,25 @@ import typer
 from typer.core import TyperGroup
 
 import regard
-from regard.commands import (
-    answer,
-    bench,
-    chat,
-    demo,
-    doctor,
-    embed,
-    evaluate,
-    export,
-    generate,
-    importing,
-    ladder,
-    look,
-    neighbours,
-    reach,
-    recipes,
-    score,
-    show,
-    tokenizer,
-    train,
-)
+from regard.commands import tokenizer
+from regard.commands.ask import answer, embed, score
+from regard.commands.demo import demo
+from regard.commands.evaluate import bench, evaluate
+from regard.commands.exchange import export, import_
+from regard.commands.generate import chat, generate
+from regard.commands.ladder import ladder
+from regard.commands.look import look, neighbours, reach, show
+from regard.commands.train import doctor, recipes, train
 from regard.commands.verbs import command_of
 from regard.errors import RegardError
 from regard.tasks.verbs import LINE_VERBS
 
-# The panels of `regard --help`, in this order.
-TRAIN, USE, LOOK, EXCHANGE = "Train", "Use", "Look", "Exchange"
-
-# A command: its name, its function, its panel.
-COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
-    "demo": (demo.demo, TRAIN),
-    "recipes": (recipes.recipes, TRAIN),
-    "doctor": (doctor.doctor, TRAIN),
-    "train": (train.train, TRAIN),
-    "evaluate": (evaluate.evaluate, TRAIN),
-    "ladder": (ladder.ladder, TRAIN),
-    "bench": (bench.bench, TRAIN),
-    **{name: (command_of(verb), USE) for name, verb in LINE_VERBS.items()},
-    "generate": (generate.generate, USE),
-    "chat": (chat.chat, USE),
-    "answer": (answer.answer, USE),
-    "embed": (embed.embed, USE),
-    "score": (score.score, USE),
-    "look": (look.look, LOOK),
-    "show": (show.show, LOOK),
-    "neighbours": (neighbours.neighbours, LOOK),
-    "reach": (reach.reach, LOOK),
-    "import": (importing.import_model, EXCHANGE),
-    "export": (export.export, EXCHANGE),
+# The panels of `regard --help`, and the commands in each.
+PANELS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Train": (demo, recipes, doctor, train, evaluate, ladder, bench),
+    "Use": (*map(command_of, LINE_VERBS.values()), generate, chat, answer, embed, score),
+    "Look": (look, show, neighbours, reach),
+    "Exchange": (import_, export),
 }
 
 app = typer.Typer(
@@ -70,9 +40,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for name, (function, panel) in COMMANDS.items():
-    app.command(name, rich_help_panel=panel)(function)
-app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel=TRAIN)
+for panel, functions in PANELS.items():
+    for function in functions:
+        app.command(function.__name__.rstrip("_"), rich_help_panel=panel)(function)
+app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel="Train")
 
 
 @dataclass

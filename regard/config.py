@@ -114,7 +114,7 @@ def write(tables: dict[str, Settings], path: Path) -> None:
     path.write_text("\n".join(lines), encoding="utf-8")
 
 
-def to_toml(value: Any) -> str:
+def to_toml(value: object) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(to_toml(item) for item in value) + "]"
     if isinstance(value, float):

@@ -20,7 +20,6 @@ TREES = {
 
 # Strings that are also a task's name, in tables and comparisons of something else.
 OTHER_NAMES = {
-    ("__main__.py", "chat"): "a command",
     ("models/markov.py", "masked"): "a kind of Markov model",
     ("ladder/rungs.py", "masked"): "a rung: that kind of Markov model",
     ("ladder/rungs.py", "language"): "a ladder, by the name that the command takes",
@@ -34,7 +33,6 @@ GETATTR = {
     "runs/recipe.py": "the tables of a recipe by name",
     "data/config.py": "settings by name",
     "data/batching/batch.py": "the fields of a batch, a dataclass",
-    "decoding/samplers.py": "settings by name",
     "interop/families/bart.py": "settings by name, of models of other tools",
     "interop/families/bert.py": "settings by name, of models of other tools",
     "interop/families/settings.py": "settings by name, of models of other tools",

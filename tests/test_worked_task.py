@@ -18,7 +18,7 @@ from regard.runs.run import load
 from regard.tasks.table import TASKS
 from regard.tasks.verbs import VERBS
 from regard.training.prepare import prepare
-from regard.training.screen import PlainScreen
+from regard.training.screen import Screen
 from regard.training.start import start
 
 PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -105,7 +105,7 @@ def test_the_worked_task_is_about_as_long_as_it_says():
 def test_the_worked_task_learns_and_answers(worked, capsys):
     run = worked.parent / "run"
     prepared = prepare(Recipe.read(str(worked)), run)
-    start(prepared, run, torch.device("cpu"), False, PlainScreen(Console(quiet=True)))
+    start(prepared, run, torch.device("cpu"), False, Screen(Console(quiet=True)))
     loaded = load(run, "cpu")
 
     metrics = {metric.name: metric.value for metric in loaded.measure().metrics}

@@ -1,1 +1,1 @@
-"""The commands of the command line, one file each; what is heavy is imported when a command runs."""
+"""The commands of the command line; what is heavy is imported when a command runs."""

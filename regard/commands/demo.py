@@ -1,11 +1,16 @@
 """regard demo: the example sentences of the lecture, trained on this machine and looked into."""
 
+import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import regard
 from regard.commands.options import Device
+from regard.errors import RunError
+from regard.runs.durable import only_one, write_file
 
 if TYPE_CHECKING:
     from regard.commands.tour import Printer
@@ -24,28 +29,25 @@ def demo(
     from regard.commands.tour import Printer, Tour
     from regard.data.corpora.grammar import generate
     from regard.learning.device import choose_device
-    from regard.runs.run import load
+    from regard.runs.recipe import Recipe
 
     printer = Printer()
     choose_device(device)  # a wrong name is reported before anything is written
     make_ready(run, again)
     corpus = generate()
+    resume = (run / "recipe.toml").is_file()
+    planned = Recipe.of_run(run).training.steps if resume else steps
+    if steps not in (None, planned):
+        raise RunError(f"the demo in {run} has {planned:,} steps; --again starts over with {steps:,}")
     if (run / "model.safetensors").is_file():
-        check_steps(run, steps)
         printer.line(f"{run} holds a finished demo: here it is again. To start over: regard demo --again")
     else:
-        train(corpus, run, device, steps, printer)
-    Tour(load(run, device), corpus, printer).give()
+        train(corpus, run, device, steps, resume, printer)
+    Tour(regard.load(run, device), corpus, printer).give()
 
 
 def make_ready(run: Path, again: bool) -> None:
     """A folder for the demo, empty or with an earlier demo in it."""
-    import json
-    import shutil
-
-    from regard.errors import RunError
-    from regard.runs.durable import write_file
-
     is_demo = (run / MARK).is_file()
     if run.exists() and not is_demo and (not run.is_dir() or any(run.iterdir())):
         raise RunError(
@@ -58,31 +60,18 @@ def make_ready(run: Path, again: bool) -> None:
     write_file(run / MARK, json.dumps({"made by": "regard demo"}).encode())
 
 
-def check_steps(run: Path, steps: int | None) -> None:
-    from regard.errors import RunError
-    from regard.runs.recipe import Recipe
-
-    planned = Recipe.of_run(run).training.steps
-    if steps not in (None, planned):
-        raise RunError(f"the demo in {run} has {planned:,} steps; --again starts over with {steps:,}")
-
-
-def train(corpus: "PairCorpus", run: Path, device: str | None, steps: int | None, printer: "Printer") -> None:
+def train(
+    corpus: "PairCorpus", run: Path, device: str | None, steps: int | None, resume: bool, printer: "Printer"
+) -> None:
     """Write the corpus into the run's folder and train on it, or resume a training that was stopped."""
-    import json
-
     from regard.learning.device import choose_device
-    from regard.runs.durable import only_one
     from regard.runs.recipe import Recipe
     from regard.training.prepare import prepare
     from regard.training.screen import open_screen
     from regard.training.start import start
 
-    resume = (run / "recipe.toml").is_file()
     overrides = [f"data.root={json.dumps(str(run / 'data'))}"]
-    if resume:
-        check_steps(run, steps)
-    elif steps is not None:
+    if not resume and steps is not None:
         overrides.append(f"training.steps={steps}")
     printer.title("Training, from where it stopped" if resume else "Training")
     printer.paragraph(

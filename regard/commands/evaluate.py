@@ -1,18 +1,21 @@
-"""regard evaluate: figures with their settings."""
+"""regard evaluate: figures with their settings; regard bench: side by side with the peers."""
 
 import json
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+import regard
+from regard.commands.lines import print_table
 from regard.commands.options import Decoding, Device, decoding_settings
-from regard.errors import ConfigError, RunError
+from regard.errors import ConfigError, RegardError, RunError
 
 if TYPE_CHECKING:
-    from regard.evaluation.measured import Measured, Versus
+    from regard.evaluation.metric import Measured, Versus
     from regard.runs.run import Run
 
 ONLY_CLASSIFIERS = "--picture draws the confusion matrix of one classifier"
@@ -30,24 +33,25 @@ def evaluate(
     device: Device = None,
 ) -> None:
     """The figures of a run on its test set, or on given files; two runs side by side."""
-    from regard.runs.run import load
-
     for path in paths:
         if not path.exists():
             raise RunError(f"{path} does not exist; give a run folder or a test file")
-    runs = [load(path, device) for path in paths if not path.is_file()]
+    runs = [regard.load(path, device) for path in paths if not path.is_file()]
     files = [path for path in paths if path.is_file()]
     if len(runs) not in (1, 2):
         raise ConfigError(f"evaluate takes one or two runs, got {len(runs)}")
     for run in runs:
         if set_ and "translate" not in run.verbs:
-            raise ConfigError(f"--set changes how translations are decoded; {run.folder} {run.task.purpose()}")
+            raise ConfigError(f"--set changes how translations are decoded; {run.folder} {run.task.purpose}")
         if outputs is not None and not run.task.has_outputs:
-            raise ConfigError(f"--outputs writes translations or labels; {run.folder} {run.task.purpose()}")
+            raise ConfigError(f"--outputs writes translations or labels; {run.folder} {run.task.purpose}")
     decodings = [decoding_settings(run, set_ or []) for run in runs]
     if len(runs) == 1:
         measured = runs[0].measure(files, root, decodings[0])
-        draw(measured, picture)
+        if picture is not None:
+            if measured.draw is None:
+                raise ConfigError(ONLY_CLASSIFIERS)
+            measured.draw(picture)
         write_outputs(measured, outputs)
         return show_figures(runs[0], measured, as_json)
     if picture is not None:
@@ -65,7 +69,7 @@ def evaluate(
 
 
 def show_figures(run: "Run", measured: "Measured", as_json: bool) -> None:
-    print_remarks(measured)
+    print_lines(measured.remarks, sys.stderr)
     if not as_json:
         return print_figures(run, measured)
     record = record_of(run, measured.record)  # where two runs can be compared, one is a list of one
@@ -74,7 +78,7 @@ def show_figures(run: "Run", measured: "Measured", as_json: bool) -> None:
 
 def show_comparison(runs: "list[Run]", versus: "Versus", as_json: bool) -> None:
     for side in versus.sides[:1]:
-        print_remarks(side)  # both read the same files
+        print_lines(side.remarks, sys.stderr)  # both read the same files
     if as_json:
         records = [record_of(run, record) for run, record in zip(runs, versus.records, strict=True)]
         return print_json({"runs": records, **versus.record})
@@ -82,7 +86,7 @@ def show_comparison(runs: "list[Run]", versus: "Versus", as_json: bool) -> None:
         print_figures(run, side)
     names = dict(zip(("first", "second"), (run.folder.name for run in runs), strict=True))
     for title, (headings, *rows) in versus.tables:
-        print_part(title, [names.get(cell, cell) for cell in headings], rows)
+        print_table([names.get(cell, cell) for cell in headings], rows, title, are_numbers=True)
     print_lines(versus.footing)
 
 
@@ -94,28 +98,16 @@ def print_json(record: dict[str, object]) -> None:
     print(json.dumps(record, ensure_ascii=False, indent=2))
 
 
-def print_lines(lines: Sequence[str]) -> None:
+def print_lines(lines: Sequence[str], stream: TextIO | None = None) -> None:
     for line in lines:
-        print(line)
-
-
-def print_remarks(measured: "Measured") -> None:
-    """What was noted about the test's files."""
-    for remark in measured.remarks:
-        print(remark, file=sys.stderr)
+        print(line, file=stream)
 
 
 def print_figures(run: "Run", measured: "Measured") -> None:
     print_lines([f"{run.folder} ({run.weights}): {measured.of}", *measured.heading])
     for title, (headings, *rows) in measured.tables:
-        print_part(title, headings, rows)
+        print_table(headings, rows, title, are_numbers=True)
     print_lines(measured.footing)
-
-
-def print_part(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from regard.commands.tables import print_table
-
-    print_table(headings, rows, title, are_numbers=True)
 
 
 def write_outputs(measured: "Measured", path: Path | None) -> None:
@@ -124,8 +116,21 @@ def write_outputs(measured: "Measured", path: Path | None) -> None:
         path.write_text("".join(lines), encoding="utf-8")
 
 
-def draw(measured: "Measured", path: Path | None) -> None:
-    if path is not None:
-        if measured.draw is None:
-            raise ConfigError(ONLY_CLASSIFIERS)
-        measured.draw(path)
+def bench(
+    name: Annotated[str | None, typer.Argument(help="such as training or decoding; a wrong name lists them")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda (default: a GPU if there is one)")] = None,
+    json_: Annotated[Path | None, typer.Option("--json", help="also write the figures to this file")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="number of timed rounds for each contender")] = None,
+    tiny: Annotated[bool, typer.Option("--tiny", help="toy sizes, to see that everything runs")] = False,
+) -> None:
+    """Measure regard side by side with its peers, as ratios, and its parts side by side with each other."""
+    checkout = Path(__file__).parents[2]
+    if not (checkout / "bench" / "__main__.py").exists():
+        raise RegardError(
+            f"the benches are not installed with the package (no {checkout / 'bench'}); "
+            "clone the repository and run `make bench` there"
+        )
+    options = {"--device": device, "--json": json_ and json_.resolve(), "--rounds": rounds}
+    given = [str(part) for option, value in options.items() if value is not None for part in (option, value)]
+    command = [sys.executable, "-m", "bench", *([name] if name else []), *given, *(["--tiny"] if tiny else [])]
+    raise typer.Exit(subprocess.run(command, cwd=checkout).returncode)

@@ -1,21 +1,23 @@
-"""regard generate: text from a language model, or from a label."""
+"""regard generate: text from a language model, or from a label; regard chat: a conversation with a trained run."""
 
 import json
 import sys
 from collections.abc import Iterable
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.commands.lines import AT_A_TIME
-from regard.commands.options import Decoding, Device, RunFolder
+import regard
+from regard.commands.lines import answered, is_typed, read_lines, say_notes, write_line
+from regard.commands.options import AsJson, Decoding, Device, InputFile, RunFolder, decoding_settings
+from regard.decoding.config import DecodingConfig
+from regard.decoding.stopping import TextPieces
 from regard.errors import RegardError
+from regard.tasks.language.verbs import Written
 
 if TYPE_CHECKING:
-    from regard.decoding.stopping import TextPieces
-    from regard.tasks.language.verbs import Written
+    from regard.runs.run import Run
     from regard.text.tokenizer import Tokenizer
 
 
@@ -40,10 +42,6 @@ def generate(
     Prompts that come as lines give lines: the best text of each, its line ends escaped.  Prompts given as arguments
     give the texts as they are, all n_best of them.  In --stop, \\n is a line end.
     """
-    from regard.commands.lines import is_typed, read_lines
-    from regard.commands.options import decoding_settings
-    from regard.runs.run import load
-
     if prompts and file is not None:
         raise RegardError(f"give prompts or --file {file}, not both")
     if logprobs and not as_json:
@@ -52,14 +50,14 @@ def generate(
         raise RegardError("--stream shows the text of prompts given as arguments: no --json, no --file, one sample")
     if label is not None and (stop or logprobs or as_stream):
         raise RegardError("--stop, --logprobs and --stream are for language models, not for texts from a label")
-    loaded = load(run, device)
+    loaded = regard.load(run, device)
     drawn = [] if not samples else ["sample=true", "beam=1", f"n_best={samples}"]
     config = decoding_settings(loaded, [*drawn, *(set_ or [])])
     writes_labels = "generate_as" in loaded.verbs
     if label is None and writes_labels:
-        raise RegardError(f"{run} {loaded.task.purpose()}: add --label")
+        raise RegardError(f"{run} {loaded.task.purpose}: add --label")
     if label is not None and not writes_labels:
-        raise RegardError(f"--label: {run} {loaded.task.purpose()} and does not write texts with a label")
+        raise RegardError(f"--label: {run} {loaded.task.purpose} and does not write texts with a label")
     if label is None:
         loaded.check_can("generate")
     if label is not None and not prompts and file is None:
@@ -67,23 +65,25 @@ def generate(
     stops = [text.replace("\\n", "\n") for text in stop or []]
     if as_stream:
         return print_streams(prompts or [], (loaded.stream(prompt, length, config, stops) for prompt in prompts or []))
-    lines = iter(prompts) if prompts else read_lines(file)
-    at_a_time = 1 if not prompts and is_typed(file) else AT_A_TIME
-    number = 0
-    while chunk := list(islice(lines, at_a_time)):
+
+    def write(lines: list[str]) -> list[list[Written]]:
         if label is None:
-            answers = loaded.generate(chunk, length, config, stops, logprobs)
+            return loaded.generate(lines, length, config, stops, logprobs)
+        return loaded.generate_as(label, lines, length, config)
+
+    for number, prompt, texts in answered(file, write, prompts):
+        for note in texts[0].notes:
+            print(f"prompt {number}: {note}", file=sys.stderr)
+        if as_json:
+            records = [as_record(text, loaded.tokenizer) for text in texts]
+            write_line(json.dumps({"prompt": prompt, "texts": records, "notes": texts[0].notes}, ensure_ascii=False))
+        elif prompts:
+            print("\n---\n".join(text.whole for text in texts))
         else:
-            answers = loaded.generate_as(label, chunk, length, config)
-        for prompt, texts in zip(chunk, answers, strict=True):
-            number += 1
-            for note in texts[0].notes:
-                print(f"prompt {number}: {note}", file=sys.stderr)
-            print_texts(prompt, texts, loaded.tokenizer, as_json, as_line=not prompts)
-        sys.stdout.flush()
+            write_line(texts[0].whole)
 
 
-def print_streams(prompts: list[str], texts: Iterable["TextPieces"]) -> None:
+def print_streams(prompts: list[str], texts: Iterable[TextPieces]) -> None:
     for number, (prompt, pieces) in enumerate(zip(prompts, texts, strict=True), start=1):
         first = next(pieces, "")  # before anything is shown: settings that cannot be streamed are refused here
         for note in pieces.notes:
@@ -96,19 +96,7 @@ def print_streams(prompts: list[str], texts: Iterable["TextPieces"]) -> None:
     sys.stdout.write("\n")
 
 
-def print_texts(prompt: str, texts: list["Written"], tokenizer: "Tokenizer", as_json: bool, as_line: bool) -> None:
-    from regard.commands.lines import write_line
-
-    if as_json:
-        written = [as_record(text, tokenizer) for text in texts]
-        write_line(json.dumps({"prompt": prompt, "texts": written, "notes": texts[0].notes}, ensure_ascii=False))
-    elif as_line:
-        write_line(texts[0].whole)
-    else:
-        print("\n---\n".join(text.whole for text in texts))
-
-
-def as_record(written: "Written", tokenizer: "Tokenizer") -> dict[str, object]:
+def as_record(written: Written, tokenizer: "Tokenizer") -> dict[str, object]:
     record: dict[str, object] = {"text": written.text, "log_prob": written.log_prob, "finished": written.finished}
     if written.places:
         record["tokens"] = [
@@ -120,3 +108,51 @@ def as_record(written: "Written", tokenizer: "Tokenizer") -> dict[str, object]:
             for place in written.places
         ]
     return record
+
+
+def chat(
+    run: RunFolder,
+    file: InputFile = None,
+    system: Annotated[str, typer.Option(help="what the assistant is told before the conversation")] = "",
+    length: Annotated[
+        int | None, typer.Option(min=1, help="most tokens of an answer (default: half the window)")
+    ] = None,
+    set_: Decoding = None,
+    as_json: AsJson = False,
+    device: Device = None,
+) -> None:
+    """Chat: each line of input is your next message, and each reply is one line."""
+    loaded = regard.load(run, device)
+    loaded.check_can("chat")
+    config = decoding_settings(loaded, set_ or [])
+    is_person = is_typed(file) and not as_json
+    messages = [{"role": "system", "content": system}] if system else []
+    for number, line in enumerate(read_lines(file), start=1):
+        messages.append({"role": "user", "content": line})
+        if is_person:
+            text = speak(loaded, messages, length, config)
+        else:
+            answer = loaded.chat(messages, length, config)
+            text = answer.text
+            if as_json:
+                record = {"turn": number, "message": line, "answer": text, "log_prob": answer.log_prob}
+                record |= {"finished": answer.finished, "notes": answer.notes}
+                write_line(json.dumps(record, ensure_ascii=False))
+            else:
+                write_line(text)
+                say_notes(number, [*answer.notes, *([] if answer.finished else ["hit the length limit"])])
+            sys.stdout.flush()
+        messages.append({"role": "assistant", "content": text})
+
+
+def speak(run: "Run", messages: list[dict[str, str]], length: int | None, config: DecodingConfig) -> str:
+    """Write an answer as it comes."""
+    answer = run.chat_stream(messages, length, config)
+    for note in answer.notes:
+        print(note, file=sys.stderr)
+    pieces = []
+    for piece in answer:
+        pieces.append(piece)
+        print(piece, end="", flush=True)
+    print()
+    return "".join(pieces).strip()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.choose import choose
 from regard.commands.options import Device, Overrides
 from regard.errors import ConfigError
 
@@ -34,10 +35,7 @@ def ladder(
     """
     from rich.console import Console
 
-    from regard.choose import choose
-    from regard.ladder.budget import Budget
-    from regard.ladder.climb import climb, write_recipes
-    from regard.ladder.report import check_budget, compare, keep
+    from regard.ladder.climb import Budget, check_budget, climb, compare, keep, write_recipes
     from regard.ladder.rungs import LADDERS
     from regard.learning.device import choose_device
     from regard.runs.recipe import Recipe

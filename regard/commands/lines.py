@@ -1,13 +1,14 @@
-"""Lines in, lines out: a line ends at \\n only, and every line in gives a line out."""
+"""Lines in, lines out: a line ends at \\n only, and every line in gives a line out.  And tables, for a person."""
 
 import codecs
 import io
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+from regard.data.notes import Notes
 from regard.errors import DataError
 
 AT_A_TIME = 5_000  # lines answered together, so that a long file streams
@@ -21,8 +22,6 @@ def read_lines(path: Path | None) -> Iterator[str]:
 
     A byte order mark and CRLF are not part of the text; how many were found is printed once, on standard error.
     """
-    from regard.data.notes import Notes
-
     if is_typed(path):
         while True:
             try:
@@ -65,10 +64,13 @@ def is_typed(path: Path | None) -> bool:
     return path in (None, STANDARD_INPUT) and sys.stdin.isatty()
 
 
-def answered(file: Path | None, answer: Callable[[list[str]], Sequence[A]]) -> Iterator[tuple[int, str, A]]:
-    """Number, line and answer of every line; lines are answered in groups, on a terminal one by one."""
-    lines = read_lines(file)
-    at_a_time = 1 if is_typed(file) else AT_A_TIME
+def answered(
+    file: Path | None, answer: Callable[[list[str]], Sequence[A]], texts: Sequence[str] | None = None
+) -> Iterator[tuple[int, str, A]]:
+    """Number, line and answer of every line of a file, or of the texts; lines are answered in groups, on a terminal one
+    by one."""
+    lines = iter(texts) if texts else read_lines(file)
+    at_a_time = 1 if not texts and is_typed(file) else AT_A_TIME
     number = 0
     while group := list(islice(lines, at_a_time)):
         for line, reply in zip(group, answer(group), strict=True):
@@ -86,3 +88,23 @@ def say_notes(number: int, notes: list[str]) -> None:
 def write_line(text: str) -> None:
     """One line of output: line ends inside the text are written as \\n, so that output line i answers input line i."""
     sys.stdout.write(text.replace("\n", "\\n").replace("\r", "\\r") + "\n")
+
+
+def print_table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], title: str = "", are_numbers: bool = False
+) -> None:
+    """Cells are texts: nothing in them is taken for a style.  Where all columns after the first are numbers, they are
+    aligned right.  An empty row draws a line."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title) if title else None)
+    for i, heading in enumerate(headings):
+        table.add_column(Text(heading), justify="right" if i and are_numbers else "left")
+    for row in rows:
+        if row:
+            table.add_row(*map(Text, row))
+        else:
+            table.add_section()
+    Console().print(table)

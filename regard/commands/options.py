@@ -1,14 +1,15 @@
 """Arguments and options that several commands share, and decoding settings by name."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard import config
+from regard.decoding.config import SAMPLERS, DecodingConfig
+from regard.errors import ConfigError
+
 if TYPE_CHECKING:
-    from regard.data.notes import Notes
-    from regard.decoding.config import DecodingConfig
     from regard.runs.run import Run
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="a shipped name, a TOML file or a run folder")]
@@ -25,12 +26,8 @@ Decoding = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON object per line, with scores and notes")]
 
 
-def decoding_settings(run: "Run", overrides: list[str]) -> "DecodingConfig":
+def decoding_settings(run: "Run", overrides: list[str]) -> DecodingConfig:
     """The recipe's [decoding] with NAME=VALUE changes."""
-    from regard import config
-    from regard.decoding.config import SAMPLERS, DecodingConfig
-    from regard.errors import ConfigError
-
     changes = {}
     for override in overrides:
         name, equals, value = override.removeprefix("decoding.").partition("=")
@@ -42,9 +39,3 @@ def decoding_settings(run: "Run", overrides: list[str]) -> "DecodingConfig":
         if name in changes and not settings.sample:
             raise ConfigError(f"{name} is for sampling, and nothing is drawn here: add --set sample=true")
     return settings
-
-
-def say_rows(notes: "Notes") -> None:
-    """Print what was noted about files to standard error."""
-    for row in notes.rows():
-        print(row, file=sys.stderr)

@@ -6,6 +6,10 @@ from typing import Annotated
 
 import typer
 
+from regard.commands.lines import print_table
+from regard.data.notes import Notes
+from regard.errors import RegardError
+
 app = typer.Typer(help="Train a tokenizer on text; see how it splits text.", no_args_is_help=True)
 
 
@@ -20,8 +24,6 @@ def train(
 ) -> None:
     """Train a tokenizer on text files and write it as tokenizer.json."""
     from regard.data.files.reading import read_lines
-    from regard.data.notes import Notes
-    from regard.errors import RegardError
     from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
     if out.exists():
@@ -53,7 +55,6 @@ def show(
     text: Annotated[str | None, typer.Argument(help="default: standard input")] = None,
 ) -> None:
     """Split a text into tokens and show, for BPE, the merges that made each of them."""
-    from regard.commands.tables import print_table
     from regard.text.tokenizer import Tokenizer
     from regard.text.unicode import visible
 

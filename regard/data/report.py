@@ -4,7 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,22 +14,14 @@ from regard.data.files.plain import PlainText
 from regard.data.files.reading import Examples
 from regard.data.notes import Notes
 from regard.errors import DataError
+from regard.text.tokenizer import Tokenizer
 
 PERCENTILES = (1, 50, 90, 99, 100)
 AT = "/".join("longest" if p == 100 else f"{p}%" for p in PERCENTILES)
 UNLIMITED = 2**62  # no text is so long: nothing is dropped for its length
 OUTLIER = 3.0  # a ratio of lengths this many times the median, or its inverse, deserves a look
-THRESHOLD = 1500  # of `advice`  (Chollet, Deep Learning with Python, second edition, 2021, chapter 11)
 Where = Callable[[int], str]  # the place of text i
-
-
-class Lossy(Protocol):
-    """What the report asks of a tokenizer: what it cannot represent."""
-
-    @property
-    def unknown_id(self) -> int: ...
-
-    def losses(self, text: str) -> list[str]: ...
+THRESHOLD = 1500  # of `advice`  (Chollet, Deep Learning with Python, second edition, 2021, chapter 11)
 
 
 class Part(NamedTuple):
@@ -47,7 +39,7 @@ class Row(NamedTuple):
 
 
 def report(
-    parts: dict[str, Part], tokenizer: Lossy, max_length: int, dropping: Collection[str] = ("train", "valid")
+    parts: dict[str, Part], tokenizer: Tokenizer, max_length: int, dropping: Collection[str] = ("train", "valid")
 ) -> list[Row]:
     """`parts` by name; the one named "train" is what the others are compared with.  From those named in `dropping` the
     task drops what is unfit: mostly from training and validation data, while a test keeps all of its lines."""
@@ -90,25 +82,27 @@ def length_ratios(part: Part) -> tuple[np.ndarray, np.ndarray]:
 def findings(part: Part, seen: list[set[bytes]]) -> Notes:
     """What reading decided; duplicates, copies, odd ratios, and what training has too: `seen` are the keys of its
     examples, then those of each column; empty for training itself."""
-    examples, found = part.examples, Notes()
-    found.update(examples.notes)
+    examples, notes = part.examples, Notes()
+    notes.update(examples.notes)
     wholes = keys(examples.columns)
-    note(found, "the same as an earlier example", examples, repeated(wholes))
+    first: dict[bytes, int] = {}
+    repeated = [first.setdefault(key, i) < i for i, key in enumerate(wholes)]
+    note(notes, "the same as an earlier example", examples, repeated)
     if seen:
-        note(found, "also in training", examples, (key in seen[0] for key in wholes))
+        note(notes, "also in training", examples, (key in seen[0] for key in wholes))
     if len(seen) > 2:
         for c, name in enumerate(examples.names):
             flags = [key in seen[1 + c] for key in keys([examples.columns[c]])]
-            note(found, f"{name} also in training", examples, flags, c)
+            note(notes, f"{name} also in training", examples, flags, c)
     if len(examples.names) > 1:
         source, target = examples.columns[:2]
-        note(found, "both sides are equal", examples, (a == b for a, b in zip(source, target, strict=True)))
+        note(notes, "both sides are equal", examples, (a == b for a, b in zip(source, target, strict=True)))
         whole, ratios = length_ratios(part)
         odd = np.zeros(len(examples), bool)
         if len(ratios):
             odd[whole] = np.abs(np.log(ratios / np.median(ratios))) > np.log(OUTLIER)
-        note(found, f"length ratio {OUTLIER:g} times off the median", examples, odd)
-    return found
+        note(notes, f"length ratio {OUTLIER:g} times off the median", examples, odd)
+    return notes
 
 
 def note(notes: Notes, what: str, examples: Examples, flags: Iterable[bool], column: int = 0) -> None:
@@ -117,15 +111,8 @@ def note(notes: Notes, what: str, examples: Examples, flags: Iterable[bool], col
     notes.add(what, examples.where(flagged[0], column) if flagged else "", len(flagged))
 
 
-def repeated(wholes: list[bytes]) -> Iterable[bool]:
-    before: set[bytes] = set()
-    for key in wholes:
-        yield key in before
-        before.add(key)
-
-
 def column_rows(
-    part: str, name: str, texts: list[str], where: Where, shard: TokenShard, tokenizer: Lossy, known: set[str]
+    part: str, name: str, texts: list[str], where: Where, shard: TokenShard, tokenizer: Tokenizer, known: set[str]
 ) -> list[Row]:
     """`known` are the characters that training has."""
     n_words, n_tokens = sum(len(text.split()) for text in texts), len(shard.ids)
@@ -147,7 +134,7 @@ def column_rows(
     return rows
 
 
-def text_rows(part: str, text: PlainText, shard: TokenShard, tokenizer: Lossy, known: set[str]) -> list[Row]:
+def text_rows(part: str, text: PlainText, shard: TokenShard, tokenizer: Tokenizer, known: set[str]) -> list[Row]:
     """Of running text; `shard` holds the tokens of its lines, `known` the characters that training has."""
     blank = [i for i, line in enumerate(text.lines) if not line.strip()]
     return [
@@ -164,13 +151,7 @@ def most_frequent(pieces: Counter[str], n: int = 8) -> str:
     return f"{pieces.total():,}: {shown}" + (", ..." if len(pieces) > n else "")
 
 
-class Advice(NamedTuple):
-    ratio: float  # samples ÷ mean words per sample
-    suggestion: str  # the architecture to try first
-    sentence: str
-
-
-def advice(texts: Sequence[str]) -> Advice:
+def advice(texts: Sequence[str]) -> str:
     """Bag of words or a sequence model?  A rule of thumb for classification, measured on the training texts.
 
     Few samples of many words: a bag of bigrams; many samples of few words: a sequence model.
@@ -180,9 +161,7 @@ def advice(texts: Sequence[str]) -> Advice:
         raise DataError(f"all {len(texts)} texts are empty, so there is nothing to base advice on")
     mean = n_words / len(texts)
     ratio = len(texts) / mean
-    if ratio < THRESHOLD:
-        suggestion, verdict = "bag", "below about 1,500 a bag of bigrams is hard to beat"
-    else:
-        suggestion, verdict = "sequence", "above about 1,500 a sequence model should beat a bag of bigrams"
+    bag, sequence = "a bag of bigrams is hard to beat", "a sequence model should beat a bag of bigrams"
+    verdict = f"below about 1,500 {bag}" if ratio < THRESHOLD else f"above about 1,500 {sequence}"
     measured = f"{len(texts):,} samples ÷ {mean:.1f} words each = {ratio:,.0f}"
-    return Advice(ratio, suggestion, f"{measured}: {verdict}; a rule of thumb, so try both")
+    return f"{measured}: {verdict}; a rule of thumb, so try both"

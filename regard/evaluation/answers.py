@@ -25,10 +25,10 @@ def normalized(text: str) -> str:
 
 def f1(answer: str, reference: str) -> float:
     """2 · shared / (words of the one + words of the other); of nothing with nothing 1, of nothing with something 0."""
-    found, wanted = normalized(answer).split(), normalized(reference).split()
-    if not found or not wanted:
-        return float(found == wanted)
-    return 2 * (Counter(found) & Counter(wanted)).total() / (len(found) + len(wanted))
+    given, wanted = normalized(answer).split(), normalized(reference).split()
+    if not given or not wanted:
+        return float(given == wanted)
+    return 2 * (Counter(given) & Counter(wanted)).total() / (len(given) + len(wanted))
 
 
 def figures(answers: Sequence[str], references: Sequence[Sequence[str]], settings: str) -> list[Metric]:

@@ -1,5 +1,6 @@
-"""Accuracy with its interval, precision, recall and F1 of every label, and the confusion matrix."""
+"""Accuracy with its interval, precision, recall and F1 of every label or tag, and the confusion matrix."""
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,3 +114,48 @@ def confusion_picture(result: ClassificationFigures, path: str | Path) -> None:
         axes.text(j, i, f"{counts[i, j]:,}", ha="center", va="center", color=color, fontsize=8)
     axes.set_title(f"accuracy {result.accuracy.value:.2f} %", fontsize=10)
     figure.savefig(path, format="png")
+
+
+def unigram_tags(words: Sequence[str], tags: Sequence[str], asked: Sequence[str]) -> list[str]:
+    """A baseline: the tag that each asked word had most often in training, whose words and tags these are; for a word
+    that was not there, the most frequent of all."""
+    tallies: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for word, tag in zip(words, tags, strict=True):
+        tallies[word][tag] += 1
+    best = {word: most_frequent(tally) for word, tally in tallies.items()}
+    default = most_frequent(Counter(tags))
+    return [best.get(word, default) for word in asked]
+
+
+def most_frequent(tally: Counter[str]) -> str:
+    """Of equals, the first in the alphabet, whatever the order of the data."""
+    return min(tally, key=lambda tag: (-tally[tag], tag))
+
+
+def tag_figures(
+    predicted: Sequence[str], true: Sequence[str], tag_set: Sequence[str], neutral: str, who: str = ""
+) -> list[Metric]:
+    """Accuracy; F1 of all tags but the neutral one, by words (micro) and by tags (macro); F1 of each tag.
+
+    The tags are those that the true ones have, so that two systems are measured on the same.
+    """
+    result = classification(predicted, true, tag_set)
+    scores = [score for score in result.labels if score.n_true]
+    counted = [score for score in scores if score.label != neutral]
+    settings = f"n:{len(true)}|tags:{len(scores)}|without:{neutral or 'none'}"
+    mean = sum(score.f1 for score in counted) / len(counted) if counted else 0.0
+    # 2 · right / (true + predicted), all over the words whose tag is not the neutral one
+    right = sum(row[i] for i, row in enumerate(result.confusion) if result.labels[i].label != neutral)
+    n_both = sum(score.n_true + score.n_predicted for score in result.labels if score.label != neutral)
+    values = {"micro F1": percent(2 * right, n_both), "macro F1": mean}
+    values |= {f"F1 of {score.label}": score.f1 for score in scores}
+    accuracy = result.accuracy
+    return [
+        Metric(name=who + "accuracy", value=accuracy.value, signature=settings, interval=accuracy.interval),
+        *(Metric(name=who + name, value=value, signature=settings) for name, value in values.items()),
+    ]
+
+
+def beside(model: Sequence[Metric], baseline: Sequence[Metric]) -> list[Metric]:
+    """Each figure, and under it the baseline's."""
+    return [metric for pair in zip(model, baseline, strict=True) for metric in pair]

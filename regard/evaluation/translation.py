@@ -65,15 +65,15 @@ def paired(outputs_a: list[str], outputs_b: list[str], references: list[str]) ->
     """The paired bootstrap test, by every metric."""
     check(outputs_a, references)
     check(outputs_b, references)
-    found = []
+    comparisons = []
     for name, make in METRICS.items():
         systems = [("a", outputs_a), ("b", outputs_b)]
         signatures, table = PairedTest(systems, {name: make()}, [references], test_type="bs", n_samples=RESAMPLES)()
         [(key, signature)] = signatures.items()
         a, b = table[key]
         p = 1.0 if a.score == b.score else b.p_value  # sacreBLEU gives no difference a small p
-        found.append(Comparison(name=name, value_a=a.score, value_b=b.score, p=p, signature=str(signature)))
-    return found
+        comparisons.append(Comparison(name=name, value_a=a.score, value_b=b.score, p=p, signature=str(signature)))
+    return comparisons
 
 
 def corpus_score(name: str, outputs: list[str], references: list[str], resamples: int) -> Metric:

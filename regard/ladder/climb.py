@@ -1,25 +1,90 @@
-"""Training rung after rung, each a run of its own, and what each is worth on the same test."""
+"""Training rung after rung, each a run of its own, and what each is worth on the same test: a table for the terminal,
+ladder.json and ladder.png.  Every rung may spend as many steps, and so as many tokens, or as much time."""
 
-import dataclasses
+import copy
 import json
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import torch
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
 
 from regard import config
 from regard.config import Settings
 from regard.errors import ConfigError, RunError
-from regard.ladder.budget import Budget, Course, course, course_in
 from regard.ladder.rungs import Ladder, Rung
 from regard.models import ARCHITECTURES
-from regard.runs.durable import only_one
+from regard.runs.durable import only_one, write_file
 from regard.runs.recipe import TABLES, Recipe
 from regard.runs.run import Run, load
-from regard.training.prepare import prepare
+from regard.training.environment import reproducible
+from regard.training.learner import Learner
+from regard.training.prepare import Prepared, prepare
 from regard.training.screen import Screen
 from regard.training.start import start
+from regard.viewer.charts import Panel, bars
+
+TIMED = 8  # steps
+N_VALIDATIONS = 5  # of a training, the last one at its end
+VALIDATING = 0.2  # of the time at most
+WARMUP = 0.1  # of the steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """One of the two."""
+
+    steps: int | None = None
+    seconds: float | None = None
+
+    def words(self) -> str:
+        if self.seconds is not None:
+            return f"{self.seconds:g} seconds of training each"
+        return f"{self.steps:,} steps each"
+
+
+def check_budget(folder: Path, budget: str) -> None:
+    """Rungs of one ladder have one budget; it is written down before the first of them begins."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "budget.json"
+    before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else budget
+    if before != budget:
+        raise RunError(
+            f"{folder} is a ladder of {before}, now it is {budget}; nothing was changed. "
+            "Use the same budget, or choose another folder with --out"
+        )
+    write_file(path, json.dumps(budget).encode())
+
+
+def course(steps: int, n_validations: int = N_VALIDATIONS) -> Settings:
+    """All settings of a training that follow from its steps."""
+    every = -(-steps // n_validations)
+    return {"steps": steps, "warmup": int(WARMUP * steps), "validate_every": every, "save_every": every}
+
+
+def course_in(seconds: float, prepared: Prepared, device: torch.device) -> Settings:
+    """As many steps as fit into the time, with the validations between: measured on a copy, which is thrown away."""
+    task, recipe = prepared.task, prepared.recipe
+    learner = Learner(copy.deepcopy(prepared.model).to(device).train(), task, recipe.training, device, recipe.d_model)
+    with reproducible(device):
+        for step in range(1, TIMED + 1):
+            if step == TIMED // 2 + 1:  # the first ones set up memory and kernels
+                learner.read()
+                begin = time.perf_counter()
+            place = 0, (step - 1) % task.n_batches(0)
+            learner.update(step, [task.batch(*place).to(device)], [place])
+        learner.read()  # which waits for the device
+        for_a_step = (time.perf_counter() - begin) / (TIMED - TIMED // 2)
+        with learner.resting():
+            begin = time.perf_counter()
+            task.validate(learner.model)
+        for_a_validation = time.perf_counter() - begin
+    n_between = min(N_VALIDATIONS - 1, int(VALIDATING * seconds / for_a_validation))
+    return course(max(1, int((seconds - n_between * for_a_validation) / for_a_step)), n_between + 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +110,8 @@ class RungRow:
 def write_recipes(
     ladder: Ladder, names: list[str], data: Settings, budget: Budget, overrides: list[str], folder: Path
 ) -> dict[str, Recipe]:
-    """The recipe of every rung, also as an ordinary TOML file.
+    """The recipe of every rung, also as an ordinary TOML file: with its own rate and the budget's steps, unless
+    `overrides` say otherwise.
 
     "model.d_model=64" changes every rung that has the setting, "lstm.model.d_model=64" one rung.
     """
@@ -60,14 +126,15 @@ def write_recipes(
             name = setting.partition("=")[0]
             raise ConfigError(f"no rung has a setting model.{name}; the rungs: {', '.join(models)}")
     folder.mkdir(parents=True, exist_ok=True)
+    of_training = [override for override in of_all if override.startswith("training.")]
+    steps = {} if budget.steps is None else course(budget.steps)
     recipes = {}
     for name in names:
-        rung, model = ladder.rungs[name], models[name]
+        model, rate, path = models[name], ladder.rungs[name].learning_rate, folder / f"{name}.toml"
         fitting = [f"model.{setting}" for setting in of_model if has_setting(model, setting)]
-        path = folder / f"{name}.toml"
-        training = training_table(rung, shared["training"], budget, of_all)
+        training = {**shared["training"], **({} if rate is None else {"learning_rate": rate}), **steps}
         config.write({**shared, "model": model, "training": training}, path)
-        config.write(config.load(str(path), [*fitting, *own[name]]), path)
+        config.write(config.load(str(path), [*of_training, *fitting, *own[name]]), path)
         recipes[name] = Recipe.read(str(path))
     return recipes
 
@@ -78,15 +145,7 @@ def after(prefix: str, overrides: list[str]) -> list[str]:
 
 
 def has_setting(model: Settings, override: str) -> bool:
-    return override.partition("=")[0] in vars(ARCHITECTURES[model["architecture"]].config)["__dataclass_fields__"]
-
-
-def training_table(rung: Rung, shared: Settings, budget: Budget, overrides: list[str]) -> Settings:
-    """With the rung's rate and the budget's steps, unless --set says otherwise."""
-    rate = {} if rung.learning_rate is None else {"learning_rate": rung.learning_rate}
-    chosen = {**rate, **({} if budget.steps is None else course(budget.steps)._asdict())}
-    overridden = {override.partition("=")[0] for override in overrides}
-    return {**shared, **{name: value for name, value in chosen.items() if f"training.{name}" not in overridden}}
+    return override.partition("=")[0] in {field.name for field in fields(ARCHITECTURES[model["architecture"]].config)}
 
 
 def climb(
@@ -101,7 +160,7 @@ def climb(
     for number, (name, recipe) in enumerate(recipes.items(), start=1):
         screen, rung, run = open_screen(), ladder.rungs[name], folder / name
         screen.say(f"rung {number} of {len(recipes)}: {rung.title}, in {run}")
-        if is_finished(run):
+        if (run / "result.json").is_file():
             check_same(run, recipe, budget)
             screen.say("trained already")
         else:
@@ -111,21 +170,18 @@ def climb(
         yield measure(name, rung, load(run, str(device)))
 
 
-def is_finished(run: Path) -> bool:
-    return (run / "result.json").is_file()
-
-
 def train(recipe: Recipe, run: Path, budget: Budget, device: torch.device, screen: Screen) -> None:
     resume = (run / "checkpoints").is_dir()
     if resume:
         check_same(run, recipe, budget)
         recipe = Recipe.of_run(run)
     prepared = prepare(recipe, run, resume)
-    if budget.seconds is not None and not resume and not ARCHITECTURES[recipe.architecture].is_counted:
+    if budget.seconds is not None and not resume and not ARCHITECTURES[recipe.architecture].module.is_counted:
         fitting = course_in(budget.seconds, prepared, device)
-        screen.say(f"{fitting.steps:,} steps fit into {budget.seconds:,.0f} seconds, measured on the first of them")
-        prepared = dataclasses.replace(prepared, recipe=fitting.put_into(prepared.recipe))
-        prepared.recipe.write(run / "recipe.toml")
+        screen.say(f"{fitting['steps']:,} steps fit into {budget.seconds:,.0f} seconds, measured on the first of them")
+        recipe = replace(prepared.recipe, training=replace(prepared.recipe.training, **fitting))
+        recipe.write(run / "recipe.toml")
+        prepared = replace(prepared, recipe=recipe)
     start(prepared, run, device, resume, screen)
 
 
@@ -134,7 +190,8 @@ def check_same(run: Path, wanted: Recipe, budget: Budget) -> None:
     trained = Recipe.of_run(run)
     wanted = wanted.with_vocabulary(trained.tokenizer.vocab_size)
     if budget.seconds is not None:  # how many steps fit in was measured then
-        wanted = Course.of(trained.training).put_into(wanted)
+        measured = {name: getattr(trained.training, name) for name in course(1)}
+        wanted = replace(wanted, training=replace(wanted.training, **measured))
     for table in TABLES:
         old, new = (config.as_settings(getattr(recipe, table)) for recipe in (trained, wanted))
         for name in sorted(old.keys() | new.keys()):
@@ -155,8 +212,39 @@ def measure(name: str, rung: Rung, run: Run) -> RungRow:
         of=measured.of,
         figures={metric.name: metric.value for metric in measured.metrics},
         parameters=sum(parameter.numel() for parameter in run.model.parameters()),
-        counts=run.model.n_counts if ARCHITECTURES[run.recipe.architecture].is_counted else 0,
+        counts=run.model.n_counts if ARCHITECTURES[run.recipe.architecture].module.is_counted else 0,
         steps=result["steps"],
         tokens=result["tokens"],
         seconds=result["seconds"],
     )
+
+
+def keep(rows: list[RungRow], ladder: Ladder, folder: Path, budget: str, device: str) -> None:
+    """ladder.json and ladder.png."""
+    rungs = [{**asdict(row), "tokens_per_second": row.tokens_per_second} for row in rows]
+    report = {"budget": budget, "device": device, "rungs": rungs}
+    write_file(folder / "ladder.json", json.dumps(report, indent=2, ensure_ascii=False).encode())
+    panels = [Panel(title, [row.figures[name] for row in rows]) for name, title in ladder.figures.items()]
+    panels += [
+        Panel("seconds", [row.seconds for row in rows], logarithmic=True),
+        Panel("weights or counts", [float(row.parameters or row.counts) for row in rows], logarithmic=True),
+        Panel("tokens per second", [row.tokens_per_second for row in rows], logarithmic=True),
+    ]
+    bars([row.title for row in rows], panels, f"The ladder, {budget}, on {rows[0].of}", folder / "ladder.png")
+
+
+def compare(rows: list[RungRow], ladder: Ladder, budget: str) -> Table:
+    title = Text(f"The ladder, {budget}, measured on {rows[0].of}")
+    notes = ["* counts"] if any(row.counts for row in rows) else []
+    if len(rows) > 1 and any(row.steps for row in rows):
+        notes.append(f"Measured after {budget}: after another number of steps, the order of the rungs can be another.")
+    table = Table(title=title, caption="\n".join(notes) or None, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("rung", no_wrap=True)
+    for head in (*ladder.figures.values(), "seconds", "tokens", "tokens/s", "weights"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for row in rows:
+        size = f"{row.counts:,}*" if row.counts else f"{row.parameters:,}"
+        figures = [f"{row.figures[name]:.4g}" for name in ladder.figures]
+        seconds = f"{row.seconds:,.1f}"
+        table.add_row(row.title, *figures, seconds, f"{row.tokens:,}", f"{row.tokens_per_second:,.0f}", size)
+    return table

@@ -22,13 +22,9 @@ def choose_device(name: str | None) -> torch.device:
     return device
 
 
-def bfloat16_pays(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.cuda.is_bf16_supported()
-
-
 # Whether the products of the loss are taken in bfloat16; the weights are float32 always.
 PRECISIONS: dict[str, Callable[[torch.device], bool]] = {
-    "auto": bfloat16_pays,
+    "auto": lambda device: device.type == "cuda" and torch.cuda.is_bf16_supported(),
     "float32": lambda device: False,
     "bfloat16": lambda device: True,
 }

@@ -53,8 +53,7 @@ def restore_optimizer(optimizer: Optimizer, model: nn.Module, tensors: dict[str,
     states: dict[int, dict[str, Tensor]] = {}
     for number, parameter in enumerate(ordered):
         prefix = f"{names[parameter]}/"
-        states[number] = {
-            name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)
-        }
-    states = {number: state for number, state in states.items() if state}  # empty before the first step
+        state = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+        if state:  # empty before the first step
+            states[number] = state
     optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -1,29 +1,87 @@
-"""What models are: what every one answers, and what a reader, a translator and a model of text answer besides."""
+"""What models are: their settings, their cost, and what all of them, readers, translators and models of text answer."""
 
 import itertools
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar, Generic, Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, RegardError
-from regard.inputs.interface import InputTable
-from regard.models.config import ModelConfig
-from regard.models.cost import Cost
-from regard.models.counting import CountReport, Text
+from regard.inputs import InputTable
 from regard.nn.attention import Attention
 from regard.nn.layout import Layout
 from regard.nn.state import S
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The settings of an architecture: it adds its own, and what is asked here of one without such a setting has an
+    answer too."""
+
+    vocab_size: int
+
+    max_length = sys.maxsize  # tokens of a sequence; where a model has no limit, a number that no text reaches
+    d_model = 1  # the width of a row, by which the paper's schedule divides; 1: the model has no rows
+    tied = True  # whether the embeddings are also the output table, where they are as wide as rows
+
+    @property
+    def position(self) -> str | None:
+        """The name of the position encoding that the input meets first; None: there is none."""
+        return None
+
+    @property
+    def steady_length(self) -> int:
+        """The longest text whose rows do not depend on how long it is; what stands beside it never counts."""
+        return self.max_length
+
+    @property
+    def needs_weights(self) -> bool:
+        """Whether a part stays as another run has learned it, so that training cannot begin without that run."""
+        return False
+
+    @property
+    def separator(self) -> int | None:
+        """The token that ends a segment; None: segments are not told apart."""
+        return None
+
+    def as_imported(self, other: "ModelConfig") -> Self:
+        """With what belongs to the tokenizer of an imported model: its table may have more rows than there are tokens,
+        and another token may end a segment."""
+        changes = {"vocab_size": other.vocab_size}
+        if self.separator is not None and other.separator is not None:
+            changes["separator"] = other.separator
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """From first principles: a product of (a, b) and (b, c) takes 2abc operations."""
+
+    forward: float  # FLOPs per token that is read or, of a translator, written, its share of the source included
+    how: str
+    is_sequential: bool = False  # one token after the other: a GPU waits, and its rate says little
+
+    def plus(self, multiplications: float) -> Self:
+        """With so many more for each token; a multiplication and an addition are two operations."""
+        return replace(self, forward=self.forward + 2 * multiplications)
+
+
+def translator_cost(multiplications: float, n_products: int, length: int, is_sequential: bool = False) -> Cost:
+    """Per target token, for sentences of `length` tokens on both sides."""
+    how = f"2 per weight and token, {n_products} products per key looked at; {length} source, {length} target tokens"
+    return Cost(2 * multiplications, how, is_sequential)
 
 
 class Model(nn.Module, ABC):
     """What the rest of the library may ask of any model, with the answer that most give."""
 
     role: ClassVar[str]  # "reader": a task reads off its rows; otherwise what it is by itself
-    is_counted: ClassVar[bool] = False  # trained by counting, without gradients (`CountedModel`)
-    is_fitted: ClassVar[bool] = False  # chooses its features from all documents before training (`FittedModel`)
+    is_counted: ClassVar[bool] = False  # trained by counting, without gradients, by its `count`
+    is_fitted: ClassVar[bool] = False  # chooses its features from all documents before training, by its `fit`
     takes_labels: ClassVar[bool] = False  # its settings say how many labels there are
 
     config: ModelConfig
@@ -180,13 +238,7 @@ class TextModel(Model):
         """The likeliest next token after each (N)."""
 
 
-class Carried(Protocol):
-    """What a model knows of texts that will go on."""
-
-    def select(self, rows: Tensor) -> None: ...
-
-
-C = TypeVar("C", bound=Carried)
+C = TypeVar("C")  # what a model knows of texts that will go on; its rows are selected as those of a state
 
 
 class TextWriter(TextModel, Generic[S, C]):
@@ -201,30 +253,3 @@ class TextWriter(TextModel, Generic[S, C]):
 
     @abstractmethod
     def step(self, tokens: Tensor, state: S) -> Tensor: ...
-
-
-class CountedModel(Model):
-    """Trained in one pass over the text, by counting."""
-
-    is_counted = True
-
-    @abstractmethod
-    def count(self, texts: Iterable[Text]) -> CountReport:
-        """Count these texts; what was counted before is gone."""
-
-    @property
-    @abstractmethod
-    def n_counts(self) -> int: ...
-
-    def cost(self, length: int) -> Cost:
-        return Cost(0.0, "counts are looked up")
-
-
-class FittedModel(Model):
-    """Chooses its features from all training documents before the first step."""
-
-    is_fitted = True
-
-    @abstractmethod
-    def fit(self, tokens: Sequence[str], batches: Iterable[tuple[Tensor, Layout, Tensor]]) -> None:
-        """`tokens` is the vocabulary; a batch is token ids (N,), their layout and a label for each document (B,)."""

@@ -10,16 +10,12 @@ from torch import Tensor, nn
 from regard.checks import above, at_least, not_negative, positive, share
 from regard.choose import choose
 from regard.errors import ConfigError
-from regard.inputs.interface import InputTable
-from regard.inputs.words import Words
-from regard.models.config import ModelConfig
-from regard.models.cost import Cost, translator_cost
-from regard.models.interface import Translator
-from regard.models.translator_state import TranslatorState, joined
+from regard.inputs import InputTable, Words
+from regard.models.interface import Cost, ModelConfig, Translator, translator_cost
 from regard.nn.attention import Attention, Heads, MultiHeadAttention
 from regard.nn.blocks import FEED_FORWARDS, NORMS, DecoderBlock, EncoderBlock, Residual
-from regard.nn.cache import Cache
-from regard.nn.layout import Layout
+from regard.nn.cache import Cache, TranslatorState
+from regard.nn.layout import Layout, joined
 from regard.nn.linear import as_computed, logits
 from regard.nn.positions import POSITIONS, Position, Space
 from regard.nn.scores import SCORES
@@ -106,16 +102,8 @@ class TransformerConfig(ModelConfig):
         return min(self.max_length, self.turning.length) if self.turning.sees_length else self.max_length
 
     def space(self, one_sided: bool) -> Space:
-        return Space(
-            self.d_model,
-            self.n_heads,
-            self.max_length,
-            self.heads.width,
-            self.turning,
-            self.n_buckets,
-            self.furthest,
-            one_sided,
-        )
+        encoding = self.turning, self.n_buckets, self.furthest
+        return Space(self.d_model, self.n_heads, self.max_length, self.heads.width, *encoding, one_sided)
 
     def make_norm(self) -> nn.Module:
         return NORMS[self.norm](self.d_model, self.norm_eps)
@@ -232,7 +220,8 @@ class Transformer(Translator["TransformerState"]):
 
     def step(self, tokens: Tensor, state: "TransformerState") -> Tensor:
         if state.is_shared:
-            if state.are_alike(tokens):
+            by_source = tokens.view(-1, state.copies, tokens.shape[1])
+            if bool((by_source == by_source[:, :1]).all()):
                 first = self.step_rows(tokens[:: state.copies], state)
                 state.part()
                 return first.repeat_interleave(state.copies, 0)

@@ -104,6 +104,12 @@ class Ragged(Layout):
         return other
 
 
+def joined(sequences: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Ragged]:
+    """The tokens (N) of all sequences, and how they lie."""
+    tokens = torch.tensor([token for sequence in sequences for token in sequence], dtype=torch.long, device=device)
+    return tokens, Ragged([len(sequence) for sequence in sequences], device)
+
+
 class Rectangle(Layout):
     """B sequences in T places each; only the first `lengths` of a sequence are tokens."""
 

@@ -26,6 +26,11 @@ class Space:
     furthest: int = 128  # the distance from which on all share one bucket
     one_sided: bool = False  # no query looks ahead: that needs no buckets
 
+    @property
+    def width(self) -> int:
+        """Of one head."""
+        return self.d_head or self.d_model // self.n_heads
+
 
 class Position(nn.Module):
     """No position at all; the base of every encoding."""
@@ -36,7 +41,7 @@ class Position(nn.Module):
 
     def __init__(self, space: Space):
         super().__init__()
-        self.max_length = space.max_length
+        self.space, self.max_length = space, space.max_length
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         """Embeddings (..., D) and their places (...)."""
@@ -90,17 +95,17 @@ class Rotary(Position):
 
     def __init__(self, space: Space):
         super().__init__(space)
-        self.d_head, self.turning = space.d_head or space.d_model // space.n_heads, space.turning
+        self.turning = space.turning
         self.sees_length = self.turning.sees_length
         n_positions = 0 if self.sees_length else space.max_length
-        table = waves(torch.arange(n_positions)[:, None], self.turning.rates(self.d_head))
+        table = waves(torch.arange(n_positions)[:, None], self.turning.rates(space.width))
         self.register_buffer("table", table * self.turning.size, persistent=False)
 
     def turn(self, layout: Layout) -> Tensor:
         """Sine and cosine of each pair's angle at every row's place (..., E)."""
         if not self.sees_length:
             return self.table[layout.positions]
-        rates = self.turning.rates_of(layout.ends[..., None], self.d_head)
+        rates = self.turning.rates_of(layout.ends[..., None], self.space.width)
         return waves(layout.positions[..., None], rates) * self.turning.size
 
     def rotate(self, heads: Tensor, layout: Layout) -> Tensor:
@@ -136,7 +141,6 @@ class Buckets(Position):
 
     def __init__(self, space: Space):
         super().__init__(space)
-        self.space = space
         self.table = nn.Parameter(torch.randn(space.n_buckets, space.n_heads) * space.d_model**-0.5)
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor:

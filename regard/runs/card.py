@@ -7,7 +7,8 @@ from pathlib import Path
 
 from regard.learning.config import TrainingConfig
 from regard.runs.durable import write_file
-from regard.runs.environment import Environment
+
+Environment = dict[str, str | int]  # what the run stood on: device, precision, compiler, threads, versions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,14 +35,11 @@ class Result:
     peak_memory: int  # bytes, of the device
 
 
-def write_result(run: Path, result: Result) -> None:
-    write_file(run / "result.json", json.dumps(dataclasses.asdict(result), indent=2).encode())
-
-
 def write_card(
     run: Path, about: About, result: Result, weights: str, config: TrainingConfig, environment: Environment
 ) -> None:
-    """`weights` is the name of the file that holds them."""
+    """result.json and README.md.  `weights` is the name of the file that holds them."""
+    write_file(run / "result.json", json.dumps(dataclasses.asdict(result), indent=2).encode())
     figures = [(name, f"{value:.4g}") for name, value in result.values.items()]
     trained = [
         ("steps", f"{result.steps:,} ({result.reason})"),

@@ -13,8 +13,8 @@ from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
 from regard.learning.config import TrainingConfig
 from regard.models import ARCHITECTURES
-from regard.nn.distillation import NO_TEACHER, DistillationConfig
 from regard.nn.lora import NO_ADAPTERS, LoraConfig
+from regard.nn.loss import NO_TEACHER, DistillationConfig
 from regard.tasks.setup import Setup
 from regard.tasks.table import TASKS
 from regard.tasks.task import AnyTask
@@ -66,11 +66,11 @@ class Recipe:
         tokenizer = config.build(TokenizerConfig, tables["tokenizer"], "tokenizer")
         if tables["model"].setdefault("vocab_size", tokenizer.vocab_size) != tokenizer.vocab_size:
             raise ConfigError("[model] takes its vocab_size from the tokenizer: set tokenizer.vocab_size instead")
-        role = choose(ARCHITECTURES, architecture, "architecture").role
+        role = choose(ARCHITECTURES, architecture, "architecture").module.role
         task_class = choose(TASKS, kind, "task")
         roles = task_class.roles
         if role not in roles:
-            fitting = ", ".join(name for name, row in ARCHITECTURES.items() if row.role in roles)
+            fitting = ", ".join(name for name, row in ARCHITECTURES.items() if row.module.role in roles)
             raise ConfigError(f"the architecture {architecture!r} cannot do the task {kind!r}; these can: {fitting}")
         others = {
             table: config.build(settings_class, tables[table], table) for table, settings_class in SETTINGS.items()
@@ -101,16 +101,6 @@ class Recipe:
         tables["model"] = {"architecture": self.architecture, **tables["model"]}
         config.write(tables, path)
 
-    def check_tokenizer(self, tokenizer: Tokenizer, where: Path) -> Tokenizer:
-        """A model has a row for every token of its tokenizer."""
-        n_tokens, n_rows = tokenizer.vocab_size, self.model.vocab_size
-        if n_tokens > n_rows:
-            raise RunError(
-                f"{where / 'tokenizer.json'} has {n_tokens:,} tokens and the model rows for {n_rows:,}: it is not "
-                "the tokenizer of this run; bring that one back"
-            )
-        return tokenizer
-
     def with_vocabulary(self, vocab_size: int) -> "Recipe":
         """The vocabulary that the tokenizer really has: a small text gives fewer merges than were asked for."""
         return dataclasses.replace(
@@ -118,10 +108,6 @@ class Recipe:
             model=dataclasses.replace(self.model, vocab_size=vocab_size),
             tokenizer=dataclasses.replace(self.tokenizer, vocab_size=vocab_size),
         )
-
-    def as_imported(self, other: "Recipe") -> "Recipe":
-        """With what belongs to the tokenizer of an imported run."""
-        return dataclasses.replace(self, model=self.model.as_imported(other.model), tokenizer=other.tokenizer)
 
     def with_task(self, task: Any) -> "Recipe":
         """The task as the data settled it (labels that were left open); a model that is a classifier has as many."""
@@ -154,4 +140,4 @@ class Recipe:
         """The architecture and, around a reader, what the task reads off it."""
         architecture = ARCHITECTURES[self.architecture]
         model = architecture.module(self.model)
-        return self.task_class.build(self.task, model) if architecture.role == "reader" else model
+        return self.task_class.build(self.task, model) if model.role == "reader" else model

@@ -7,24 +7,23 @@ from inspect import Signature, signature
 from pathlib import Path
 from typing import Any, get_type_hints
 
-import numpy as np
 import torch
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.graphs import fastest
 from regard.errors import RunError
-from regard.evaluation.measured import Measured, Versus
+from regard.evaluation.metric import Measured, Versus
 from regard.learning.device import choose_device
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import trained_model
+from regard.tasks.setup import Use
 from regard.tasks.task import AnyTask
-from regard.tasks.use import Use
 from regard.tasks.verbs import VERBS
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
+from regard.viewer.encodings import PositionTable, position_tables
 from regard.viewer.looking import Asked
-from regard.viewer.places import position_table
 
 
 class CannotError(RunError, AttributeError):
@@ -35,7 +34,13 @@ def load(folder: str | Path, device: str | None = None) -> "Run":
     """Read a run: recipe.toml, tokenizer.json and the weights that its card names."""
     folder = Path(folder)
     recipe = Recipe.of_run(folder)
-    tokenizer = recipe.check_tokenizer(Tokenizer.load(folder), folder)
+    tokenizer = Tokenizer.load(folder)
+    n_tokens, n_rows = tokenizer.vocab_size, recipe.model.vocab_size
+    if n_tokens > n_rows:
+        raise RunError(
+            f"{folder / 'tokenizer.json'} has {n_tokens:,} tokens and the model rows for {n_rows:,}: it is not "
+            "the tokenizer of this run; bring that one back"
+        )
     model, weights = trained_model(folder, recipe)
     return Run(folder, recipe, tokenizer, model.to(choose_device(device)), weights)
 
@@ -107,7 +112,7 @@ class Run:
 
     def check_can(self, verb: str) -> None:
         if verb not in self.task.verbs:
-            raise CannotError(f"{self.folder} {self.task.purpose()} and cannot {verb}; it can: {', '.join(self.verbs)}")
+            raise CannotError(f"{self.folder} {self.task.purpose} and cannot {verb}; it can: {', '.join(self.verbs)}")
 
     # What every run can do.
 
@@ -150,6 +155,6 @@ class Run:
         asked = Asked(layers=layers, heads=heads, vectors=vectors)
         return self.task.look(self.use(), source, target, asked)
 
-    def position_table(self, n_positions: int = 60, n_channels: int = 32) -> np.ndarray:
-        """What the model adds to its embeddings at each place: sines, or what was learned."""
-        return position_table(self.model, n_positions, n_channels)
+    def position_tables(self, n_positions: int = 60) -> list[PositionTable]:
+        """What the model adds to its embeddings at each place, turns queries and keys by, or adds to scores."""
+        return position_tables(self.model, n_positions)

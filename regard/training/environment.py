@@ -1,17 +1,23 @@
-"""What a training needs of the machine: a compiler, the same numbers every time, and how much memory it took."""
+"""The machine under a training: a compiler, the same numbers every time, memory taken, what a resumed run stands on."""
 
+import json
+import platform
 import resource
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+import regard
 from regard.choose import choose
 from regard.learning.device import COMPILING
 from regard.nn.compiler import compile_failure
+from regard.runs.card import Environment
+from regard.runs.durable import write_file
 
 
 def compile_model(model: nn.Module, mode: str, device: torch.device) -> str:
@@ -48,3 +54,34 @@ def peak_memory(device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device)
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024  # Linux counts KiB
+
+
+def record_environment(
+    folder: Path, step: int, device: torch.device, precision: str, compiled: str
+) -> tuple[Environment, list[str]]:
+    """Write environment.json; returns what a run stands on and, for a resumed one, what differs from before."""
+    chip = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    now: Environment = {
+        "device": f"{device.type} ({chip})",
+        "precision": precision,
+        "compile": compiled,
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "regard": regard.__version__,
+    }
+    path = folder / "environment.json"
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
+        record = {"now": now, "changes": []}
+    differs = [
+        f"{name} was {record['now'].get(name)!r}, is {value!r}"
+        for name, value in now.items()
+        if record["now"].get(name) != value
+    ]
+    if differs:
+        record["changes"].append({"step": step, "differs": differs})
+    record["now"] = now
+    write_file(path, json.dumps(record, indent=2).encode())
+    return now, differs

@@ -1,54 +1,55 @@
 """Which weights a finished training keeps: the best by validation, an average counted among them; and their file."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from regard.learning.config import TrainingConfig
 from regard.nn.lora import LoraConfig, merged
-from regard.runs.checkpoints import ADAPTER, MODEL, Checkpoints, step_folder
-from regard.runs.progress import Progress, is_better
+from regard.runs.checkpoints import ADAPTER, MODEL, Checkpoints, Progress, is_better, step_folder
 from regard.runs.weights import save_weights, set_weights, weights_of
-from regard.training.averaging import average_checkpoints
 from regard.training.learner import Learner
 from regard.training.metrics import read_metrics
 from regard.training.signals import Signals
 
 
-@dataclass(frozen=True)
-class Chosen:
-    what: str  # in words
-    values: dict[str, float]  # their validation
-
-
 def choose_weights(
-    learner: Learner,
-    config: TrainingConfig,
-    progress: Progress,
-    checkpoints: Checkpoints,
-    run: Path,
-    signals: Signals,
-) -> Chosen:
-    """Give the model its final weights.  The average of the last checkpoints is validated like any other weights and
-    taken where it is better than every single checkpoint; without validation it is taken unseen."""
-    task = learner.task
+    learner: Learner, progress: Progress, checkpoints: Checkpoints, run: Path, signals: Signals
+) -> tuple[str, dict[str, float]]:
+    """Give the model its final weights; returns which these are, in words, and their validation.
+
+    The average of the last checkpoints is validated like any other weights and taken where it is better than every
+    single checkpoint; without validation it is taken unseen.
+    """
+    task, config = learner.task, learner.config
     steps = checkpoints.regular()[-config.average :] if config.average else []
     if len(steps) > 1:
         average_checkpoints(learner.model, checkpoints, steps)
         what = f"the average of steps {', '.join(map(str, steps))}"
         if not config.validate_every:
-            return Chosen(what, {})
+            return what, {}
         with learner.resting(), signals.interruptible():
             values = task.validate(learner.model)
         if is_better(values[task.metric], progress.best_value, task.higher_is_better):
-            return Chosen(what, values)
+            return what, values
     step = progress.step if progress.best_step is None else progress.best_step
     tensors = checkpoints.load(step, files=("model", "ema")).tensors
     which = "ema" if "ema" in tensors else "model"  # as it was validated: a resume may have changed training.ema since
     set_weights(learner.model, tensors[which], str(step_folder(checkpoints.folder, step)))
     what = f"step {step}, " + ("the last" if progress.best_step is None else f"the best by {task.metric}")
-    return Chosen(what + (" (running average)" if which == "ema" else ""), values_at(run, step))
+    return what + (" (running average)" if which == "ema" else ""), values_at(run, step)
+
+
+def average_checkpoints(model: nn.Module, checkpoints: Checkpoints, steps: list[int]) -> None:
+    """Give the model the mean of these checkpoints' weights.  Summed in float64, so their order does not matter."""
+    sums: dict[str, Tensor] = {}
+    newest = checkpoints.load(steps[-1], files=("model",)).tensors["model"]
+    for step in steps:
+        for name, tensor in checkpoints.load(step, files=("model",)).tensors["model"].items():
+            if tensor.is_floating_point():
+                sums[name] = sums.get(name, torch.zeros((), dtype=torch.float64)) + tensor.double()
+    means = {name: (total / len(steps)).to(newest[name].dtype) for name, total in sums.items()}
+    set_weights(model, {**newest, **means}, f"the average of steps {steps}")
 
 
 def save_finished(model: nn.Module, lora: LoraConfig, run: Path) -> Path:

@@ -5,9 +5,8 @@ bad step and stays 1, and the fused optimizers leave the weights alone while it 
 the losses (every step on CPU, every `log_every` steps on CUDA), then runs the bad step again to find the place.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -60,8 +59,8 @@ def noting_bad_outputs(model: nn.Module) -> Iterator[list[str]]:
     """The names of modules whose output is not finite, in the order in which they answer: the first is the culprit."""
     seen: list[str] = []
 
-    def note(name: str, kind: str) -> Any:
-        def hook(module: nn.Module, inputs: Any, output: Any) -> None:
+    def note(name: str, kind: str) -> Callable[..., None]:
+        def hook(module: nn.Module, inputs: object, output: object) -> None:
             if not is_finite(output):
                 seen.append(f"{name or 'model'} ({kind})")
 
@@ -76,7 +75,7 @@ def noting_bad_outputs(model: nn.Module) -> Iterator[list[str]]:
             hook.remove()
 
 
-def is_finite(value: Any) -> bool:
+def is_finite(value: object) -> bool:
     """Of every floating-point tensor in what a module returned.  An infinity in there is as bad as a nan."""
     if isinstance(value, Tensor):
         return not value.is_floating_point() or bool(torch.isfinite(value).all())

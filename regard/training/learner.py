@@ -1,13 +1,14 @@
 """One update, and the tensors that it changes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Generic
+from typing import Any, Generic
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from regard.learning.config import TrainingConfig
 from regard.learning.device import PRECISIONS
@@ -16,10 +17,12 @@ from regard.learning.schedules import SCHEDULES, Course
 from regard.models.interface import Model
 from regard.runs.checkpoints import Tensors
 from regard.runs.weights import set_weights, weights_of
-from regard.tasks.learnable import B, Learnable
-from regard.training.averaging import RunningAverage
+from regard.tasks.setup import B
+from regard.tasks.task import Task
 from regard.training.finite import Guard, NonFinite, first_bad_layer, noting_bad_outputs
 from regard.training.recording import Learn, Recorder, can_be_recorded
+
+Loss = Callable[[Any, B], Tensor]  # what a model's step brings down, summed over the targets of a batch
 
 
 @dataclass(frozen=True)
@@ -46,20 +49,62 @@ class Unread:
     carried: dict[str, Tensor]  # what the task had carried up to this step
 
 
+class RunningAverage:
+    """An average of weights, which translates better than the last weights alone:
+    average ← d · average + (1 - d) · weights after each step, with d = min(decay, (1 + step) / (10 + step)).
+
+    The smaller d of the first steps lets the average forget the weights it began with.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.tensors = {name: tensor.detach().clone() for name, tensor in weights_of(model).items()}
+        learned = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+        self.learned = list(learned.values())  # listed once: to walk a model takes as long as a small update
+        self.averages = [self.tensors[name] for name in learned]
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        decay = min(self.decay, (1 + step) / (10 + step))
+        get_ema_multi_avg_fn(decay)(self.averages, self.learned, 0)
+
+    @contextmanager
+    def in_place(self, model: nn.Module) -> Iterator[None]:
+        """While this lasts, the model has the average as its weights."""
+        self.swap(model)
+        try:
+            yield
+        finally:
+            self.swap(model)
+
+    @torch.no_grad()
+    def swap(self, model: nn.Module) -> None:
+        for name, weight in weights_of(model).items():
+            before = weight.clone()
+            weight.copy_(self.tensors[name])
+            self.tensors[name].copy_(before)
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        for name, tensor in self.tensors.items():
+            tensor.copy_(tensors[name])
+
+
 class Learner(Generic[B]):
     """A model with its optimizer."""
 
     def __init__(
         self,
         model: Model,
-        task: Learnable[B],
+        task: Task[Any, Any, Any, B],
         config: TrainingConfig,
         device: torch.device,
         d_model: int,
         is_compiled: bool = False,
+        loss: Loss[B] | None = None,
     ) -> None:
         self.model = model
         self.task = task
+        self.loss = loss or task.loss
         self.config = config
         self.device = device
         self.course = Course(steps=config.steps, warmup=config.warmup, d_model=d_model)
@@ -68,6 +113,7 @@ class Learner(Generic[B]):
         self.guard = Guard(self.optimizer, device)
         self.average = RunningAverage(model, config.ema) if config.ema else None
         self.unread: list[Unread] = []
+        self.precision_name = "bfloat16" if PRECISIONS[config.precision](device) else "float32"
         is_recorded = is_compiled and self.precision_name == "bfloat16" and can_be_recorded(model, device)
         self.recorder = Recorder(self.learn) if is_recorded else None
 
@@ -104,7 +150,7 @@ class Learner(Generic[B]):
 
     def learn(self, batch: B, n_targets: Tensor) -> Tensor:
         with self.precision():
-            loss = self.task.loss(self.model, batch) / n_targets
+            loss = self.loss(self.model, batch) / n_targets
         loss.backward()
         return loss.detach()
 
@@ -115,10 +161,6 @@ class Learner(Generic[B]):
         if self.precision_name == "bfloat16":
             return torch.autocast(self.device.type, torch.bfloat16)
         return nullcontext()
-
-    @property
-    def precision_name(self) -> str:
-        return "bfloat16" if PRECISIONS[self.config.precision](self.device) else "float32"
 
     @contextmanager
     def resting(self) -> Iterator[None]:

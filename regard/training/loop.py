@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -13,26 +14,24 @@ from regard.errors import RunError
 from regard.learning.config import TrainingConfig
 from regard.models.interface import Model
 from regard.nn.lora import NO_ADAPTERS, LoraConfig
-from regard.runs.card import About, Result, duration, write_card, write_result
-from regard.runs.checkpoints import Checkpoints, refuse_existing, step_folder
+from regard.runs.card import About, Environment, Result, duration, write_card
+from regard.runs.checkpoints import Checkpoints, Progress, refuse_existing, step_folder
 from regard.runs.durable import disk_errors_said, resume_command, write_file
-from regard.runs.environment import Environment, describe_environment, record_environment
-from regard.runs.progress import Progress
-from regard.tasks.learnable import B, Learnable
-from regard.training.environment import compile_model, peak_memory, reproducible
+from regard.tasks.setup import B
+from regard.tasks.task import Task
+from regard.training.environment import compile_model, peak_memory, record_environment, reproducible
 from regard.training.feed import Feed
 from regard.training.finish import choose_weights, save_finished
 from regard.training.finite import NonFinite
-from regard.training.learner import Learner, StepRow
+from regard.training.learner import Learner, Loss, StepRow
 from regard.training.metrics import Metrics, draw_curves
-from regard.training.pace import Pace
-from regard.training.screen import Now, Screen
+from regard.training.screen import Pace, Screen, step_line
 from regard.training.signals import Signals, Stopped
 
 
 def train(
     model: Model,
-    task: Learnable[B],
+    task: Task[Any, Any, Any, B],
     config: TrainingConfig,
     about: About,
     *,
@@ -43,10 +42,11 @@ def train(
     screen: Screen,
     lora: LoraConfig = NO_ADAPTERS,
     settle: Callable[[], None] = lambda: None,
+    loss: Loss[B] | None = None,
 ) -> Result:
     """Train the model in place and leave a finished run in the folder; its last weights are the chosen ones.
 
-    `settle` is called when it is sure that a resumed run goes on.
+    `settle` is called when it is sure that a resumed run goes on.  `loss` is the task's own, if none is given.
 
     Raises `Stopped` (saved, exit code 130 or 143), `NonFinite` (exit code 3) or `RunError` (a full disk).
     """
@@ -61,12 +61,12 @@ def train(
     ):
         torch.manual_seed(config.seed)
         compiled = compile_model(model.to(device).train(), config.compile, device)
-        learner = Learner(model, task, config, device, d_model, is_compiled=compiled == "compiled")
+        learner = Learner(model, task, config, device, d_model, compiled == "compiled", loss)
         progress = resume_from(checkpoints, learner, run) if resume else begin(learner)
         run.mkdir(parents=True, exist_ok=True)
         settle()
-        environment = describe_environment(device, learner.precision_name, compiled)
-        for difference in record_environment(run, environment, progress.step):
+        environment, differences = record_environment(run, progress.step, device, learner.precision_name, compiled)
+        for difference in differences:
             screen.say(f"this machine differs from before, so losses may differ too: {difference}")
         screen.plan([*about.rows, *plan(config, progress, environment)])
         with (
@@ -187,10 +187,8 @@ class Training:
             self.has_estimated = True
             memory = peak_memory(self.learner.device) / 2**20
             self.screen.say(f"expected time: {duration(left)}, measured on the first steps; memory {memory:,.0f} MiB")
-        figures = {"loss": row.loss, "lr": row.lr, "grad_norm": row.grad_norm}
-        rate = self.pace.tokens_per_second()
-        now = Now(step=row.step, steps=self.config.steps, **figures, tokens_per_second=rate, seconds_left=left)
-        self.screen.step(now)
+        line = step_line(row, self.config.steps, self.pace.tokens_per_second(), left)
+        self.screen.step(line, is_last=row.step == self.config.steps)
 
     def validate(self) -> None:
         self.read(is_shown=False)
@@ -220,19 +218,18 @@ class Training:
     def finish(self, about: About, environment: Environment) -> Result:
         """Choose the weights and write what a finished run holds."""
         all_done = self.progress.step >= self.config.steps
-        chosen = choose_weights(self.learner, self.config, self.progress, self.checkpoints, self.run, self.signals)
+        weights, values = choose_weights(self.learner, self.progress, self.checkpoints, self.run, self.signals)
         result = Result(
             steps=self.progress.step,
             reason="all steps done" if all_done else f"no better validation in {self.progress.waited}",
-            weights=chosen.what,
-            values=chosen.values,
+            weights=weights,
+            values=values,
             best_step=self.progress.best_step,
             tokens=self.progress.tokens,
             seconds=self.progress.seconds,
             peak_memory=peak_memory(self.learner.device),
         )
         path = save_finished(self.learner.model, self.lora, self.run)
-        write_result(self.run, result)
         draw_curves(self.run, self.learner.task.metric)
         write_card(self.run, about, result, path.name, self.config, environment)
         self.screen.say(f"done: {result.reason}; {path} holds {result.weights}")

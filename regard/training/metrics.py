@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from regard.runs.durable import write_file
-from regard.tasks.learnable import Sample
+from regard.tasks.setup import Sample
 from regard.training.learner import StepRow
 
 Row = dict[str, Any]
@@ -18,10 +18,14 @@ class Metrics:
 
     def __init__(self, run: Path, step: int, tensorboard: bool) -> None:
         path = run / "metrics.jsonl"
-        kept = [row for row in read_metrics(path) if row["step"] <= step]
-        write_file(path, "".join(to_line(row) for row in kept).encode())
+        earlier = [row for row in read_metrics(path) if row["step"] <= step]
+        write_file(path, "".join(to_line(row) for row in earlier).encode())
         self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115 (closed by __exit__)
-        self.events: Any = open_tensorboard(run, step) if tensorboard else None
+        self.events: Any = None  # of a library that is imported only on request
+        if tensorboard:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self.events = SummaryWriter(str(run / "tensorboard"), purge_step=step + 1)
 
     def __enter__(self) -> Self:
         return self
@@ -54,12 +58,6 @@ class Metrics:
         """Before a checkpoint of a step, so that the checkpoint never knows more steps than the file."""
         self.file.flush()
         os.fsync(self.file.fileno())
-
-
-def open_tensorboard(run: Path, step: int) -> Any:
-    from torch.utils.tensorboard import SummaryWriter
-
-    return SummaryWriter(str(run / "tensorboard"), purge_step=step + 1)
 
 
 def to_line(row: Row) -> str:

@@ -1,24 +1,28 @@
 """From a recipe to what the loop needs: tokenizer, data, model, and a description of all three."""
 
+import hashlib
+import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from regard.data.config import DataConfig
 from regard.errors import ConfigError, RunError
+from regard.models.interface import Model
 from regard.nn.lora import adapt
 from regard.runs.card import About
 from regard.runs.checkpoints import named_steps, refuse_existing
-from regard.runs.origin import Origin
+from regard.runs.durable import write_file
 from regard.runs.recipe import Recipe
-from regard.runs.same_data import refuse_other_data, remember_data
-from regard.runs.transfer import take_weights
+from regard.runs.transfer import Origin, take_weights
 from regard.tasks.task import AnyTask
 from regard.text.imported import IMPORTED
 from regard.text.tokenizer import Tokenizer
 from regard.training.distill import load_teacher, take_layers
+
+DATA = "data.json"  # knows the training files again by their content: a run is resumed on the same text or not at all
 
 
 @dataclass(frozen=True)
@@ -26,9 +30,9 @@ class Prepared:
     recipe: Recipe
     tokenizer: Tokenizer
     task: AnyTask
-    model: Any
+    model: Model
     about: About
-    teacher: Any = None  # the model that this one is distilled from
+    teacher: torch.nn.Module | None = None  # the model that this one is distilled from
 
 
 def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Path | None = None) -> Prepared:
@@ -62,13 +66,13 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
         rows.append((f"teacher {recipe.distillation.teacher}", taken))
     if recipe.lora.rank and origin is not None:
         adapt(model, recipe.lora, also=origin.new)
-        rows.append(("learning", describe_learning(recipe, model)))
+        n_learned = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        share = f"{n_learned:,} of {parameters_by_part(model)['all']:,} weights learn"
+        rows.append(("learning", f"LoRA of rank {recipe.lora.rank} on {', '.join(recipe.lora.targets)}: {share}"))
     if not has_steps:
-        remember_data(folder, recipe.data)
+        write_file(folder / DATA, json.dumps({"train": digests(recipe.data)}, indent=2).encode())
         write_recipe(recipe, folder)
-    summary = (
-        f"A {recipe.architecture} model that {task.purpose()}, made with `regard` from the recipe `{recipe.name}`."
-    )
+    summary = f"A {recipe.architecture} model that {task.purpose}, made with `regard` from the recipe `{recipe.name}`."
     about = About(title=folder.name, summary=summary, rows=tuple(rows), usage=task.usage(folder))
     return Prepared(recipe, tokenizer, task, model, about, teacher)
 
@@ -100,13 +104,14 @@ def with_tokenizer(recipe: Recipe, folder: Path, resume: bool, weights_from: Pat
         recipe = replace(recipe, training=replace(recipe.training, validate_every=0, patience=0))
     recipe = recipe.with_vocabulary(tokenizer.vocab_size)
     if tokenizer.kind == IMPORTED and not resume:
-        recipe = recipe.as_imported(Recipe.of_run(Path(source)))
+        theirs = Recipe.of_run(Path(source))
+        recipe = replace(recipe, model=recipe.model.as_imported(theirs.model), tokenizer=theirs.tokenizer)
     tokenizer.save(folder / "tokenizer.json")
     return recipe, tokenizer
 
 
 def begin_with_weights(
-    model: Any, folder: Path, resume: bool, has_steps: bool, weights_from: Path | None, rows: list[tuple[str, str]]
+    model: Model, folder: Path, resume: bool, has_steps: bool, weights_from: Path | None, rows: list[tuple[str, str]]
 ) -> Origin | None:
     """Give a new run the weights that it begins with, and say so in the rows; a resumed run knows where it began."""
     origin = Origin.read(folder) if resume else None
@@ -119,6 +124,31 @@ def begin_with_weights(
     origin = Origin.of(weights_from, taken.new, folder)
     origin.write(folder)
     return origin
+
+
+def refuse_other_data(folder: Path, data: DataConfig) -> None:
+    """Their place and names do not matter.  A run without this file, from an older version, is trusted."""
+    if not (folder / DATA).is_file():
+        return
+    before, now = json.loads((folder / DATA).read_text(encoding="utf-8"))["train"], digests(data)
+    if before == now:
+        return
+    changed = [name for i, name in enumerate(data.train) if now[i : i + 1] != before[i : i + 1]]
+    which = ", ".join(changed) or "there were more files"
+    raise RunError(
+        f"the data are not those that {folder} was trained on: {which}. Nothing was changed; bring back the "
+        "files and the settings of the data, or start another run from these weights with "
+        f"--from {folder}"
+    )
+
+
+def digests(data: DataConfig) -> list[str]:
+    return [digest(Path(data.root) / name) for name in data.train]
+
+
+def digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def write_recipe(recipe: Recipe, folder: Path) -> None:
@@ -134,13 +164,6 @@ def describe(recipe: Recipe, tokenizer: Tokenizer, task: AnyTask, model: torch.n
         ("memory", f"about {training_memory(recipe, model) / 2**20:,.0f} MiB for weights, gradients, Adam and a batch"),
         ("an epoch", f"{task.n_batches(0):,} batches of about {recipe.data.batch_tokens:,} tokens"),
     ]
-
-
-def describe_learning(recipe: Recipe, model: torch.nn.Module) -> str:
-    n_learned = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    n_all = sum(p.numel() for p in model.parameters())
-    products = ", ".join(recipe.lora.targets)
-    return f"LoRA of rank {recipe.lora.rank} on {products}: {n_learned:,} of {n_all:,} weights learn"
 
 
 def parameters_by_part(model: torch.nn.Module) -> dict[str, int]:

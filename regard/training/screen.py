@@ -1,51 +1,60 @@
 """What a training shows: on a terminal one live line and a row for each validation, in a pipe plain lines."""
 
 import time
-from dataclasses import dataclass
-from typing import Protocol
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from regard.runs.card import duration
-from regard.tasks.learnable import Sample
+from regard.tasks.setup import Sample
+from regard.training.learner import StepRow
+
+MEASURED = 5  # steps before an estimate is given
 
 
-@dataclass(frozen=True, kw_only=True)
-class Now:
-    """The figures of the live line."""
+class Pace:
+    """How fast a training goes and when it will end."""
 
-    step: int
-    steps: int
-    loss: float
-    lr: float
-    grad_norm: float
-    tokens_per_second: float
-    seconds_left: float | None  # None until some steps were measured
+    def __init__(self, steps_left: int) -> None:
+        self.steps_left = steps_left
+        self.n_measured = 0
+        self.began: float | None = None  # after the first steps, which compile and warm up and so do not count
+        self.window_began = time.monotonic()
+        self.window_tokens = 0
 
-    def line(self) -> str:
-        left = "measuring" if self.seconds_left is None else f"{duration(self.seconds_left)} left"
-        return (
-            f"step {self.step:,}/{self.steps:,}  loss {self.loss:.4f}  lr {self.lr:.2e}  "
-            f"norm {self.grad_norm:.2f}  {self.tokens_per_second:,.0f} tokens/s  {left}"
-        )
+    def note(self, n_steps: int, n_tokens: int) -> None:
+        """Steps that the device has finished."""
+        self.steps_left -= n_steps
+        self.window_tokens += n_tokens
+        if self.began is None:
+            self.began = time.monotonic()
+        else:
+            self.n_measured += n_steps
+
+    def tokens_per_second(self) -> float:
+        """Since the last call."""
+        now = time.monotonic()
+        rate = self.window_tokens / max(now - self.window_began, 1e-9)
+        self.window_began, self.window_tokens = now, 0
+        return rate
+
+    def seconds_left(self) -> float | None:
+        if self.began is None or self.n_measured < MEASURED:
+            return None
+        return (time.monotonic() - self.began) / self.n_measured * self.steps_left
 
 
-class Screen(Protocol):
-    def say(self, text: str) -> None: ...
-
-    def plan(self, rows: list[tuple[str, str]]) -> None:
-        """What the training will do."""
-
-    def step(self, now: Now) -> None: ...
-
-    def validation(self, step: int, values: dict[str, float], is_best: bool, samples: list[Sample]) -> None: ...
-
-    def close(self) -> None: ...
+def step_line(row: StepRow, steps: int, tokens_per_second: float, seconds_left: float | None) -> str:
+    """The figures of a step; `seconds_left` is None until some steps were measured."""
+    left = "measuring" if seconds_left is None else f"{duration(seconds_left)} left"
+    return (
+        f"step {row.step:,}/{steps:,}  loss {row.loss:.4f}  lr {row.lr:.2e}  "
+        f"norm {row.grad_norm:.2f}  {tokens_per_second:,.0f} tokens/s  {left}"
+    )
 
 
-class PlainScreen:
+class Screen:
     """Lines for a pipe or a log: a step's line at most every `seconds`."""
 
     def __init__(self, console: Console, seconds: float = 5.0) -> None:
@@ -53,27 +62,24 @@ class PlainScreen:
         self.seconds = seconds
         self.shown = float("-inf")
 
-    def say(self, text: str) -> None:
-        self.console.print(Text(text), soft_wrap=True)
+    def say(self, *parts: str | tuple[str, str]) -> None:
+        """Texts, some with a style."""
+        self.console.print(Text.assemble(*parts), soft_wrap=True)
 
     def plan(self, rows: list[tuple[str, str]]) -> None:
+        """What the training will do."""
         width = max((len(name) for name, _ in rows), default=0)
         for name, value in rows:
-            self.console.print(Text.assemble((name.ljust(width), "bold"), f"  {value}"), soft_wrap=True)
+            self.say((name.ljust(width), "bold"), f"  {value}")
 
-    def step(self, now: Now) -> None:
-        if now.step == now.steps or time.monotonic() - self.shown >= self.seconds:
+    def step(self, line: str, is_last: bool) -> None:
+        if is_last or time.monotonic() - self.shown >= self.seconds:
             self.shown = time.monotonic()
-            self.say(now.line())
+            self.say(line)
 
     def validation(self, step: int, values: dict[str, float], is_best: bool, samples: list[Sample]) -> None:
         figures = "  ".join(f"{name} {value:.4g}" for name, value in values.items())
-        self.console.print(
-            Text.assemble(
-                (f"validation at step {step:,}", "bold"), f"  {figures}", ("  best" if is_best else "", "green")
-            ),
-            soft_wrap=True,
-        )
+        self.say((f"validation at step {step:,}", "bold"), f"  {figures}", ("  best" if is_best else "", "green"))
         for source, reference, output in samples:
             self.say(
                 f"    {source}\n      → {output}" + ("" if reference in ("", output) else f"\n      ≠ {reference}")
@@ -83,16 +89,16 @@ class PlainScreen:
         pass
 
 
-class LiveScreen(PlainScreen):
+class LiveScreen(Screen):
     """The same rows on a terminal, and under them one line that is always the newest."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
         self.live = Live(console=console, refresh_per_second=8, transient=True)
 
-    def step(self, now: Now) -> None:
+    def step(self, line: str, is_last: bool) -> None:
         self.live.start()
-        self.live.update(Text(now.line(), overflow="ellipsis", no_wrap=True))
+        self.live.update(Text(line, overflow="ellipsis", no_wrap=True))
 
     def close(self) -> None:
         self.live.stop()
@@ -100,4 +106,4 @@ class LiveScreen(PlainScreen):
 
 def open_screen(console: Console | None = None) -> Screen:
     console = console or Console()
-    return LiveScreen(console) if console.is_terminal else PlainScreen(console)
+    return LiveScreen(console) if console.is_terminal else Screen(console)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.ticker import NullFormatter
 
-from regard.viewer.picture import INK, RULE, SOFT, blank, plain, save
+from regard.viewer.picture import INK, RULE, SOFT, blank, plain
 
 BAR = "#3d66d8"
 LINES = ("#3d66d8", "#cc5a16", "#11806a", "#7d49c6", "#b03a6f", "#7a7412", "#1f1d1b", "#6b6660")
@@ -40,7 +40,7 @@ def bars(names: list[str], panels: list[Panel], title: str, path: str | Path) ->
     table[0].set_yticks(range(len(names)), names, fontsize=9, color=INK)
     table[0].set_ylim(len(names) - 0.5, -0.5)
     figure.suptitle(title, fontsize=11, color=INK)
-    save(figure, path)
+    figure.savefig(path, format="png")
 
 
 def short(value: float) -> str:
@@ -62,4 +62,4 @@ def reach(curves: dict[str, np.ndarray], path: str | Path) -> None:
     axes.grid(color=RULE, linewidth=0.6)
     axes.legend(frameon=False, fontsize=9)
     plain(axes)
-    save(figure, path)
+    figure.savefig(path, format="png")

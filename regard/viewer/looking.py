@@ -1,4 +1,4 @@
-"""A model at work, caught as a `Capture`: attention while it reads or translates, the votes of a Markov model."""
+"""A model at work, caught as a `Capture`: attention while it reads or translates, and the votes of a Markov model."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

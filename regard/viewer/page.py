@@ -7,6 +7,7 @@ their hashes, and no connection at all.
 
 import base64
 import hashlib
+import html
 import json
 import zlib
 from pathlib import Path
@@ -30,7 +31,7 @@ def page(capture: Capture) -> str:
     script = f'"use strict";\n(() => {{\n{script}\n}})();\n'
     style = (STATIC / "page.css").read_text(encoding="utf-8")
     parts = {
-        "title": escaped(visible(capture.title)),
+        "title": html.escape(visible(capture.title)),
         "script-hash": digest(script),
         "style-hash": digest(style),
         "style": style,
@@ -57,10 +58,6 @@ def inert(data: object) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
-
-
 def payload(capture: Capture) -> dict[str, object]:
     """What the script reads.  Each text stands there once; maps point to it."""
     texts: dict[tuple[str, ...], int] = {}
@@ -74,7 +71,9 @@ def payload(capture: Capture) -> dict[str, object]:
         maps.append(row | {"vectors": pack_head(map)})
     kinds = [{"name": name} | vars(KINDS[name]) for name in capture.kinds]
     words = [[[visible(t), int(space)] for t, space in zip(ts, begins_word(ts), strict=True)] for ts in texts]
-    return {"title": visible(capture.title), "levels": levels, "kinds": kinds, "texts": words, "maps": maps}
+    opens = None if capture.opens is None else dict(zip(("kind", "layer", "head"), capture.opens, strict=True))
+    data = {"title": visible(capture.title), "levels": levels, "opens": opens}
+    return data | {"kinds": kinds, "texts": words, "maps": maps}
 
 
 def pack_weights(weights: np.ndarray, levels: int) -> str:

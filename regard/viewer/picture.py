@@ -3,18 +3,21 @@
 Words are drawn as text, never as formulas, and nothing touches pyplot's global state.
 """
 
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.ft2font import FT2Font
+from matplotlib.image import AxesImage
 
 from regard.errors import RegardError
 from regard.viewer.capture import KINDS, Capture, Map, visible
-from regard.viewer.glyphs import drawable, families
+from regard.viewer.encodings import PositionTable
 
 INK, SOFT, RULE = "#1f1d1b", "#6b6660", "#e5e0d8"
 HUES = {  # middle and darkest color of each kind, as on the page
@@ -26,17 +29,25 @@ HUES = {  # middle and darkest color of each kind, as on the page
     "ballots": ("#7a7412", "#332f00"),
 }
 SIGNED = LinearSegmentedColormap.from_list("signed", ["#b4552d", "#ffffff", "#3d66d8"])
+# matplotlib always brings the first; the others add scripts where the machine has them.
+FAMILIES = (
+    "DejaVu Sans",
+    "Noto Sans CJK JP",
+    "Noto Sans CJK SC",
+    "WenQuanYi Zen Hei",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Noto Sans Arabic",
+    "Noto Sans Devanagari",
+    "Noto Sans Thai",
+    "Noto Sans Symbols2",
+)
 MOST_LABELS = 80  # on one axis; of more words every n-th is named
 LONGEST_LABEL = 18
 DOTS = 160  # per inch
 
 
-def attention(capture: Capture, path: str | Path, kind: str, layer: int | None = None, head: int | None = None) -> None:
-    """One head; where layer or head is None, the mean over all of them."""
-    alignment(capture.pick(kind, layer, head), path)
-
-
-def alignment(map: Map, path: str | Path) -> None:
+def attention(map: Map, path: str | Path) -> None:
     """One map with its words: a row looks, a column is looked at."""
     n_queries, n_keys = map.weights.shape
     square = min(0.36, 11 / max(n_queries, n_keys))  # inches
@@ -50,7 +61,7 @@ def alignment(map: Map, path: str | Path) -> None:
     bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=18, pad=0.03, format=lambda x, _: f"{x:.0%}")
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8, colors=SOFT, length=0)
-    save(figure, path)
+    figure.savefig(path, format="png")
 
 
 def grid(capture: Capture, path: str | Path, kind: str) -> None:
@@ -78,25 +89,34 @@ def grid(capture: Capture, path: str | Path, kind: str) -> None:
             if column == 0:
                 axes.set_ylabel(f"layer {layer}", fontsize=9, color=SOFT)
     figure.suptitle(KINDS[kind].title, fontsize=12, color=INK)
-    save(figure, path)
+    figure.savefig(path, format="png")
 
 
-def positions(table: np.ndarray, path: str | Path) -> None:
-    """A position encoding: one row a position, one column a channel (the classic one is 60 by 32)."""
-    if table.ndim != 2 or not table.size:
-        raise RegardError(f"a position encoding has one row a position and one column a channel, got {table.shape}")
-    figure = blank(7.2, 6.2)
-    axes = figure.add_subplot()
-    top = float(np.abs(table).max()) or 1.0
-    image = axes.imshow(table, cmap=SIGNED, vmin=-top, vmax=top, aspect="auto", interpolation="nearest")
-    axes.set_xlabel("channel", color=INK)
-    axes.set_ylabel("position", color=INK)
-    axes.set_title(f"Position encoding, {len(table)} positions by {table.shape[1]} channels", fontsize=11, loc="left")
-    plain(axes)
-    bar = figure.colorbar(image, ax=axes, pad=0.02, aspect=30)
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(labelsize=8, colors=SOFT, length=0)
-    save(figure, path)
+def positions(tables: list[PositionTable], path: str | Path) -> None:
+    """Position encodings side by side, each shaded to its own strongest number; angles go round."""
+    figure = blank(7.2 * len(tables), 6.2)
+    for axes, table in zip(figure.subplots(1, len(tables), squeeze=False)[0], tables, strict=True):
+        n_rows, n_columns = table.values.shape
+        top = 2 * np.pi if table.is_angle else float(np.abs(table.values).max()) or 1.0
+        left = table.first_column - 0.5
+        image = axes.imshow(
+            table.values,
+            cmap="twilight" if table.is_angle else SIGNED,
+            vmin=0 if table.is_angle else -top,
+            vmax=top,
+            extent=(left, left + n_columns, n_rows - 0.5, -0.5),
+            aspect="auto",
+            interpolation="nearest",
+        )
+        axes.set_xlabel(table.columns, color=INK)
+        axes.set_ylabel(table.rows, color=INK)
+        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.set_title(table.title, fontsize=11, loc="left", wrap=True)
+        plain(axes)
+        bar = figure.colorbar(image, ax=axes, pad=0.02, aspect=30)
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(labelsize=8, colors=SOFT, length=0)
+    figure.savefig(path, format="png")
 
 
 def embeddings(vectors: np.ndarray, labels: list[str], path: str | Path) -> None:
@@ -115,7 +135,7 @@ def embeddings(vectors: np.ndarray, labels: list[str], path: str | Path) -> None
     axes.margins(0.09)
     plain(axes)
     place_labels(figure, axes, points, labels)
-    save(figure, path)
+    figure.savefig(path, format="png")
 
 
 def principal_plane(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -154,12 +174,12 @@ def place_labels(figure: Figure, axes: Axes, points: np.ndarray, labels: list[st
         along = "bottom" if dy > 0 else "top" if dy < 0 else "center"
         axes.annotate(
             text, (x, y), (dx, dy), textcoords="offset points", ha=across, va=along, fontsize=8.5, color=INK,
-            parse_math=False, fontfamily=families(),
+            parse_math=False, fontfamily=list(fonts()),
         )  # fmt: skip
 
 
-def heat(axes: Axes, map: Map) -> Any:
-    """matplotlib's image, shaded to the strongest weight."""
+def heat(axes: Axes, map: Map) -> AxesImage:
+    """The image, shaded to the strongest weight."""
     top = float(map.weights.max()) or 1.0
     colors = LinearSegmentedColormap.from_list(map.kind, ["#ffffff", *HUES[map.kind]])
     smooth = max(map.weights.shape) > 400
@@ -177,7 +197,7 @@ def name_words(axes: Axes, map: Map) -> None:
             range(0, len(words), step),
             [shown(word) for word in words[::step]],
             parse_math=False,
-            fontfamily=families(),
+            fontfamily=list(fonts()),
             fontsize=10 if len(words) <= 40 else 7,
             color=INK,
         )
@@ -198,6 +218,23 @@ def shown(word: str) -> str:
     return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
 
 
+def drawable(label: str) -> str:
+    """matplotlib warns of letters that its fonts lack: a box for every character that no installed font has."""
+    return "".join(character if has(character) else "□" for character in label)
+
+
+@cache
+def has(character: str) -> bool:
+    return any(font.get_char_index(ord(character)) for font in fonts().values())
+
+
+@cache
+def fonts() -> dict[str, FT2Font]:
+    """The families of our list that are installed, in its order: the very files that matplotlib will draw with."""
+    installed = set(font_manager.get_font_names())
+    return {name: font_manager.get_font(font_manager.findfont(name)) for name in FAMILIES if name in installed}
+
+
 def blank(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), dpi=DOTS, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
@@ -208,7 +245,3 @@ def plain(axes: Axes) -> None:
     axes.tick_params(colors=SOFT, labelsize=8, length=0)
     for spine in axes.spines.values():
         spine.set_color(RULE)
-
-
-def save(figure: Figure, path: str | Path) -> None:
-    figure.savefig(path, format="png")

@@ -12,7 +12,7 @@ from bench.__main__ import BENCHES, GPU_ONLY
 from bench.memory import STATUS, process_peak
 from bench.report import Report, Row
 from bench.timing import Figures, take_turns
-from regard.commands import bench as command
+from regard.commands import evaluate as command
 from regard.errors import RegardError
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 import regard
-from regard.commands.neighbours import nearest, neighbours
+from regard.commands.look import nearest, neighbours
 from regard.errors import RegardError
 from regard.text import Tokenizer, TokenizerConfig
 

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 from calling import Call
 
-from regard.__main__ import COMMANDS, EXCHANGE, LOOK, TRAIN, USE, below, build
+from regard.__main__ import PANELS, below, build
 
 BASH = Path("/bin/bash")
 
 
 def test_help_shows_the_commands_in_their_panels(regard: Call) -> None:
     shown = regard("--help").out
-    places = [shown.index(f"─ {panel} ─") for panel in (TRAIN, USE, LOOK, EXCHANGE)]
+    places = [shown.index(f"─ {panel} ─") for panel in PANELS]
     assert places == sorted(places)
-    panels = dict(zip((TRAIN, USE, LOOK, EXCHANGE), zip(places, [*places[1:], len(shown)], strict=True), strict=True))
-    for name, (_, panel) in COMMANDS.items():
-        begin, end = panels[panel]
-        assert f"│ {name} " in shown[begin:end]
+    for functions, begin, end in zip(PANELS.values(), places, [*places[1:], len(shown)], strict=True):
+        for function in functions:
+            assert f"│ {function.__name__.rstrip('_')} " in shown[begin:end]
+    assert "│ import " in shown
     assert "│ tokenizer " in shown and "--debug" in shown and "--install-completion" in shown
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data.batching.documents import Passages
+from regard.data.batching.streams import Passages
 from regard.data.files.plain import PlainText
 from regard.errors import DataError
 from regard.text import Tokenizer, TokenizerConfig

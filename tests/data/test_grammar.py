@@ -6,8 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.corpora.grammar import TIRED, WIDE, PairCorpus, Sentence, combinations, generate, make_pair
-from regard.data.corpora.lexicon import FITS_SUBJECT, SCENES, SUBJECTS, agree, inflect, with_article
+from regard.data.corpora.grammar import (
+    FITS_SUBJECT,
+    SCENES,
+    SUBJECTS,
+    TIRED,
+    WIDE,
+    PairCorpus,
+    Sentence,
+    agree,
+    combinations,
+    generate,
+    inflect,
+    make_pair,
+    with_article,
+)
 from regard.data.files.reading import read_examples
 from regard.errors import ConfigError
 

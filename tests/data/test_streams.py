@@ -96,7 +96,7 @@ def test_shares_come_from_the_end_of_the_text(tmp_path):
         assert [part.lines for part in parts] == [
             [f"line {i}" for i in few] for few in (range(7), range(7, 9), range(9, 10))
         ]
-        assert parts.valid.places[0] == "a.txt:8"
+        assert parts[1].places[0] == "a.txt:8"
 
 
 def test_without_shares_and_files_there_is_nothing_but_training_text(tmp_path):

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.batching.packing import cut
-from regard.data.batching.pieces import WordPieces
-from regard.data.files.tagged import read_tagged, tag_set
+from regard.data.batching.windows import WordPieces
+from regard.data.files.labelled import read_tagged, tag_set
 from regard.errors import ConfigError, DataError
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 

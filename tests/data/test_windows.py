@@ -11,7 +11,7 @@ from tokenizers import models, trainers
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from regard.data.batching.windows import FRAME, Lengths, Windows, fit_to_learn, placed
+from regard.data.batching.windows import FRAME, Lengths, Windows, fit_to_learn
 from regard.data.files.questions import NO_ANSWER, Answer, Question
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
@@ -48,8 +48,8 @@ def whole(question: Question, tokenizer: Tokenizer) -> Windows:
 @pytest.mark.parametrize("text", ["fig", "Bob ate", "one too many", "naïve", "東京", "figs!", "Every", LINE])
 def test_tokens_lead_back_to_the_characters_of_an_answer(tokenizer: Tokenizer, text: str) -> None:
     """The span holds the answer; by characters it is the answer itself."""
-    context = placed([LINE], tokenizer)[0]
     answer = Answer(text, LINE.index(text))
+    (context,) = Windows([Question("?", LINE, (answer,), "")], tokenizer, Lengths(64, 32, 8), history=0).placed
     first, last = context.span_of(answer)
     start, end = context.characters(LINE, first, last)
     assert text in LINE[start:end] and LINE[start:end] == LINE[start:end].strip()

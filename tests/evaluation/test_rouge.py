@@ -11,8 +11,7 @@ from nltk.stem.porter import PorterStemmer
 from rouge_score.rouge_scorer import RougeScorer
 
 from regard.errors import DataError
-from regard.evaluation.rouge import longest_common, rouge, subsequence, words
-from regard.evaluation.stemming import stem
+from regard.evaluation.rouge import longest_common, rouge, stem, subsequence, words
 
 DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
 PAIRS = {

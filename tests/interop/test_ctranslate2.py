@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regard.commands.export import export
+from regard.commands.exchange import export
 from regard.decoding.config import DecodingConfig
 from regard.errors import RegardError, RunError
 from regard.interop.certifying.certificate import compare_rows
@@ -135,7 +135,7 @@ def test_its_files_come_back_as_ours(quantization: str, settings: dict[str, Any]
     if quantization != "float32":
         smaller(tmp_path / "out", run, quantization)
     file = CTranslate2Folder(tmp_path / "out")
-    source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, file.config, file)
+    source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, file.config, file, {})
     recipe = recipe_of(source, TokenizerConfig(vocab_size=len(names)), separator=2)
     model = recipe.build_model().eval()
     set_weights(model, CTRANSLATE2.take(file, recipe, weights_of(model), "").tensors, "")
@@ -170,7 +170,7 @@ def test_a_start_from_nothing_is_one_more_word_that_is_never_said(settings: dict
     (tmp_path / "out").mkdir()
     spec.save(str(tmp_path / "out"))
     file = CTranslate2Folder(tmp_path / "out")
-    source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, file.config, file)
+    source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, file.config, file, {})
     recipe = recipe_of(source, TokenizerConfig(vocab_size=len(names) + 1), separator=2)
     model = recipe.build_model().eval()
     set_weights(model, CTRANSLATE2.take(file, recipe, weights_of(model), "").tensors, "")

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from regard.__main__ import app
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
-from regard.interop.importing import import_source, open_source, unheeded
+from regard.interop.importing import import_source, open_source
 from regard.runs.run import load
 from regard.text.tokenizer import Tokenizer
 from tests.interop import tiny
@@ -143,21 +143,6 @@ def test_a_pickle_is_one_whatever_its_name(tmp_path: Path) -> None:
     torch.save({"a": torch.ones(2)}, tmp_path / "model.bin")
     with pytest.raises(RunError, match=r"model\.bin is a pickle"):
         open_source(tmp_path)
-
-
-def test_what_a_folder_wants_of_written_texts_is_done_or_said(tmp_path: Path) -> None:
-    folder = make_folder("qwen2", tmp_path / "hf")
-    source = open_source(folder)
-    end = Tokenizer.load(source.path).end_id
-    wanted = {"eos_token_id": [end, 7], "suppress_tokens": [5, 9], "bad_words_ids": [[11], [12, 13]]}
-    (folder / "generation_config.json").write_text(json.dumps(wanted))
-    told = CliRunner().invoke(app, ["import", str(folder), "--run", str(tmp_path / "run"), "--strings", "20"])
-    note = f"its settings end a text also at the tokens [7]; here it ends at {end} alone"
-    assert told.exit_code == 0 and note in told.stdout, told.output
-    assert note in (tmp_path / "run" / "certificate.txt").read_text()
-    assert load(tmp_path / "run", "cpu").recipe.decoding.never == (5, 9, 11)
-    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
-    assert unheeded(source, Tokenizer.load(source.path)) == ()
 
 
 def test_a_stop_string_may_begin_with_the_space_behind_the_prompt(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.commands.export import export
+from regard.commands.exchange import export
 from regard.data.corpora.grammar import generate
 
 pytestmark = pytest.mark.slow

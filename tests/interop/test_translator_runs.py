@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import transformers
 
-from regard.commands.export import export
-from regard.commands.importing import import_model
+from regard.commands.exchange import export, import_
 from regard.decoding.config import DecodingConfig
 from regard.models.transformer import TransformerConfig
 from regard.runs.run import Run, load
@@ -24,10 +23,10 @@ def test_a_translator_goes_out_and_comes_back(pre_norm: bool, family: str, tmp_p
     run = save_translator(tmp_path / "run", pre_norm=pre_norm)
     export(run.folder, tmp_path / "hf", to="hf")
     certificate = json.loads((tmp_path / "hf" / "certificate.json").read_text())
-    assert certificate["holds"] and certificate["family"] == family and len(certificate["findings"]) == 5
+    assert certificate["holds"] and certificate["family"] == family and len(certificate["findings"]) == 7
     lines = ["the animal was tired", "the street"]
     assert used_by_hand(tmp_path / "hf", lines) == answers(run, lines)
-    import_model(tmp_path / "hf", tmp_path / "back", n_strings=100)
+    import_(tmp_path / "hf", tmp_path / "back", n_strings=100)
     back = load(tmp_path / "back", "cpu")
     assert back.recipe.task.target_start == run.tokenizer.start_id
     assert answers(back, lines) == answers(run, lines)

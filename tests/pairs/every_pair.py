@@ -18,7 +18,7 @@ from regard.runs.weights import save_weights, weights_of
 from regard.tasks.table import TASKS
 from regard.text.tokenizer import Tokenizer
 from regard.training.prepare import Prepared, prepare
-from regard.training.screen import PlainScreen
+from regard.training.screen import Screen
 from regard.training.start import start
 
 CPU = torch.device("cpu")
@@ -111,11 +111,11 @@ class Pair(NamedTuple):
 
     @property
     def role(self) -> str:
-        return ARCHITECTURES[self.architecture].role
+        return ARCHITECTURES[self.architecture].module.role
 
     @property
     def is_counted(self) -> bool:
-        return ARCHITECTURES[self.architecture].is_counted
+        return ARCHITECTURES[self.architecture].module.is_counted
 
     @property
     def model_settings(self) -> dict[str, object] | None:
@@ -175,7 +175,7 @@ def prepared(recipe: Path, run: Path, *overrides: str, resume: bool = False) -> 
 def trained(recipe: Path, run: Path, *overrides: str, resume: bool = False) -> tuple[Prepared, Result]:
     """What was prepared, with the weights that the last step left in its model."""
     made = prepared(recipe, run, *overrides, resume=resume)
-    return made, start(made, run, CPU, resume, PlainScreen(Console(quiet=True)))
+    return made, start(made, run, CPU, resume, Screen(Console(quiet=True)))
 
 
 def without_head(recipe: Path, run: Path) -> torch.nn.Module:

@@ -9,7 +9,7 @@ from rich.console import Console
 from regard.runs.card import Result
 from regard.runs.recipe import Recipe
 from regard.training.prepare import prepare
-from regard.training.screen import PlainScreen
+from regard.training.screen import Screen
 from regard.training.start import start
 
 CPU = torch.device("cpu")
@@ -84,4 +84,4 @@ def write_reviews(root: Path, architecture: str = "bag") -> Path:
 
 def train_reviews(recipe: Path, run: Path, *overrides: str, resume: bool = False) -> Result:
     prepared = prepare(Recipe.read(str(run if resume else recipe), overrides), run, resume)
-    return start(prepared, run, CPU, resume, PlainScreen(Console(quiet=True)))
+    return start(prepared, run, CPU, resume, Screen(Console(quiet=True)))

@@ -23,7 +23,7 @@ from regard.text import Tokenizer, TokenizerConfig
 from regard.training.finite import NonFinite
 from regard.training.loop import train
 from regard.training.metrics import read_metrics
-from regard.training.screen import PlainScreen
+from regard.training.screen import Screen
 
 TEXT = "".join(f"{a} and {b}\n" for a in ("one", "two", "three") for b in ("four", "five", "six", "seven"))
 CONFIG = {"steps": 14, "warmup": 2, "schedule": "constant", "learning_rate": 0.01, "save_every": 3, "compile": "off"}
@@ -65,7 +65,7 @@ def run(folder: Path, at_loss: int = 0, resume: bool = False, model: nn.Module |
         d_model=8,
         device=torch.device("cpu"),
         resume=resume,
-        screen=PlainScreen(Console(file=io.StringIO(), width=200), seconds=0),
+        screen=Screen(Console(file=io.StringIO(), width=200), seconds=0),
     )
 
 

@@ -10,10 +10,9 @@ from tiny_training import CONFIG, TinyModel, TinyTask, run_tiny
 
 from regard.errors import RunError
 from regard.runs import checkpoints as module
-from regard.runs.checkpoints import Checkpoints
-from regard.runs.progress import Progress
+from regard.runs.checkpoints import Checkpoints, Progress
 from regard.runs.weights import read_tensors, save_weights, set_weights, weights_of
-from regard.training.averaging import average_checkpoints
+from regard.training.finish import average_checkpoints
 
 
 def saved(run: Path, steps: list[int], best: int | None = None, keep: int = 2, every: int = 10) -> Checkpoints:

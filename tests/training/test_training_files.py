@@ -13,10 +13,11 @@ from regard.errors import DataError
 from regard.nn.compiler import compile_failure
 from regard.training.environment import compile_model
 from regard.training.feed import Feed, walk
+from regard.training.learner import StepRow
 from regard.training.metrics import Metrics, draw_curves, read_metrics
-from regard.training.screen import LiveScreen, Now, PlainScreen, duration, open_screen
+from regard.training.screen import LiveScreen, Screen, duration, open_screen, step_line
 
-NOW = Now(step=50, steps=1000, loss=2.5, lr=1e-3, grad_norm=0.7, tokens_per_second=12345.6, seconds_left=125.0)
+LINE = step_line(StepRow(50, 2.5, 1e-3, 0.7, 100), 1000, tokens_per_second=12345.6, seconds_left=125.0)
 CPU = torch.device("cpu")
 
 
@@ -69,13 +70,13 @@ def test_in_a_pipe_the_screen_is_plain_lines(tmp_path: Path) -> None:
     assert "validation at step 5" in shown and "best" in shown
     assert "expected time: " in shown
     assert "step 20/20  loss " in shown
-    assert isinstance(open_screen(Console(file=io.StringIO())), PlainScreen)
+    assert type(open_screen(Console(file=io.StringIO()))) is Screen
 
 
 def test_lines_in_a_pipe_are_not_too_many() -> None:
-    screen = PlainScreen(Console(file=io.StringIO(), width=200), seconds=60)
+    screen = Screen(Console(file=io.StringIO(), width=200), seconds=60)
     for _ in range(10):
-        screen.step(NOW)
+        screen.step(LINE, is_last=False)
     assert screen.console.file.getvalue().count("step 50/1,000") == 1  # type: ignore[attr-defined]
 
 
@@ -83,7 +84,7 @@ def test_on_a_terminal_the_line_is_live_and_goes_away() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=200)
     screen = open_screen(console)
     assert isinstance(screen, LiveScreen)
-    screen.step(NOW)
+    screen.step(LINE, is_last=False)
     screen.validation(50, {"loss": 2.0}, True, [("[b]source[/b]", "reference", "output")])
     screen.close()
     shown = console.file.getvalue()  # type: ignore[attr-defined]

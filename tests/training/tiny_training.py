@@ -20,7 +20,7 @@ from regard.data.batching.batch import Batch
 from regard.learning.config import TrainingConfig
 from regard.runs.card import About, Result
 from regard.training.loop import train
-from regard.training.screen import PlainScreen
+from regard.training.screen import Screen
 
 N_EXAMPLES, N_WORDS = 23, 11
 CPU = torch.device("cpu")
@@ -136,7 +136,7 @@ def run_tiny(
         d_model=8,
         device=device,
         resume=resume,
-        screen=PlainScreen(Console(file=say or io.StringIO(), width=200), seconds=0),
+        screen=Screen(Console(file=say or io.StringIO(), width=200), seconds=0),
     )
 
 

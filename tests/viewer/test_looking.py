@@ -13,9 +13,9 @@ from regard.errors import RegardError
 from regard.nn.layout import Ragged
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run
-from regard.tasks.language.use import begin
+from regard.tasks.language.use import Continuations
 from regard.training.prepare import prepare
-from regard.training.screen import PlainScreen
+from regard.training.screen import Screen
 from regard.training.start import start
 from regard.viewer import page, picture, terminal
 
@@ -57,7 +57,7 @@ def trained(name: str, place: Path) -> Run:
     (place / "text.txt").write_text("".join(line + "\n" for line in LINES), encoding="utf-8")
     (place / "recipe.toml").write_text(RECIPE.format(root=place, model=MODELS[name]), encoding="utf-8")
     prepared = prepare(Recipe.read(str(place / "recipe.toml")), place / name)
-    start(prepared, place / name, torch.device("cpu"), False, PlainScreen(Console(quiet=True)))
+    start(prepared, place / name, torch.device("cpu"), False, Screen(Console(quiet=True)))
     return regard.load(place / name, "cpu")
 
 
@@ -65,7 +65,7 @@ def trained(name: str, place: Path) -> Run:
 def test_votes_are_those_of_the_model(name: str, tmp_path: Path) -> None:
     run = trained(name, tmp_path)
     capture = run.look(TEXT)
-    start, words = begin(TEXT, run.tokenizer, "lines")
+    start, words = Continuations(run.tokenizer, "lines").begin(TEXT)
     ids = [*start, *words]
     votes, ballots = capture.pick("votes"), capture.pick("ballots")
     assert votes.queries == votes.keys == ["<s>", *TEXT.split()]
@@ -95,7 +95,7 @@ def test_votes_are_shown_by_every_view(tmp_path: Path) -> None:
     shown = console.export_text()
     assert "Whose votes count\n" in shown and "battery 100%" in shown
     for kind in capture.kinds:
-        picture.attention(capture, tmp_path / f"{kind}.png", kind)
+        picture.attention(capture.pick(kind), tmp_path / f"{kind}.png")
         assert (tmp_path / f"{kind}.png").stat().st_size > 5000
     assert '"name":"votes"' in page.page(capture) and '"has_heads":false' in page.page(capture)
 

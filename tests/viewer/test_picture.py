@@ -7,7 +7,7 @@ from matplotlib.image import imread
 from regard.errors import RegardError
 from regard.viewer import picture
 from regard.viewer.capture import KINDS, Capture, Map
-from regard.viewer.glyphs import drawable
+from regard.viewer.encodings import PositionTable, lecture_table
 
 ODD = [
     "$\\alpha$",
@@ -36,13 +36,13 @@ def is_drawn(path: Path) -> bool:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_has_its_colours(kind: str, tmp_path: Path) -> None:
     map = Map(kind=kind, layer=0, head=0, queries=ODD, keys=ODD, weights=np.eye(len(ODD)))
-    picture.alignment(map, tmp_path / "map.png")
+    picture.attention(map, tmp_path / "map.png")
     assert is_drawn(tmp_path / "map.png")
 
 
 def test_attention_draws_the_head_it_is_asked_for(capture: Capture, tmp_path: Path) -> None:
     for name, head in (("one", 0), ("same", 0), ("other", 1), ("mean", None)):
-        picture.attention(capture, tmp_path / f"{name}.png", "encoder", layer=1, head=head)
+        picture.attention(capture.pick("encoder", layer=1, head=head), tmp_path / f"{name}.png")
     files = {path.stem: path.read_bytes() for path in tmp_path.iterdir()}
     assert files["one"] == files["same"]
     assert len(set(files.values())) == 3
@@ -58,21 +58,22 @@ def test_grid_of_all_heads(capture: Capture, tmp_path: Path) -> None:
 def test_a_thousand_words(tmp_path: Path) -> None:
     words = [f"w{i}" for i in range(1000)]
     map = Map(kind="self", layer=0, head=0, queries=words, keys=words, weights=np.eye(1000))
-    picture.alignment(map, tmp_path / "long.png")
+    picture.attention(map, tmp_path / "long.png")
     assert is_drawn(tmp_path / "long.png")
 
 
 def test_one_word(tmp_path: Path) -> None:
     one = Map(kind="self", layer=0, head=0, queries=["a"], keys=["b"], weights=np.ones((1, 1)))
-    picture.alignment(one, tmp_path / "one.png")
+    picture.attention(one, tmp_path / "one.png")
     assert is_drawn(tmp_path / "one.png")
 
 
 def test_positions(tmp_path: Path) -> None:
-    picture.positions(np.sin(np.arange(60)[:, None] / 10000 ** (np.arange(32) / 32)), tmp_path / "positions.png")
+    picture.positions([lecture_table()], tmp_path / "positions.png")
     assert is_drawn(tmp_path / "positions.png")
-    with pytest.raises(RegardError, match="one row a position"):
-        picture.positions(np.ones(3), tmp_path / "positions.png")
+    biases = PositionTable("biases", -np.ones((2, 1)), "head", "distance", first_column=-1)
+    picture.positions([lecture_table(), biases], tmp_path / "both.png")
+    assert imread(tmp_path / "both.png").shape[1] == 2 * imread(tmp_path / "positions.png").shape[1]
 
 
 def test_embeddings(tmp_path: Path) -> None:
@@ -94,5 +95,5 @@ def test_principal_plane_keeps_distances_of_planar_points() -> None:
 
 
 def test_letters_without_a_glyph_become_a_box() -> None:
-    assert drawable("été $") == "été $"
-    assert drawable("\U000f0000x") == "□x"
+    assert picture.drawable("été $") == "été $"
+    assert picture.drawable("\U000f0000x") == "□x"

@@ -123,10 +123,10 @@ def infill(tokens: np.ndarray, draws: Draws, noise: Noise) -> np.ndarray:
     is_span = np.concatenate([np.zeros(n_kept, bool), np.ones(len(lengths), bool)])
     order = draws.permutation(len(things))
     starts = np.cumsum(things[order]) - things[order]
-    found = np.full(len(order), noise.mask, tokens.dtype)
-    kept = ~is_span[order]
-    found[kept] = tokens[starts[kept]]
-    return found
+    corrupted = np.full(len(order), noise.mask, tokens.dtype)
+    is_token = ~is_span[order]
+    corrupted[is_token] = tokens[starts[is_token]]
+    return corrupted
 
 
 def permute(tokens: np.ndarray, draws: Draws, noise: Noise) -> np.ndarray:

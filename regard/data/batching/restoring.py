@@ -6,9 +6,8 @@
 import re
 from collections.abc import Callable, Sequence
 
+from regard.data.files.labelled import Tagged
 from regard.data.files.plain import PlainText
-from regard.data.files.tagged import Tagged
-from regard.data.notes import Notes
 
 
 def capital(word: str) -> str:
@@ -62,14 +61,8 @@ def restore(words: Sequence[str], tags: Sequence[str]) -> str:
 
 def stripped(text: PlainText) -> Tagged:
     """Every line as a tagged sentence; lines without a word are skipped, and counted."""
-    found = Tagged([], [], [], Notes())
-    found.notes.update(text.notes)
+    sentences = Tagged()
+    sentences.notes.update(text.notes)
     for line, place in zip(text.lines, text.places, strict=True):
-        words, tags = strip(line)
-        if words:
-            found.words.append(words)
-            found.tags.append(tags)
-            found.places.append(place)
-        else:
-            found.notes.add("line without a word skipped", place)
-    return found
+        sentences.add(*strip(line), place, if_empty="line without a word skipped")
+    return sentences

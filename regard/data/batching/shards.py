@@ -7,23 +7,14 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
 from regard.errors import RunError
+from regard.text.tokenizer import Tokenizer
 
 CHUNK = 10_000  # texts tokenized at a time
 FILES = ("ids.npy", "offsets.npy")
-
-
-class CutsText(Protocol):
-    """What a shard needs of a tokenizer."""
-
-    @property
-    def vocab_size(self) -> int: ...
-
-    def encode_batch(self, texts: list[str]) -> list[list[int]]: ...
 
 
 @dataclass(frozen=True)
@@ -46,17 +37,15 @@ class TokenShard:
         return np.diff(self.offsets)
 
 
-def shard(texts: Sequence[str], tokenizer: CutsText, tokenizer_json: str, cache: Path | str | None) -> TokenShard:
+def shard(texts: Sequence[str], tokenizer: Tokenizer, cache: Path | None) -> TokenShard:
     """The tokens of `texts`: from `cache` if they are there unharmed, otherwise made and left there (None: nowhere).
-
-    `tokenizer_json` is the content of the tokenizer's file; together with the texts it names the shard.
-    """
+    The content of the tokenizer's file, together with the texts, names the shard."""
     if cache is None:
         return tokenize(texts, tokenizer)
-    folder = Path(cache) / content_key(texts, tokenizer_json)
-    found = open_shard(folder)
-    if found is not None:
-        return found
+    folder = cache / content_key(texts, tokenizer.to_json())
+    unharmed = open_shard(folder)
+    if unharmed is not None:
+        return unharmed
     made = tokenize(texts, tokenizer)
     try:
         write_shard(made, folder)
@@ -75,14 +64,13 @@ def content_key(texts: Sequence[str], tokenizer_json: str) -> str:
     return key.hexdigest()
 
 
-def tokenize(texts: Sequence[str], tokenizer: CutsText) -> TokenShard:
+def tokenize(texts: Sequence[str], tokenizer: Tokenizer) -> TokenShard:
     kind = np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32
-    pieces, lengths = [np.empty(0, kind)], [0]
+    pieces = [np.empty(0, kind)]
     for start in range(0, len(texts), CHUNK):
-        for ids in tokenizer.encode_batch(list(texts[start : start + CHUNK])):
-            pieces.append(np.array(ids, kind))
-            lengths.append(len(ids))
-    return TokenShard(np.concatenate(pieces), np.cumsum(lengths, dtype=np.int64))
+        chunk = tokenizer.encode_batch(list(texts[start : start + CHUNK]))
+        pieces += [np.array(ids, kind) for ids in chunk]
+    return TokenShard(np.concatenate(pieces), np.cumsum([len(piece) for piece in pieces], dtype=np.int64))
 
 
 def write_shard(made: TokenShard, folder: Path) -> None:

@@ -1,16 +1,20 @@
-"""Questions before windows of their context: a context that is too long for one is read in several that overlap."""
+"""Texts that are too long to be read at once: questions before windows of their context, several that overlap;
+sentences of words in pieces."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from regard.data.batching.packing import cut
+from regard.data.batching.shards import tokenize
 from regard.data.files.questions import Answer, Question
 from regard.data.notes import Notes
+from regard.errors import ConfigError
 from regard.text.tokenizer import Tokenizer
 
 FRAME = 3  # <s> question </s> context </s>
+Sentences = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,10 @@ class Windows:
     def __init__(self, questions: Sequence[Question], tokenizer: Tokenizer, lengths: Lengths, history: int):
         self.questions, self.tokenizer = questions, tokenizer
         contexts = {context: i for i, context in enumerate(dict.fromkeys(q.context for q in questions))}
-        self.placed = placed(list(contexts), tokenizer)
+        self.placed = [
+            Placed(np.array(ids, np.int64), *np.array(places, np.int64).reshape(-1, 2).T.copy())
+            for ids, places in tokenizer.encode_places(list(contexts))
+        ]
         self.context = [self.placed[contexts[question.context]] for question in questions]
         asked = tokenizer.encode_batch([with_history(question, history) for question in questions])
         self.asked = [np.array(ids[-lengths.question :], np.int64) for ids in asked]
@@ -66,18 +73,12 @@ class Windows:
             firsts += starts
             sizes += [min(room, n - start) for start in starts]
         self.owner, self.first, self.n_context = (np.array(part, np.int64) for part in (owners, firsts, sizes))
+        n_asked = np.array([len(ids) for ids in self.asked], np.int64)
+        self.offset = n_asked[self.owner] + FRAME - 1  # the row of each window's first token of context
+        self.lengths = self.offset + self.n_context + 1
 
     def __len__(self) -> int:
         return len(self.owner)
-
-    @cached_property
-    def offset(self) -> np.ndarray:
-        """The row of each window's first token of context."""
-        return np.array([len(ids) for ids in self.asked], np.int64)[self.owner] + FRAME - 1
-
-    @cached_property
-    def lengths(self) -> np.ndarray:
-        return self.offset + self.n_context + 1
 
     def tokens(self, i: int) -> np.ndarray:
         """<s> question </s> window </s>"""
@@ -100,14 +101,6 @@ class Windows:
         return rows
 
 
-def placed(texts: list[str], tokenizer: Tokenizer) -> list[Placed]:
-    found = []
-    for ids, places in tokenizer.encode_places(texts):
-        bounds = np.array(places, np.int64).reshape(-1, 2)
-        found.append(Placed(np.array(ids, np.int64), bounds[:, 0].copy(), bounds[:, 1].copy()))
-    return found
-
-
 def with_history(question: Question, history: int) -> str:
     """The last `history` questions of the dialogue, and the one that is asked."""
     earlier = question.earlier[-history:] if history else ()
@@ -120,13 +113,18 @@ def fit_to_learn(windows: Windows, spans: np.ndarray, max_answer: int) -> tuple[
     reached = np.bincount(windows.owner, weights=spans[:, 1] > 0, minlength=len(windows.questions)) > 0
     fit = np.ones(len(windows.questions), bool)
     for i, question in enumerate(windows.questions):
-        answer = question.answers[0]
-        reason = unfit(question, is_reached=bool(reached[i]))
-        if reason:
+        answer, context = question.answers[0], windows.context[i]
+        reasons = {
+            "empty question": not question.text.strip(),
+            "empty context": not question.context.strip(),
+            "its answer does not stand in its context": answer.text and not answer.is_found,
+            "no window holds the whole answer": answer.is_found and not reached[i],
+        }
+        reason = next((reason for reason, holds in reasons.items() if holds), None)
+        if reason is not None:
             fit[i] = False
             notes.add(f"dropped: {reason}", question.place)
         elif answer.is_found:
-            context = windows.context[i]
             first, last = context.span_of(answer)
             start, end = context.characters(question.context, first, last)
             if question.context[start:end] != answer.text:
@@ -136,15 +134,69 @@ def fit_to_learn(windows: Windows, spans: np.ndarray, max_answer: int) -> tuple[
     return np.flatnonzero(fit[windows.owner]), notes
 
 
-def unfit(question: Question, is_reached: bool) -> str:
-    """Why nothing can be learned from a question; "" if something can."""
-    answer = question.answers[0]
-    if not question.text.strip():
-        return "empty question"
-    if not question.context.strip():
-        return "empty context"
-    if answer.text and not answer.is_found:
-        return "its answer does not stand in its context"
-    if answer.is_found and not is_reached:
-        return "no window holds the whole answer"
-    return ""
+@dataclass(frozen=True)
+class Rows:
+    """Some pieces, flat: tokens, how many each piece has, and for each word its last token and its number."""
+
+    tokens: np.ndarray  # N ids
+    lengths: np.ndarray  # tokens of each piece
+    last: np.ndarray  # of each word, the place of its last token in `tokens`: a causal reader has then read all of it
+    words: np.ndarray  # of each word, its place among all words
+
+
+class WordPieces:
+    """Sentences of words, one after the other; a word is read with the space before it.  `framed` pieces stand between
+    <s> and </s>, as BERT reads them."""
+
+    def __init__(
+        self, sentences: Sentences, places: Sequence[str], tokenizer: Tokenizer, max_length: int, framed: bool = False
+    ):
+        self.frame = (tokenizer.start_id, tokenizer.end_id) if framed else ()
+        room = max_length - len(self.frame)  # for words
+        if room < 1:
+            raise ConfigError(f"data.max_length = {max_length} leaves no room between <s> and </s>; raise it")
+        distinct: dict[str, int] = {}
+        self.words = np.array([distinct.setdefault(w, len(distinct)) for words in sentences for w in words], np.int64)
+        self.spelling = tokenize([f" {word}" for word in distinct], tokenizer)
+        lengths = np.minimum(self.spelling.lengths, room)
+        self.word_lengths = lengths[self.words]  # in tokens
+        self.notes = Notes()
+        bounds: list[tuple[int, int]] = []  # of each piece, its first word and the one after its last
+        owners: list[int] = []  # of each piece, its sentence
+        start = 0
+        for i, words in enumerate(sentences):
+            stop = start + len(words)
+            groups = cut(np.arange(start, stop), self.word_lengths, room)
+            bounds += [(int(group[0]), int(group[-1]) + 1) for group in groups]
+            owners += [i] * len(groups)
+            if len(groups) > 1:
+                self.notes.add(f"read in pieces: longer than {room} tokens", places[i])
+            start = stop
+        self.bounds, self.sentence = np.array(bounds, np.int64).reshape(-1, 2), np.array(owners, np.int64)
+        ends = np.concatenate([[0], np.cumsum(self.word_lengths)])
+        self.lengths = np.diff(ends[self.bounds])[:, 0] + len(self.frame)  # tokens of each piece, with its frame
+        long_words = np.flatnonzero((self.spelling.lengths > room)[self.words])
+        if len(long_words):
+            piece = int(np.searchsorted(self.bounds[:, 1], long_words[0], side="right"))
+            where = places[self.sentence[piece]]
+            self.notes.add(f"word read by its last {room} tokens", where, len(long_words))
+
+    def __len__(self) -> int:
+        return len(self.bounds)
+
+    def rows(self, pieces: np.ndarray) -> Rows:
+        chosen = np.concatenate([np.arange(start, stop) for start, stop in self.bounds[pieces]])
+        lengths, words = self.word_lengths[chosen], self.words[chosen]
+        last = np.cumsum(lengths) - 1
+        # Token j of the batch is as far from its word's last token here as in the spelling of the word.
+        from_here = np.repeat(self.spelling.offsets[1:][words] - 1 - last, lengths) + np.arange(last[-1] + 1)
+        tokens = self.spelling.ids[from_here].astype(np.int64)
+        n_words, whole = np.diff(self.bounds[pieces])[:, 0], self.lengths[pieces]
+        if not self.frame:
+            return Rows(tokens, whole, last, chosen)
+        start, end = self.frame
+        further = 1 + 2 * np.arange(len(whole))  # so much later comes what a piece holds
+        framed = np.full(int(whole.sum()), end, np.int64)
+        framed[np.cumsum(whole) - whole] = start
+        framed[np.arange(len(tokens)) + np.repeat(further, whole - 2)] = tokens
+        return Rows(framed, whole, last + np.repeat(further, n_words), chosen)

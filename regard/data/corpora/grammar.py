@@ -2,20 +2,79 @@
 
 The animal didn't cross the street because it was too tired.   ... parce qu'il était trop fatigué.
 The animal didn't cross the street because it was too wide.    ... parce qu'elle était trop large.
+
+The words are in lexicon.toml in their base forms; number and gender are made by rules, which begin with the few
+exceptions.
 """
 
 import random
+import re
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from regard.choose import choose
-from regard.data.corpora import lexicon
-from regard.data.corpora.lexicon import FITS_SUBJECT, SCENE_OF, SUBJECTS, Noun, with_article
 from regard.errors import ConfigError
 
 N_VALID, N_HELD_OUT = 200, 1000
 FEWEST, MOST = 2000, 50_000  # fewer do not show every word, more do not fit comfortably beside what is held out
+
+
+class Noun(NamedTuple):
+    french: str
+    gender: str  # "m" or "f"
+
+
+class Verb(NamedTuple):
+    past: str
+    participle: str  # of the French passé composé with avoir, so it agrees with nothing
+
+
+class Scene(NamedTuple):
+    """What can be done to what, and the adjectives that fit only what it is done to."""
+
+    verbs: dict[str, Verb]
+    objects: dict[str, Noun]
+    adjectives: dict[str, str]
+
+
+def nouns(by_gender: dict[str, dict[str, str]]) -> dict[str, Noun]:
+    return {english: Noun(french, gender) for gender, words in by_gender.items() for english, french in words.items()}
+
+
+TABLES = tomllib.loads((Path(__file__).parent / "lexicon.toml").read_text(encoding="utf-8"))
+SUBJECTS = nouns(TABLES["subjects"])
+FITS_SUBJECT: dict[str, str] = TABLES["fits_subject"]
+SCENES = [
+    Scene({verb: Verb(*forms) for verb, forms in words["verbs"].items()}, nouns(words["objects"]), words["adjectives"])
+    for words in TABLES["scenes"]
+]
+SCENE_OF = {verb: scene for scene in SCENES for verb in scene.verbs}
+VOWELS = "aâeéèêiîoôœuûy"
+
+
+def inflect(word: str, form: str) -> str:
+    """By the first rule for this form whose pattern is in the word."""
+    rules: dict[str, str] = TABLES[form]
+    pattern = next(pattern for pattern in rules if re.search(pattern, word))
+    return re.sub(pattern, rules[pattern], word, count=1)
+
+
+def agree(adjective: str, gender: str, plural: bool) -> str:
+    """fatigué, fatiguée, fatigués, fatiguées"""
+    form = inflect(adjective, "feminine") if gender == "f" else adjective
+    return inflect(form, "french_plural") if plural else form
+
+
+def with_article(noun: Noun, plural: bool) -> str:
+    """le chien, la rue, l'animal, les rues"""
+    if plural:
+        return f"les {inflect(noun.french, 'french_plural')}"
+    if noun.french[0] in VOWELS:
+        return f"l'{noun.french}"
+    return f"{'la' if noun.gender == 'f' else 'le'} {noun.french}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +121,7 @@ class Sentence:
     @property
     def english_nouns(self) -> tuple[str, str]:
         nouns = ((self.subject, self.plural_subject), (self.object, self.plural_object))
-        subject, thing = (lexicon.inflect(noun, "english_plural") if plural else noun for noun, plural in nouns)
+        subject, thing = (inflect(noun, "english_plural") if plural else noun for noun, plural in nouns)
         return subject, thing
 
     def english(self) -> str:
@@ -94,7 +153,7 @@ class Sentence:
         if_it = f"si {it}" if self.gender() == "f" else f"s'{it}"  # si elides before il and ils only
         was = "étaient" if self.pronoun_is_plural else "était"
         masculine = (FITS_SUBJECT | scene.adjectives)[self.adjective]
-        adjective = lexicon.agree(masculine, self.gender(), self.pronoun_is_plural)
+        adjective = agree(masculine, self.gender(), self.pronoun_is_plural)
         reason = f"parce qu'{it} {was} trop" if self.negative else f"même {if_it} {was} très"
 
         clause = f"{with_article(subject, self.plural_subject)} {did} {with_article(thing, self.plural_object)}"

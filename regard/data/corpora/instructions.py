@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.data.corpora.lexicon import SUBJECTS
+from regard.data.corpora.grammar import SUBJECTS
 from regard.data.files.conversations import ASSISTANT, SYSTEM, USER, Conversation, Message
 
 WORDS = tuple(SUBJECTS)

@@ -19,7 +19,7 @@ PARTS = {"test": 0.05, "valid": 0.10, "train": 1.0}  # the place of a module (`s
 
 def modules(library: Path) -> dict[str, str]:
     """The text of every module, by its path; tests and what others installed are left out."""
-    found = {}
+    texts = {}
     for path in sorted(library.rglob("*.py")):
         parts = path.relative_to(library).parts
         if LEFT_OUT.isdisjoint(parts):
@@ -29,17 +29,17 @@ def modules(library: Path) -> dict[str, str]:
             except (SyntaxError, UnicodeDecodeError):
                 continue
             if text.strip():
-                found["/".join(parts)] = text.rstrip("\n") + "\n"
-    if not found:
+                texts["/".join(parts)] = text.rstrip("\n") + "\n"
+    if not texts:
         raise DataError(f"{library} holds no Python modules; is the standard library of this Python packed away?")
-    return found
+    return texts
 
 
 def gather(library: Path, folder: Path) -> dict[str, tuple[int, int]]:
     """Write the three files -> of each its modules and its bytes."""
-    found = modules(library)
+    sources = modules(library)
     texts: dict[str, list[str]] = {part: [] for part in PARTS}
-    for (name, text), place in zip(found.items(), places(list(found.values()), seed=0), strict=True):
+    for (name, text), place in zip(sources.items(), places(list(sources.values()), seed=0), strict=True):
         part = next(part for part, below in PARTS.items() if place < below)
         texts[part].append(f"# {name}\n{text}\n")
     folder.mkdir(parents=True, exist_ok=True)

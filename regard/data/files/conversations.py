@@ -15,6 +15,7 @@ from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError, RegardError
 
 SYSTEM, USER, ASSISTANT = ROLES = ("system", "user", "assistant")
+EXAMPLE = '{"messages": [...]}'  # of a record
 
 
 @dataclass(frozen=True)
@@ -61,20 +62,20 @@ def read_dialogues(files: Sequence[str], columns: Names, root: Path | str, names
     """
     if columns:
         return from_table(tuple(files), columns, root, names)
-    found = Dialogues([], [], [])
+    dialogues = Dialogues([], [], [])
     for path in paths_of(files, root):
         if kind_of(path) != ".jsonl":
             hint = "for a table of prompts and answers, name its columns in data.columns"
             raise ConfigError(f"{path.name}: conversations are read from .jsonl files (also .gz, .xz); {hint}")
-        for i, record in json_objects(read_lines(path, found.notes), path.name, '{"messages": [...]}', found.notes):
+        for i, record in json_objects(read_lines(path, dialogues.notes), path.name, EXAMPLE, dialogues.notes):
             place = f"{path.name}:{i}"
             prompt, answers = from_record(record, names, place)
-            found.prompts.append(prompt)
-            found.answers.append(answers)
-            found.places.append(place)
-    if not found.prompts:
+            dialogues.prompts.append(prompt)
+            dialogues.answers.append(answers)
+            dialogues.places.append(place)
+    if not dialogues.prompts:
         raise DataError(f"{', '.join(files)}: no conversations found; check the file")
-    return found
+    return dialogues
 
 
 def from_table(files: Names, columns: Names, root: Path | str, names: Names) -> Dialogues:

@@ -1,15 +1,16 @@
-"""Texts with a label each.  Labels are strings, and their set is what training has."""
+"""Texts with a label each, and sentences whose words have a tag each.  Labels and tags are strings, and their set is
+what training has."""
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import compress
+from dataclasses import dataclass, field, replace
+from itertools import chain, compress
 from pathlib import Path
 
 import numpy as np
 
 from regard.data.config import DataConfig
-from regard.data.files.reading import Examples, read_examples
+from regard.data.files.reading import Examples, paths_of, read_examples, read_lines
 from regard.data.files.splits import Divisible, Parts, read_parts
 from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
@@ -99,6 +100,105 @@ def label_set(train: Labelled, listed: tuple[str, ...] = ()) -> tuple[str, ...]:
         hint = f"such as {label[:40]!r}; name the column of the texts first and that of the labels last"
         raise DataError(f"{files} has {len(counts):,} different labels in {len(train):,} examples, {hint}")
     return tuple(sorted(counts))
+
+
+@dataclass(frozen=True)
+class Tagged(Divisible):
+    """Sentence i has the words `words[i]` and as many `tags[i]`, and was found at `places[i]`."""
+
+    words: list[list[str]] = field(default_factory=list)
+    tags: list[list[str]] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)  # "train.conll:12"
+    notes: Notes = field(default_factory=Notes)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def add(self, words: list[str], tags: list[str], place: str, if_empty: str = "empty line skipped") -> None:
+        """A sentence, unless it has no words: that is noted."""
+        if words:
+            self.words.append(words)
+            self.tags.append(tags)
+            self.places.append(place)
+        else:
+            self.notes.add(if_empty, place)
+
+    def take(self, places: np.ndarray) -> "Tagged":
+        words, tags = ([column[i] for i in places] for column in (self.words, self.tags))
+        return Tagged(words, tags, [self.places[i] for i in places])
+
+    def keys(self) -> list[str]:
+        """Equal sentences stay together."""
+        return [" ".join(words) for words in self.words]
+
+    def expect(self, tag_set: Sequence[str]) -> None:
+        """A tag that training does not have is an error."""
+        known = set(tag_set)
+        for tags, place in zip(self.tags, self.places, strict=True):
+            strange = next((tag for tag in tags if tag not in known), None)
+            if strange is not None:
+                raise not_in_training(f"the sentence at {place}", "tag", strange, tag_set)
+
+
+def read_tagged(files: tuple[str, ...], columns: tuple[str, ...], root: Path | str) -> Tagged:
+    """Without `columns`, files in columns; with two of them, lines of words and lines of tags."""
+    sentences = read_beside(files, columns, root) if columns else read_rows(files, root)
+    if not len(sentences):
+        raise DataError(f"{', '.join(files)}: no words found; check the file")
+    return sentences
+
+
+def tagged_parts(data: DataConfig) -> Parts[Tagged]:
+    return read_parts(data, "sentences", lambda files, root: read_tagged(files, data.columns, root))
+
+
+def read_rows(files: tuple[str, ...], root: Path | str) -> Tagged:
+    """A word and its tag on each line, as the CoNLL tasks have them: the first column and the last, between white
+    space; an empty line ends a sentence."""
+    sentences = Tagged()
+    for path in paths_of(files, root):
+        is_inside = False
+        for number, line in enumerate(read_lines(path, sentences.notes), start=1):
+            cells = line.split()
+            if len(cells) == 1:
+                hint = "a word needs its tag beside it, and an empty line ends a sentence"
+                raise DataError(f"{path}:{number} has one column, {cells[0][:40]!r}; {hint}")
+            if cells and is_inside:
+                sentences.words[-1].append(cells[0])
+                sentences.tags[-1].append(cells[-1])
+            elif cells:
+                sentences.add([cells[0]], [cells[-1]], f"{path.name}:{number}")
+            is_inside = bool(cells)
+    return sentences
+
+
+def read_beside(files: tuple[str, ...], columns: tuple[str, ...], root: Path | str) -> Tagged:
+    """Two plain files, or two columns of a table: a line of words, and a line of as many tags."""
+    examples = read_examples(files, columns, root)
+    if len(columns) != 2:
+        raise DataError(f"tagged text has two columns, words and tags; data.columns has {len(columns)}")
+    sentences = Tagged(notes=examples.notes)
+    for i in range(len(examples)):
+        words, tags = (line.split() for line in examples[i])
+        if len(words) != len(tags):
+            counts = f"{len(words)} words and {len(tags)} tags"
+            raise DataError(f"{examples.where(i)} has {counts}; each word needs one tag")
+        sentences.add(words, tags, examples.where(i))
+    return sentences
+
+
+def tag_set(train: Tagged, listed: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The tags of the training sentences, sorted; with `listed`, exactly those."""
+    known = set(chain.from_iterable(train.tags))
+    missing = [tag for tag in listed if tag not in known]
+    if missing:
+        hint = f"it has: {named(sorted(known))}; add examples of it or take it off the list"
+        raise DataError(f"no word of the training data has the tag {missing[0]!r}, so it cannot be learned; {hint}")
+    if listed:
+        train.expect(listed)
+    if len(known) < 2:
+        raise DataError(f"every word has the tag {next(iter(known))!r}; a tagger needs at least two tags")
+    return listed or tuple(sorted(known))
 
 
 def not_in_training(where: str, kind: str, name: str, known: Sequence[str]) -> DataError:

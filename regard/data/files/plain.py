@@ -27,10 +27,8 @@ class PlainText:
         """All lines of plain files, and, where `columns` are named, of tables the texts of these columns."""
         text = cls([], [], Notes())
         for path in paths_of(files, root):
-            if columns and kind_of(path) in TABLES:
-                texts, numbers = read_columns(path, columns, text.notes)
-            else:
-                texts, numbers = read_parallel([path], text.notes)
+            is_table = columns and kind_of(path) in TABLES
+            texts, numbers = read_columns(path, columns, text.notes) if is_table else read_parallel([path], text.notes)
             for column in texts:
                 text.lines.extend(column)
                 text.places.extend(f"{path.name}:{i}" for i in numbers)
@@ -52,11 +50,6 @@ class PlainText:
         rest = [self.lines[i][inside:], *self.lines[i + 1 :]]
         before = PlainText(first, self.places[: len(first)], self.notes, is_closed=not inside)
         return before, PlainText(rest, self.places[i:], Notes(), self.is_closed)
-
-    def whole_lines(self, place: int) -> int:
-        """The end of the line that has the character before `place`."""
-        ends = self.line_ends()
-        return int(ends[np.searchsorted(ends, place)])
 
     def line_ends(self) -> np.ndarray:
         """In characters."""
@@ -86,16 +79,16 @@ def text_parts(data: DataConfig, unit: str) -> Parts[PlainText]:
 
     def divide() -> Shares[PlainText]:
         train, valid, test = read(data.train, data.root), None, None
-        n = train.n_characters
+        ends = train.line_ends()
 
         def place(kept: float) -> int:
-            exact = int(kept * n)
-            return exact if unit == "text" or not exact else train.whole_lines(exact)
+            exact = int(kept * int(ends[-1]))
+            return exact if unit == "text" or not exact else int(ends[np.searchsorted(ends, exact)])
 
         if data.test_share:
             train, test = train.divide(place(1 - data.test_share))
         if data.valid_share:
             train, valid = train.divide(place(1 - data.test_share - data.valid_share))
-        return Shares(train, valid, test)
+        return train, valid, test
 
     return Parts(data, "text", read, divide)

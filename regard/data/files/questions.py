@@ -71,11 +71,13 @@ class Questions(Divisible):
 
 def read_questions(files: tuple[str, ...], root: Path | str) -> Questions:
     """Files of any of the FORMS, one after the other."""
-    notes = Notes()
-    found = [question for path in paths_of(files, root) for question in read_file(path, notes)]
-    if not found:
+    part = Questions([], Notes())
+    for path in paths_of(files, root):
+        for place, record in read_records(path, part.notes):
+            part.all.extend(questions_of(record, place, part.notes))
+    if not part.all:
         raise DataError(f"{', '.join(files)}: no questions found; check the file")
-    return Questions(found, notes)
+    return part
 
 
 def question_parts(data: DataConfig) -> Parts[Questions]:
@@ -84,20 +86,23 @@ def question_parts(data: DataConfig) -> Parts[Questions]:
     return read_parts(data, "questions", read_questions)
 
 
-def read_file(path: Path, notes: Notes) -> Iterator[Question]:
+def read_records(path: Path, notes: Notes) -> Iterable[tuple[str, object]]:
+    """What a file has in JSON, and the place of each."""
     if kind_of(path) not in (".json", ".jsonl"):
         raise ConfigError(f"{path.name}: questions are read from .json and .jsonl files (also .gz, .xz)")
     lines = read_lines(path, notes)
     if kind_of(path) == ".json":
-        records: Iterable[tuple[str, object]] = [(path.name, parse_json("\n".join(lines), path.name))]
-    else:
-        records = ((f"{path.name}:{i}", record) for i, record in json_lines(lines, path.name, notes))
-    for place, record in records:
-        form = next((form for key, form in FORMS.items() if isinstance(record, dict) and key in record), None)
-        if form is None:
-            known = "; ".join(f"{key!r}: {read.__doc__}" for key, read in FORMS.items())
-            raise DataError(f"{place} is none of the known forms, an object with {known}")
-        yield from form(record, place, notes)
+        return [(path.name, parse_json("\n".join(lines), path.name))]
+    return ((f"{path.name}:{i}", record) for i, record in json_lines(lines, path.name, notes))
+
+
+def questions_of(record: object, place: str, notes: Notes) -> Iterator[Question]:
+    """A record in any of the FORMS."""
+    form = next((form for key, form in FORMS.items() if isinstance(record, dict) and key in record), None)
+    if form is None:
+        known = "; ".join(f"{key!r}: {read.__doc__}" for key, read in FORMS.items())
+        raise DataError(f"{place} is none of the known forms, an object with {known}")
+    yield from form(record, place, notes)
 
 
 def articles(record: object, place: str, notes: Notes) -> Iterator[Question]:
@@ -109,9 +114,8 @@ def articles(record: object, place: str, notes: Notes) -> Iterator[Question]:
             earlier: list[str] = []
             for q, asked in enumerate(field(paragraph, "qas", list, where), start=1):
                 here = f"{where}, question {q}"
-                text = field(asked, "question", str, here)
-                answers = read_answers(field(asked, "answers", list, here), context, here, notes)
-                yield Question(text, context, answers, here, tuple(earlier))
+                text, given = field(asked, "question", str, here), field(asked, "answers", list, here)
+                yield Question(text, context, read_answers(given, context, here, notes), here, tuple(earlier))
                 if "followup" in asked:  # of QuAC: the questions of a paragraph are one dialogue
                     earlier.append(text)
 
@@ -174,7 +178,7 @@ def read_answer(item: object, context: str, place: str, notes: Notes) -> Answer:
     if has_start and context.startswith(text, max(start, 0)):
         return Answer(text, max(start, 0))
     after, before = context.find(text, max(start, 0)), context.rfind(text, 0, max(start, 0) + len(text))
-    nearest = min((found for found in (after, before) if found >= 0), key=lambda found: abs(found - start), default=-1)
+    nearest = min((at for at in (after, before) if at >= 0), key=lambda at: abs(at - start), default=-1)
     if nearest < 0:
         notes.add("answer that does not stand in its context", place)
     elif has_start:

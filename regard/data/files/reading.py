@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from io import BufferedIOBase
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -77,33 +78,27 @@ def read_lines(path: Path | str, notes: Notes | None = None) -> list[str]:
 
 def unpack_xz(data: bytes) -> bytes:
     """All streams of an .xz file, or an error; `lzma.decompress` silently skips a bad one after a good one."""
-    found: list[bytes] = []
-    while data or not found:
+    unpacked: list[bytes] = []
+    while data or not unpacked:
         stream = lzma.LZMADecompressor()
-        found.append(stream.decompress(data))
+        unpacked.append(stream.decompress(data))
         if not stream.eof:
             raise EOFError("it ends within a stream")
         data = stream.unused_data
         n_zeros = len(data) - len(data.lstrip(b"\0"))
         data = data[n_zeros - n_zeros % 4 :]  # the format lets zeros, four by four, follow a stream
-    return b"".join(found)
+    return b"".join(unpacked)
 
 
 UNPACKERS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": unpack_xz}
-
-
 OPENERS: dict[str, Callable[[Path], BufferedIOBase]] = {".gz": gzip.GzipFile, ".xz": lzma.LZMAFile}
-
-
-def open_plain(path: Path) -> BufferedIOBase:
-    return path.open("rb")
 
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:
     """All of a file, unpacked, or so many bytes at most: then no more is unpacked."""
     try:
         if most is not None:
-            with OPENERS.get(path.suffix.lower(), open_plain)(path) as file:
+            with OPENERS.get(path.suffix.lower(), lambda plain: plain.open("rb"))(path) as file:
                 return file.read(most)
         data = path.read_bytes()
         unpack = UNPACKERS.get(path.suffix.lower())
@@ -159,17 +154,12 @@ def read_examples(files: tuple[str, ...], columns: tuple[str, ...], root: Path |
         )
     else:
         parts = [read_parallel(paths[i : i + n], notes) for i in range(0, len(paths), n)]
-    found: list[list[str]] = [[] for _ in names]
-    numbers: list[int] = []
-    starts: list[int] = []
-    for texts, line_numbers in parts:
-        starts.append(len(numbers))
-        numbers += line_numbers
-        for column, more in zip(found, texts, strict=True):
-            column += more
-    if not numbers:
+    joined = [[text for texts, _ in parts for text in texts[c]] for c in range(n)]
+    numbers = np.array([number for _, line_numbers in parts for number in line_numbers])
+    starts = list(accumulate((len(line_numbers) for _, line_numbers in parts[:-1]), initial=0))
+    if not len(numbers):
         raise DataError(f"{', '.join(str(path) for path in paths)}: no lines at all; check the files")
-    return Examples(names, found, np.array(numbers), [path.name for path in paths], starts, notes)
+    return Examples(names, joined, numbers, [path.name for path in paths], starts, notes)
 
 
 def read_parallel(paths: list[Path], notes: Notes) -> Columns:

@@ -8,19 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regard.data.files.beginnings import (
-    Beginning,
-    begin_all,
-    columns_of,
-    has_letters,
-    is_label,
-    is_text,
-    json_records,
-    most_labels,
-)
+from regard.data.files import clues
+from regard.data.files.clues import LANGUAGES, Beginning, Files, begin_parts, data_settings, is_label, is_text
 from regard.data.files.conversations import from_record
-from regard.data.files.file_names import LANGUAGES, Files, by_part, column_names, data_settings, listed
-from regard.data.files.questions import FORMS
+from regard.data.files.questions import questions_of
 from regard.data.files.tables import TABLES
 from regard.data.notes import Notes
 from regard.errors import DataError
@@ -54,44 +45,41 @@ def nothing(paths: Sequence[Path]) -> Recognized | None:
 
 def parallel_text(paths: Sequence[Path]) -> Recognized | None:
     """Files of which line i is the translation of line i of another."""
-    parts = by_part(paths)
-    if parts is None or any(len(pair) != 2 for pair in parts.values()):
+    parts = clues.by_part(paths)
+    if not parts or any(len(pair) != 2 for pair in parts.values()):
         return None
-    languages = column_names(parts["train"])
+    languages = clues.column_names(parts["train"])
     aligned: Files = {}
     for part, pair in parts.items():
-        names = column_names(pair)
-        if sorted(names) != sorted(languages):
+        names = clues.column_names(pair)
+        if sorted(names) != sorted(languages) or not are_parallel(pair):
             return None
         aligned[part] = sorted(pair, key=lambda path: languages.index(names[pair.index(path)]))
-    for pair in aligned.values():
-        if not are_parallel(pair):
-            return None
     source, target = (LANGUAGES.get(name, name) for name in languages)
-    has_codes = all(name in LANGUAGES for name in languages)
-    why = (
-        f"{listed([path.name for path in aligned['train']])} are text, and line i of one goes with line i of the other"
-    )
-    return Recognized(
-        data_settings(aligned, can_hold_out=False), {"source": source, "target": target}, why, 0.9 if has_codes else 0.6
-    )
+    files = listed([path.name for path in aligned["train"]])
+    why = f"{files} are text, and line i of one goes with line i of the other"
+    certainty = 0.9 if all(name in LANGUAGES for name in languages) else 0.6
+    return Recognized(data_settings(aligned, can_hold_out=False), {"source": source, "target": target}, why, certainty)
 
 
 def are_parallel(pair: Sequence[Path]) -> bool:
     """The same number of lines, as far as they were read, and short lines where the other has short ones."""
-    beginnings = begin_all(pair)
-    if beginnings is None or any(beginning.kind in TABLES or beginning.kind == ".json" for beginning in beginnings):
+    first, second = map(clues.begin, pair)
+    if first is None or second is None:
         return False
-    first, second = beginnings
-    if not all(has_letters(b.lines) and not is_label(b.lines) for b in beginnings):
+    if not all(is_plain_text(beginning) and not is_label(beginning.lines) for beginning in (first, second)):
         return False
     if first.n_lines is not None and second.n_lines is not None and first.n_lines != second.n_lines:
         return False
     n = min(len(first.lines), len(second.lines))
-    lengths = np.array([[len(line) for line in beginning.lines[:n]] for beginning in beginnings], np.float64)
+    lengths = np.array([[len(line) for line in lines[:n]] for lines in (first.lines, second.lines)], np.float64)
     if n < FEW_LINES or not lengths.std(1).all():
         return n > 0
     return bool(np.corrcoef(*lengths)[0, 1] > LEAST_CORRELATION)
+
+
+def is_plain_text(beginning: Beginning) -> bool:
+    return beginning.kind not in TABLES and beginning.kind != ".json" and clues.has_letters(beginning.lines)
 
 
 def pairs(paths: Sequence[Path]) -> Recognized | None:
@@ -100,50 +88,37 @@ def pairs(paths: Sequence[Path]) -> Recognized | None:
 
 def text_pairs(paths: Sequence[Path]) -> Recognized | None:
     """Tables with two columns of text: a text and its translation, or its summary."""
-    tables = same_tables(paths)
-    if tables is None:
-        return None
-    parts, columns = tables
+    parts, columns = same_tables(paths)
     texts = [name for name, values in columns.items() if is_text(values)]
     if len(texts) != 2:
         return None
     widths = [sum(map(len, columns[name])) for name in texts]
     is_summary = max(widths) > MUCH_LONGER * min(widths)
     source, target = texts[::-1] if is_summary and widths[0] < widths[1] else texts
-    named = {"source": LANGUAGES.get(source, source), "target": LANGUAGES.get(target, target)}
-    task: dict[str, object] = {} if source.isdecimal() else dict(named)
-    if is_summary:
-        task |= {"long": "cut"}
+    task: dict[str, object] = {}
+    if not source.isdecimal():
+        task |= {"source": LANGUAGES.get(source, source), "target": LANGUAGES.get(target, target)}
     why = f"{parts['train'][0].name} is a table, and its columns {source} and {target} are text"
     if is_summary:
+        task |= {"long": "cut"}
         why += f"; {target} is much shorter, as summaries are"
-    data = data_settings(parts, (source, target), can_hold_out=False)
-    return Recognized(data, task, why, 0.5)
+    return Recognized(data_settings(parts, (source, target), can_hold_out=False), task, why, 0.5)
 
 
 # Tables.
 
 
-def same_tables(paths: Sequence[Path]) -> tuple[Files, dict[str, list[str]]] | None:
-    """Tables, and the columns of the first one for training that all of them have."""
-    parts = by_part(paths)
-    if parts is None:
-        return None
-    beginnings = begin_all(path for files in parts.values() for path in files)
-    if beginnings is None:
-        return None
-    tables = {beginning.path: columns_of(beginning) for beginning in beginnings}
-    first = tables[parts["train"][0]]
-    shared = {name: values for name, values in first.items() if all(name in table for table in tables.values())}
-    return (parts, shared) if shared else None
+def same_tables(paths: Sequence[Path]) -> tuple[Files, dict[str, list[str]]]:
+    """Tables, and the columns of the first one for training that all of them have; none if they are something else."""
+    parts, beginnings = begin_parts(paths)
+    tables = {beginning.path: clues.columns_of(beginning) for beginning in beginnings}
+    first = tables[parts["train"][0]] if parts else {}
+    return parts, {name: values for name, values in first.items() if all(name in table for table in tables.values())}
 
 
 def labeled_texts(paths: Sequence[Path]) -> Recognized | None:
     """Tables with a column of text, or two, and one of labels."""
-    tables = same_tables(paths)
-    if tables is None:
-        return None
-    parts, columns = tables
+    parts, columns = same_tables(paths)
     texts = [name for name, values in columns.items() if is_text(values)]
     labels = [name for name, values in columns.items() if is_label(values)]
     varied = [name for name in labels if len(set(columns[name])) > 1]
@@ -166,38 +141,25 @@ def labeled_texts(paths: Sequence[Path]) -> Recognized | None:
 
 def plain_text(paths: Sequence[Path]) -> Recognized | None:
     """A text, or one for each of training, validation and test."""
-    parts = by_part(paths)
-    if parts is None or any(len(files) > 1 for files in parts.values()):
-        return None
-    beginnings = begin_all(path for files in parts.values() for path in files)
-    if beginnings is None or not all(is_plain_text(beginning) for beginning in beginnings):
+    parts, beginnings = begin_parts(paths)
+    if not parts or any(len(files) > 1 for files in parts.values()) or not all(map(is_plain_text, beginnings)):
         return None
     lines = [line for beginning in beginnings for line in beginning.lines if line.strip()]
-    is_wrapped = max(map(len, lines)) <= WRAPPED and has_sentences(lines)
+    # Sentences run over the ends of short lines: the next begins with a small letter.
+    n_going_on = sum(line.lstrip()[:1].islower() for line in lines)
+    is_wrapped = max(map(len, lines)) <= WRAPPED and n_going_on > len(lines) / 4
     why = f"{listed([beginning.path.name for beginning in beginnings])} {'is' if len(paths) == 1 else 'are'} plain text"
     if is_wrapped:
         why += ", and sentences run over the ends of its lines"
     return Recognized(data_settings(parts), {"unit": "text"} if is_wrapped else {}, why, 0.3)
 
 
-def is_plain_text(beginning: Beginning) -> bool:
-    is_other = beginning.kind in TABLES or beginning.kind == ".json"
-    return bool(beginning.lines) and not is_other and has_letters(beginning.lines)
-
-
-def has_sentences(lines: Sequence[str]) -> bool:
-    """Lines that go on after their end: the next begins with a small letter."""
-    return sum(line.lstrip()[:1].islower() for line in lines) > len(lines) / 4
-
-
 def tagged_words(paths: Sequence[Path]) -> Recognized | None:
     """A word and its tag on each line, and an empty line after each sentence (the CoNLL tasks)."""
-    parts = by_part(paths)
-    beginnings = begin_all(path for files in (parts or {}).values() for path in files)
-    if parts is None or beginnings is None or not all(has_tags(beginning) for beginning in beginnings):
+    parts, beginnings = begin_parts(paths)
+    if not parts or not all(map(has_tags, beginnings)):
         return None
-    rows = [line.split() for beginning in beginnings for line in beginning.lines if line.strip()]
-    tags = sorted({row[-1] for row in rows})
+    tags = sorted({line.split()[-1] for beginning in beginnings for line in beginning.lines if line.strip()})
     why = f"{beginnings[0].path.name} has a word and a tag on each line ({listed(tags[:5])}) and empty lines between"
     return Recognized(data_settings(parts), {"neutral": "O"} if "O" in tags else {}, why + " sentences", 0.9)
 
@@ -206,73 +168,62 @@ def has_tags(beginning: Beginning) -> bool:
     lines = beginning.lines if beginning.n_lines is None else [*beginning.lines, ""]
     rows = [line.split() for line in lines]
     words, n_empty = [row for row in rows if row], sum(not row for row in rows)
-    widths = {len(row) for row in words}
-    tags = {row[-1] for row in words}
+    widths, tags = {len(row) for row in words}, {row[-1] for row in words}
     if beginning.kind in (".csv", ".jsonl", ".json") or len(widths) != 1 or widths == {1} or n_empty < 2:
         return False
-    return n_empty < len(words) and 2 <= len(tags) <= most_labels(len(words)) and len({r[0] for r in words}) > len(tags)
+    most_tags = min(clues.most_labels(len(words)), len({row[0] for row in words}) - 1)
+    return n_empty < len(words) and 2 <= len(tags) <= most_tags
 
 
 def questions(paths: Sequence[Path]) -> Recognized | None:
     """Questions about a text, whose answers stand in it (SQuAD, QuAC, or one on each line)."""
-    return of_records(paths, has_questions, "has questions about texts, and their answers", 0.95)
+    return of_records(paths, has_questions, "has questions about texts, and their answers")
 
 
 def has_questions(beginning: Beginning) -> bool:
     if beginning.kind == ".json":
         return beginning.text.lstrip().startswith("{") and all(key in beginning.text for key in SQUAD_KEYS)
-    return reads(beginning, read_question)
-
-
-def read_question(record: dict[str, object]) -> None:
-    form = next((form for key, form in FORMS.items() if key in record), None)
-    if form is None:
-        raise DataError("no question")
-    list(form(record, "", Notes()))
+    return reads(beginning, lambda record: list(questions_of(record, "", Notes())))
 
 
 def conversations(paths: Sequence[Path], answers: tuple[str, ...]) -> Recognized | None:
     """Messages or prompts, and what follows them under the names `answers` (one, or two to choose between)."""
 
-    def read_conversation(record: dict[str, object]) -> None:
-        from_record(record, answers, "")
+    def has_conversations(beginning: Beginning) -> bool:
+        return reads(beginning, lambda record: from_record(record, answers, ""))
 
-    has = "has conversations that end with an answer" if len(answers) == 1 else f"has {listed(answers)} answers"
-    return of_records(paths, lambda beginning: reads(beginning, read_conversation), has, 0.95) or (
-        prompts(paths) if len(answers) == 1 else None
-    )
+    if len(answers) > 1:
+        return of_records(paths, has_conversations, f"has {listed(answers)} answers")
+    return of_records(paths, has_conversations, "has conversations that end with an answer") or prompts(paths)
 
 
 def prompts(paths: Sequence[Path]) -> Recognized | None:
     """Tables with a prompt and its answer."""
-    tables = same_tables(paths)
-    if tables is None:
-        return None
-    parts, columns = tables
-    pair = [next((name for name in columns if name.lower() in known), None) for known in (PROMPTS, REPLIES)]
-    prompt, answer = pair
+    parts, columns = same_tables(paths)
+    prompt, answer = (next((name for name in columns if name.lower() in known), None) for known in (PROMPTS, REPLIES))
     if prompt is None or answer is None:
         return None
     why = f"{parts['train'][0].name} is a table with the columns {prompt} and {answer}"
     return Recognized(data_settings(parts, (prompt, answer)), {}, why, 0.8)
 
 
-def of_records(
-    paths: Sequence[Path], fits: Callable[[Beginning], bool], has: str, certainty: float
-) -> Recognized | None:
-    parts = by_part(paths)
-    beginnings = begin_all(path for files in (parts or {}).values() for path in files)
-    if parts is None or beginnings is None or not all(map(fits, beginnings)):
+def of_records(paths: Sequence[Path], fits: Callable[[Beginning], bool], has: str) -> Recognized | None:
+    parts, beginnings = begin_parts(paths)
+    if not parts or not all(map(fits, beginnings)):
         return None
-    return Recognized(data_settings(parts), {}, f"{beginnings[0].path.name} {has}", certainty)
+    return Recognized(data_settings(parts), {}, f"{beginnings[0].path.name} {has}", 0.95)
 
 
-def reads(beginning: Beginning, read: Callable[[dict[str, object]], None]) -> bool:
+def reads(beginning: Beginning, read: Callable[[dict[str, object]], object]) -> bool:
     """Whether a reader takes the first records of a JSONL file."""
-    records = json_records(beginning)[:N_RECORDS] if beginning.kind == ".jsonl" else []
+    records = clues.json_records(beginning)[:N_RECORDS] if beginning.kind == ".jsonl" else []
     try:
         for record in records:
             read(record)
     except DataError:
         return False
     return bool(records)
+
+
+def listed(words: Sequence[str]) -> str:
+    return ", ".join(words[:-1]) + " and " + words[-1] if len(words) > 1 else "".join(words)

@@ -4,7 +4,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 
@@ -15,14 +15,7 @@ from regard.errors import ConfigError, DataError
 T = TypeVar("T")
 U = TypeVar("U")
 Read = Callable[[tuple[str, ...], str], T]  # the files to read, and the folder that they are in
-
-
-class Shares(NamedTuple, Generic[T]):
-    """The training files, divided as the recipe wants."""
-
-    train: T
-    valid: T | None = None
-    test: T | None = None
+Shares = tuple[T, T | None, T | None]  # the training files, divided into training, validation and test as recipes want
 
 
 class Parts(Generic[T]):
@@ -40,15 +33,15 @@ class Parts(Generic[T]):
 
     @property
     def train(self) -> T:
-        return self.shares.train
+        return self.shares[0]
 
     @cached_property
     def valid(self) -> T | None:
-        return self.read(self.data.valid, self.data.root) if self.data.valid else self.shares.valid
+        return self.read(self.data.valid, self.data.root) if self.data.valid else self.shares[1]
 
     @cached_property
     def test(self) -> T | None:
-        return self.read(self.data.test, self.data.root) if self.data.test else self.shares.test
+        return self.read(self.data.test, self.data.root) if self.data.test else self.shares[2]
 
     def to_evaluate(self, files: tuple[str, ...], or_valid: bool = True) -> tuple[str, T]:
         """What figures are of, in words, and the data: the given files, the recipe's test part, or its validation."""
@@ -63,8 +56,8 @@ class Parts(Generic[T]):
 
     def mapped(self, change: Callable[[T], U]) -> "Parts[U]":
         def divide() -> Shares[U]:
-            held_out = (None if part is None else change(part) for part in self.shares[1:])
-            return Shares(change(self.train), *held_out)
+            train, valid, test = self.shares
+            return change(train), None if valid is None else change(valid), None if test is None else change(test)
 
         return Parts(self.data, self.noun, lambda files, root: change(self.read(files, root)), divide)
 
@@ -101,7 +94,7 @@ def read_parts(data: DataConfig, noun: str, read: Read[D]) -> Parts[D]:
             train, test = train.hold_out(data.test_share, seed=0)
         if data.valid_share:
             train, valid = train.hold_out(data.valid_share / (1 - data.test_share), seed=1)
-        return Shares(train, valid, test)
+        return train, valid, test
 
     return Parts(data, noun, read, divide)
 

@@ -28,17 +28,16 @@ def from_csv(lines: list[str], columns: tuple[str, ...], path: Path, notes: Note
     reader = csv.reader((line + "\n" for line in lines), strict=True)
 
     def rows() -> Records:
-        while True:
-            line = reader.line_num + 1
-            try:
-                yield next(reader), line
-            except StopIteration:
-                return
-            except csv.Error as error:
-                is_long = "field larger" in str(error)
-                hint = "shorten it, or close a quotation mark" if is_long else "fix the quotation marks"
-                kind = "has a field that is too long" if is_long else "is not valid CSV"
-                raise DataError(f"{path}:{line} {kind} ({error}); {hint}") from None
+        line = 1
+        try:
+            for row in reader:
+                yield row, line
+                line = reader.line_num + 1
+        except csv.Error as error:
+            is_long = "field larger" in str(error)
+            hint = "shorten it, or close a quotation mark" if is_long else "fix the quotation marks"
+            kind = "has a field that is too long" if is_long else "is not valid CSV"
+            raise DataError(f"{path}:{line} {kind} ({error}); {hint}") from None
 
     usual = csv.field_size_limit(LONGEST_FIELD)  # of the whole process
     try:

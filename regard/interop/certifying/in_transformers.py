@@ -99,15 +99,20 @@ def greedy_config(length: int, end: int, pad: int) -> Any:
     )
 
 
-def read_model(path: Path, loaded_by: str) -> Any:
+def load_model(path: Path, loaded_by: str) -> Any:
     transformers = need("transformers")
     with quiet(transformers), faults_of("transformers", path):
         config = transformers.AutoConfig.from_pretrained(**found_at(path))
         if path.is_file():  # it does not read how angles are scaled
             config.rope_parameters = GgufFile(path).config["rope_parameters"]
         made_by = getattr(transformers, loaded_by)
-        model = made_by.from_pretrained(**found_at(path), config=config, dtype=torch.float32).eval()
-    model.generation_config = transformers.GenerationConfig()  # else its forced tokens and penalties are written, too
+        return made_by.from_pretrained(**found_at(path), config=config, dtype=torch.float32).eval()
+
+
+def read_model(path: Path, loaded_by: str) -> Any:
+    """Without its settings of generation: its forced tokens and penalties would be written, too."""
+    model = load_model(path, loaded_by)
+    model.generation_config = need("transformers").GenerationConfig()
     return model
 
 

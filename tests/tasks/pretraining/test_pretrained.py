@@ -11,7 +11,7 @@ from regard.errors import RegardError
 from regard.runs.recipe import Recipe
 from regard.runs.run import load
 from regard.training.prepare import prepare
-from regard.training.screen import PlainScreen
+from regard.training.screen import Screen
 from regard.training.start import start
 
 TRANSFORMER = """
@@ -69,7 +69,7 @@ def train(name: str, folder: Path, task: str, data: str, model: str, weights_fro
     path = folder / f"{name}.toml"
     path.write_text(RECIPE.format(task=task, root=folder, data=data, model=model), encoding="utf-8")
     prepared = prepare(Recipe.read(str(path)), folder / name, weights_from=weights_from)
-    start(prepared, folder / name, CPU, False, PlainScreen(Console(quiet=True)))
+    start(prepared, folder / name, CPU, False, Screen(Console(quiet=True)))
     return folder / name
 
 
