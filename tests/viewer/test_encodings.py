@@ -13,6 +13,7 @@ from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.stack import Stack, StackConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.xlnet import XLNet, XLNetConfig
+from regard.nn.layout import Ragged
 from regard.nn.positions import POSITIONS
 from regard.runs.recipe import Recipe
 from regard.viewer import picture
@@ -77,7 +78,7 @@ def test_rotary_angles_are_those_by_which_vectors_turn() -> None:
     [table] = position_tables(model, 60)
     assert table.values.shape == (40, 6) and table.is_angle  # pairs of the 12 channels of a head
     vectors = torch.randn(40, 1, 6, dtype=torch.complex64)
-    turned = model.reader.position.rotate(torch.view_as_real(vectors).flatten(-2), torch.arange(40))
+    turned = model.reader.position.rotate(torch.view_as_real(vectors).flatten(-2), Ragged([40]))
     expected = vectors[:, 0].numpy() * np.exp(1j * table.values)
     np.testing.assert_allclose(torch.view_as_complex(turned.unflatten(-1, (6, 2)))[:, 0].numpy(), expected, atol=1e-4)
     np.testing.assert_allclose(table.values[:, 1], np.arange(40) / 500 ** (2 / 12) % (2 * np.pi), atol=1e-4)

@@ -44,14 +44,18 @@ def around(run: Run) -> Around:
 
 
 def write_framed(run: Run, folder: Path, is_framed: bool = True) -> None:
-    """tokenizer.json, which puts around a text what the run's task does (if `is_framed`); what an imported tokenizer
-    needs besides it brings along."""
+    """tokenizer.json, which puts around a text what the run's task does, or nothing (unless `is_framed`); what an
+    imported tokenizer needs besides it brings along."""
     tokenizer, file = run.tokenizer, folder / TOKENIZER_FILE
     tokenizer.save(file)
-    frame = around(run)
-    if not is_framed or not differs(run, frame):
-        return
     settings = json.loads(file.read_bytes())
+    if not is_framed:  # the other tool puts it there
+        if settings["post_processor"] is not None:
+            write_file(file, json.dumps(settings | {"post_processor": None}, ensure_ascii=False).encode())
+        return
+    frame = around(run)
+    if not differs(run, frame):
+        return
     for token in settings["added_tokens"]:
         if tokenizer.kind != IMPORTED and token["content"] == MASK:
             token["lstrip"] = MarkedTexts(tokenizer).mask_takes_space
