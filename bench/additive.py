@@ -10,7 +10,7 @@ from bench.machine import reason
 from bench.memory import GpuPeak, process_peak
 from bench.report import Report, Row
 from bench.timing import take_turns
-from regard.nn.additive import additive, plain_additive
+from regard.nn.scores import additive, plain_additive
 
 SUMS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "regard, in chunks": additive,

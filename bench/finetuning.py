@@ -7,6 +7,7 @@ recipes have it.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from regard.models.heads import Classifier
 from regard.models.stack import Stack, StackConfig
 from regard.nn.layout import Ragged
 from regard.tasks.classification.batches import DocumentBatch, flat
-from regard.tasks.classification.task import nats
+from regard.tasks.classification.task import label_nats
 from regard.text.words import END, PAD, SPECIAL, START
 from regard.training.environment import compile_model, reproducible
 
@@ -98,7 +99,8 @@ def ours(model: Classifier, compiled: bool) -> Trainer:
         done = compile_model(model, "on", device)
         if done != "compiled":
             raise RuntimeError(done)
-    return Trainer(model, lambda batch: batch, lambda batch: nats(model, batch, 0.0), lambda: reproducible(device))
+    loss = partial(label_nats, model, smoothing=0.0)
+    return Trainer(model, lambda batch: batch, loss, lambda: reproducible(device))
 
 
 @torch.no_grad()

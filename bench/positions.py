@@ -25,7 +25,7 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.positions import POSITIONS
 from regard.tasks.framing import Frame
 from regard.tasks.translation.batches import make_batch
-from regard.tasks.translation.task import pair_loss
+from regard.tasks.translation.framed import pair_loss
 
 START, END, FIRST_LETTER, N_LETTERS = 1, 2, 4, 20
 TRAINED, LONGER = (4, 12), (13, 16)  # letters of a text, from and to

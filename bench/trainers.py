@@ -12,7 +12,7 @@ from bench.data import IGNORED, PaddedBatch, padded
 from bench.peers import TorchTransformer, marian
 from regard.models.transformer import Transformer
 from regard.tasks.translation.batches import PairBatch
-from regard.tasks.translation.task import pair_loss
+from regard.tasks.translation.framed import pair_loss
 from regard.training.environment import compile_model, reproducible
 from regard.training.recording import Learn, Recorder
 

@@ -18,8 +18,8 @@ from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.learning.config import TrainingConfig
 from regard.models import ARCHITECTURES
-from regard.nn.distillation import DistillationConfig
 from regard.nn.lora import LoraConfig
+from regard.nn.loss import DistillationConfig
 from regard.tasks.table import TASKS
 from regard.text.tokenizer import TokenizerConfig
 

@@ -33,7 +33,6 @@ GETATTR = {
     "runs/recipe.py": "the tables of a recipe by name",
     "data/config.py": "settings by name",
     "data/batching/batch.py": "the fields of a batch, a dataclass",
-    "decoding/samplers.py": "settings by name",
     "interop/families/bart.py": "settings by name, of models of other tools",
     "interop/families/bert.py": "settings by name, of models of other tools",
     "interop/families/settings.py": "settings by name, of models of other tools",

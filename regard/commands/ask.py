@@ -15,7 +15,7 @@ from regard.commands.lines import answered, read_lines, say_notes, write_line
 from regard.commands.options import AsJson, Device, InputFile, RunFolder
 from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
-from regard.tasks.answering.verbs import Answer, Answered
+from regard.tasks.answering.verbs import Answered, AnswerQuestions
 
 
 def answer(
@@ -39,7 +39,7 @@ def answer(
     if context is not None and (os.path.isfile(context) or len(context.split()) < 2):  # a single word is a file's name
         context = "\n".join(reading.read_lines(context))
     loaded = regard.load(run, device)
-    loaded.check_can(Answer.name)
+    loaded.check_can(AnswerQuestions.name)
     numbers = count(1)
 
     def reply(lines: list[str]) -> list[tuple[str, Answered]]:
@@ -48,7 +48,7 @@ def answer(
         questions, contexts = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         return list(zip(questions, loaded.answer(questions, contexts, always), strict=True))
 
-    form = Answer([], [])
+    form = AnswerQuestions([], [])
     for number, _, (text, best) in answered(None, reply, None if question is None else [question]):
         if as_json:
             write_line(json.dumps(form.record(number, text, best), ensure_ascii=False))

@@ -42,9 +42,9 @@ def evaluate(
         raise ConfigError(f"evaluate takes one or two runs, got {len(runs)}")
     for run in runs:
         if set_ and "translate" not in run.verbs:
-            raise ConfigError(f"--set changes how translations are decoded; {run.folder} {run.task.purpose()}")
+            raise ConfigError(f"--set changes how translations are decoded; {run.folder} {run.task.purpose}")
         if outputs is not None and not run.task.has_outputs:
-            raise ConfigError(f"--outputs writes translations or labels; {run.folder} {run.task.purpose()}")
+            raise ConfigError(f"--outputs writes translations or labels; {run.folder} {run.task.purpose}")
     decodings = [decoding_settings(run, set_ or []) for run in runs]
     if len(runs) == 1:
         measured = runs[0].measure(files, root, decodings[0])

@@ -55,9 +55,9 @@ def generate(
     config = decoding_settings(loaded, [*drawn, *(set_ or [])])
     writes_labels = "generate_as" in loaded.verbs
     if label is None and writes_labels:
-        raise RegardError(f"{run} {loaded.task.purpose()}: add --label")
+        raise RegardError(f"{run} {loaded.task.purpose}: add --label")
     if label is not None and not writes_labels:
-        raise RegardError(f"--label: {run} {loaded.task.purpose()} and does not write texts with a label")
+        raise RegardError(f"--label: {run} {loaded.task.purpose} and does not write texts with a label")
     if label is None:
         loaded.check_can("generate")
     if label is not None and not prompts and file is None:

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,14 +21,17 @@ if TYPE_CHECKING:
 
     from regard.models.interface import Model
     from regard.runs.recipe import Recipe
-    from regard.tasks.language.reach import Reached
+    from regard.tasks.language.use import Reached
 
 MACHINES = (("a 2-core CPU", 0.1), ("an H200", 300.0))  # TFLOP/s
+# What the paper says (Vaswani et al. 2017, table 2) and how its authors counted: time x GPUs x sustained rate.
+PUBLISHED = {"transformer-base": (3.3e18, 12 / 24, 8), "transformer-big": (2.3e19, 3.5, 8)}
+P100 = 9.5e12  # FLOP/s that the paper takes for a P100, single precision
 N_PICTURED = 60  # embeddings near a token, drawn with it
 
 
 def look(
-    run: RunFolder,
+    run: Annotated[Path | None, typer.Argument(metavar="RUN", help="a run folder")] = None,
     text: Annotated[str, typer.Argument(help="a sentence")] = "",
     target: Annotated[str | None, typer.Option(help="its translation (default: the model's own)")] = None,
     kind: Annotated[
@@ -43,7 +47,10 @@ def look(
     vectors: Annotated[bool, typer.Option("--vectors", help="with --html: queries, keys and values too")] = False,
     html: Annotated[Path | None, typer.Option(help="write the page here: one file, no network")] = None,
     png: Annotated[Path | None, typer.Option(help="draw a picture here")] = None,
-    positions: Annotated[Path | None, typer.Option(help="draw the run's position encoding here")] = None,
+    positions: Annotated[Path | None, typer.Option(help="draw the run's own position encoding here")] = None,
+    sinusoids: Annotated[
+        Path | None, typer.Option(help="draw the lectures' table here, 60 positions by 32 channels; needs no run")
+    ] = None,
     terminal: Annotated[bool, typer.Option("--terminal", help="show it here, in characters")] = False,
     device: Device = None,
 ) -> None:
@@ -53,16 +60,29 @@ def look(
     from regard.viewer import page, picture
     from regard.viewer import terminal as in_terminal
     from regard.viewer.capture import visible
+    from regard.viewer.encodings import lecture_table
 
+    if run is None and (sinusoids is None or terminal or any((positions, html, png))):
+        raise typer.BadParameter("a run folder is missing; only --sinusoids needs none")
+    if sinusoids is not None:
+        lecture = lecture_table()
+        picture.positions([lecture], sinusoids)
+        print(f"{sinusoids}: {lecture.title}")
+    if run is None:
+        return
     loaded = regard.load(run, device)
     if positions is not None:
-        picture.positions(loaded.position_table(), positions)
-        print(f"{positions}: the position encoding of {run}")
-        if not text:
-            return
+        tables = loaded.position_tables()
+        picture.positions(tables, positions)
+        print(f"{positions}: {'; '.join(table.title for table in tables)}")
+    if not text and (positions or sinusoids):
+        return
     layers, heads = (None if number is None else [number] for number in (layer, head))
     capture = loaded.look(text, target, layers, heads, vectors)
+    is_named = (kind, layer, head) != (None, None, None)
     kind = kind or ("cross" if "cross" in capture.kinds else capture.kinds[0])
+    if is_named:
+        capture = replace(capture, opens=(kind, layer, head))
     if terminal or (not sys.stdout.isatty() and html is None and png is None):
         print(visible(capture.title))
         in_terminal.show(capture.pick(kind, layer, head), Console())
@@ -96,7 +116,7 @@ def show(recipe: RecipeName, set_: Overrides = None) -> None:
 
     console = Console()
     chosen = Recipe.read(recipe, set_ or [])
-    if ARCHITECTURES[chosen.architecture].is_counted:
+    if ARCHITECTURES[chosen.architecture].module.is_counted:
         table = Table("part", "shape", "numbers", title=f"{chosen.name}: {chosen.architecture}, by counting")
         weights = Path(recipe) / "model.safetensors"
         add_parts(table, sorted(read_tensors(weights).items()) if weights.is_file() else ())
@@ -135,7 +155,6 @@ def joined(pattern: str, names: list[str]) -> str:
 def costs(chosen: "Recipe", model: "Model") -> "Table":
     from rich.table import Table
 
-    from regard.models.cost import published, training_cost
     from regard.runs.card import duration
     from regard.training.prepare import training_memory
 
@@ -148,12 +167,16 @@ def costs(chosen: "Recipe", model: "Model") -> "Table":
         f"about {memory:,.0f} MiB" if memory < 10_000 else f"about {memory / 1024:,.0f} GiB",
         "weights, gradients, Adam's moments, one batch",
     )
-    whole = training_cost(cost, chosen.training.steps * chosen.training.accumulate * chosen.data.batch_tokens)
+    n_tokens = chosen.training.steps * chosen.training.accumulate * chosen.data.batch_tokens
+    whole = 3 * cost.forward * n_tokens  # forward once, backward twice that
     table.add_row("the whole training", f"{whole:.2g} FLOPs", f"{chosen.training.steps:,} steps of this recipe")
     for what, tera in MACHINES[: 1 if cost.is_sequential else 2]:
         table.add_row(f"expected time, {what}", duration(whole / (tera * 1e12)), f"at {tera:g} TFLOP/s")
-    for row in published(chosen.name):
-        table.add_row(*row)
+    if chosen.name in PUBLISHED:
+        flops, days, n_gpus = PUBLISHED[chosen.name]
+        how = f"{days:g} days × {n_gpus} P100 × 9.5 TFLOP/s: capacity, not work done"
+        table.add_row("the paper says", f"{flops:.2g} FLOPs", "Vaswani et al. 2017, table 2")
+        table.add_row("as its authors counted", f"{days * 86400 * n_gpus * P100:.2g} FLOPs", how)
     return table
 
 
@@ -222,6 +245,8 @@ def reach(
     else:
         title = "|∂L/∂h| at a distance, as a share of that at distance 0"
         print_table(("distance", *measured), shares(list(measured.values())), title, are_numbers=True)
+        if len(measured) > 1:
+            print("Training changes this: after another number of steps, the order of the runs can be another.")
     if png is not None:
         charts.reach({name: reached.shares for name, reached in measured.items()}, png)
         if not as_json:
@@ -230,7 +255,7 @@ def reach(
 
 def shares(measured: "list[Reached]") -> list[list[str]]:
     """Shares of distance 0 at distances 1, 2, 4, 8 ... and the last."""
-    from regard.tasks.language.reach import FADED
+    from regard.tasks.language.use import FADED
 
     longest = len(measured[0].norms) - 1
     distances = sorted({2**k for k in range(longest.bit_length())} | {longest})

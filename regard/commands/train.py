@@ -44,7 +44,7 @@ def doctor(
         chosen = Recipe.read(recipe, [*(set_ or []), 'data.cache=""'])  # so that nothing is written elsewhere
         prepared = prepare(chosen, Path(folder) / "doctor")
         print_table(("part", "what", "how much", "first at"), prepared.task.inspect(), "The data")
-        if ARCHITECTURES[prepared.recipe.architecture].is_counted:
+        if ARCHITECTURES[prepared.recipe.architecture].module.is_counted:
             print("This model is counted, in one pass: there is no fit to try.")
             return
         training = prepared.recipe.training

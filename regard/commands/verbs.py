@@ -14,9 +14,9 @@ import regard
 from regard.commands.lines import answered, read_lines, say_notes, write_line
 from regard.commands.options import AsJson, Decoding, Device, InputFile, RunFolder, decoding_settings
 from regard.errors import ConfigError
-from regard.tasks.verb import Help, LineVerb
+from regard.tasks.request import Help, LineRequest
 
-VerbClass = type[LineVerb[Any]]  # whatever it answers
+VerbClass = type[LineRequest[Any]]  # whatever it answers
 
 Texts = Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="default: one per line")]
 TextFile = Annotated[Path | None, typer.Option(help="texts, one per line (default: standard input)")]
@@ -97,7 +97,7 @@ def answer_lines(
             note = f"n_best = {decoding.n_best}: the best of each line is shown; --json shows the others too"
             print(note, file=sys.stderr)
 
-    def request(lines: list[str]) -> LineVerb[Any]:
+    def request(lines: list[str]) -> LineRequest[Any]:
         return verb(lines, **fixed, **{name: [settings[name]] * len(lines) for name in repeated})  # type: ignore[call-arg]
 
     form, ask = request([]), loaded.task.verbs[verb.name]

@@ -16,7 +16,7 @@ from regard.nn.state import State
 from regard.nn.watch import Watchable, is_watched
 
 ROUND = 32  # rooms and source lengths are rounded up to multiples of this
-KEPT = 8  # graphs kept for later batches
+N_GRAPHS = 8  # graphs kept for later batches
 
 
 class CapturableState(State, Protocol):
@@ -60,11 +60,6 @@ class Captured(Generic[CS]):
             state.reorder(self.rows)
             self.logits = model.step(self.tokens, state)
         state.lengths.copy_(lengths)
-
-    def step(self, tokens: Tensor) -> Tensor:
-        self.tokens.copy_(tokens)
-        self.graph.replay()
-        return self.logits
 
 
 class GraphedState(Generic[CS]):
@@ -122,7 +117,7 @@ class Graphed(Generic[CS]):
 
     def __init__(self, model: Capturable[CS]) -> None:
         self.model = model
-        self.kept: OrderedDict[tuple[int, ...], Captured[CS]] = OrderedDict()
+        self.graphs: OrderedDict[tuple[int, ...], Captured[CS]] = OrderedDict()
 
     @property
     def max_length(self) -> int:
@@ -138,14 +133,14 @@ class Graphed(Generic[CS]):
         longest = rounded(max(len(prompt) for prompt in prompts))
         state = self.model.start(prompts, copies, room, longest)
         key = (len(prompts), copies, room, longest)
-        if key in self.kept:
-            self.kept.move_to_end(key)
-            self.kept[key].state.copy_(state)
+        if key in self.graphs:
+            self.graphs.move_to_end(key)
+            self.graphs[key].state.copy_(state)
         else:
-            self.kept[key] = Captured(self.model, state)
-            if len(self.kept) > KEPT:
-                self.kept.popitem(last=False)
-        return GraphedState(self.kept[key], self.kept[key].state, room)
+            self.graphs[key] = Captured(self.model, state)
+            if len(self.graphs) > N_GRAPHS:
+                self.graphs.popitem(last=False)
+        return GraphedState(self.graphs[key], self.graphs[key].state, room)
 
     def step(self, tokens: Tensor, state: GraphedState[CS]) -> Tensor:
         state.stepped += tokens.shape[1]
@@ -156,7 +151,9 @@ class Graphed(Generic[CS]):
         if not state.is_reordered:
             state.captured.rows.copy_(state.captured.same)
         state.is_reordered = False
-        return state.captured.step(tokens)
+        state.captured.tokens.copy_(tokens)
+        state.captured.graph.replay()
+        return state.captured.logits
 
 
 def fastest(model: Generator[Any], device: torch.device) -> Generator[Any]:

@@ -4,13 +4,18 @@ A row is one hypothesis.  With `copies` > 1 the rows of a prompt lie side by sid
 of prompt g.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
+from typing import Protocol, TypeVar
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from regard.nn.state import S
 
+T = TypeVar("T", Tensor, np.ndarray)
 Ids = list[list[int]]  # of the tokens of several texts
 Progress = Callable[[int, int], None]  # of how many are done, and of how many there are
 
@@ -46,6 +51,11 @@ class Generator(Protocol[S]):
         ...
 
 
+def is_one_of(tokens: T, ends: Sequence[int]) -> T:
+    """Which of the tokens are among these few, a bool for each."""
+    return reduce(or_, (tokens == end for end in ends))
+
+
 def length_penalty(length: int, alpha: float) -> float:
     """lp(Y) = ((5 + |Y|) / 6)^α, with the end counted in |Y|; score = log P(Y) / lp(Y).  Wu et al. 2016, eq. 14."""
     return ((5 + length) / 6) ** alpha
@@ -63,3 +73,33 @@ def grouped(costs: list[int], budget: int, lengths: list[int] | None = None) -> 
         else:
             groups.append([index])
     return groups
+
+
+class Record:
+    """What each step of a search chose, kept for the end: columns of shape (steps, prompts, width), one for each tensor
+    that `add` is given, appended on the device and moved to the host in one go."""
+
+    def __init__(self, n_prompts: int) -> None:
+        self.n_prompts = n_prompts
+        self.waiting: list[tuple[Tensor, ...]] = []
+        self.blocks: list[tuple[np.ndarray, ...]] = []
+
+    def add(self, *columns: Tensor) -> None:
+        """The tensors (active prompts, width) of one step."""
+        self.waiting.append(columns)
+
+    def move(self, active: np.ndarray) -> None:
+        """To the host, before the active prompts (indices) change."""
+        if not self.waiting:
+            return
+        block = []
+        for column in zip(*self.waiting, strict=True):
+            part = torch.stack(column).cpu().numpy()
+            whole = np.zeros((len(part), self.n_prompts, part.shape[2]), part.dtype)
+            whole[:, active] = part
+            block.append(whole)
+        self.blocks.append(tuple(block))
+        self.waiting.clear()
+
+    def columns(self) -> list[np.ndarray]:
+        return [np.concatenate(column) for column in zip(*self.blocks, strict=True)]

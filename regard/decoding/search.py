@@ -18,7 +18,7 @@ from regard.decoding.interface import Generator, Ids, Progress, S, grouped
 from regard.decoding.outputs import Hypothesis
 from regard.decoding.stopping import Stops
 from regard.errors import RegardError
-from regard.nn.packed import PackedReading
+from regard.nn.linear import PackedReading
 
 AHEAD = {"cpu": 1, "cuda": 8}  # steps before done prompts are looked for: looking makes a GPU wait
 
@@ -54,16 +54,19 @@ def generate(
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of each prompt, best first; `on_progress(n_done, n_prompts)` is called after every batch.
 
-    Hypotheses begin with the prompt's prefix, if any.  Finished ones come before those that hit the length limit.
-    One is also finished by the token that completes a stop string; greedy search and sampling know of these.
+    Hypotheses begin with `config.first` and the prompt's prefix, if any.  Finished ones come before those that hit the
+    length limit.  One is also finished by the token that completes a stop string; greedy search and sampling know of
+    these.
     """
     if stops is not None and config.beam > 1:
         raise RegardError(f"stop strings need beam = 1 or sample = true, got beam = {config.beam}")
     prefixes = [[] for _ in prompts] if prefixes is None else prefixes
     if len(prefixes) != len(prompts):
         raise RegardError(f"{len(prompts)} prompts need as many prefixes, got {len(prefixes)}")
-    if any(end_id in prefix for prefix in prefixes):
-        raise RegardError(f"a prefix holds the end token ({end_id}): nothing can follow it; leave it out")
+    prefixes = [[*config.first, *prefix] for prefix in prefixes]
+    for end in (end_id, *config.ends):
+        if any(end in prefix for prefix in prefixes):
+            raise RegardError(f"a prefix holds the end token ({end}): nothing can follow it; leave it out")
     longest = max(map(len, prefixes), default=0)
     if config.max_length and longest >= config.max_length:
         raise RegardError(f"a prefix of {longest} tokens leaves no room in {config.max_length}; shorten it")
@@ -99,12 +102,13 @@ def stream(
     if config.beam > 1 or config.n_best > 1:
         got = f"beam = {config.beam} and n_best = {config.n_best}"
         raise RegardError(f"one text at a time can be streamed: set beam = 1 and n_best = 1, got {got}")
-    limits = [config.limit(prompt)]
+    first, ends = list(config.first), (end_id, *config.ends)
+    limits = [max(config.limit(prompt), len(first) + 1)]
     model.check_room(1, len(prompt) + limits[0])
     strategy = one_by_one([prompt], limits, config, end_id, stops)
-    for tokens, _, _ in walk(model, [prompt], limits, strategy, Constraints(config, [[]], end_id), start_id):
+    for tokens, _, _ in walk(model, [prompt], limits, strategy, Constraints(config, [first], end_id), start_id):
         token = int(tokens)
-        if token != end_id:
+        if token not in ends:
             yield token
         if strategy.ended is not None and bool(strategy.ended.all()):
             return
@@ -134,7 +138,7 @@ def walk(
     done = np.zeros(len(prompts), dtype=bool)
     owners = torch.arange(len(prompts), device=device)  # `active`, on the device
     places = torch.arange(len(prompts) * copies, device=device).view(-1, copies)  # the rows of each active prompt
-    history = torch.empty(len(prompts) * copies, 0, dtype=torch.long, device=device)
+    history = constraints.beginning(prompts, start_id).to(device).repeat_interleave(copies, 0)
     tokens = torch.full((len(prompts), copies), start_id, device=device)
     waiting: list[Tensor] = []  # which prompts were done after the last steps, still on the device
     for t in range(max(limits)):
@@ -154,21 +158,16 @@ def walk(
             return
 
         rows = places if parents is None else places[:, :1] + parents
-        shrinks = not waiting and pays(int((~done[active]).sum()), len(active), device, parents is not None)
-        if shrinks:
-            kept = torch.from_numpy(np.flatnonzero(~done[active])).to(device)
-            strategy.keep(active, kept)
-            active, owners, tokens, rows = active[~done[active]], owners[kept], tokens[kept], rows[kept]
+        running = np.flatnonzero(~done[active])
+        # On a GPU rows are cheap and a new shape needs a new graph.  Where rows are selected anyway, each one counts.
+        few = len(running) < len(active) if parents is not None else len(running) <= 0.75 * len(active)
+        if few and not waiting and device.type == "cpu":
+            groups = torch.from_numpy(running)
+            strategy.keep(active, groups)
+            active, owners, tokens, rows = active[running], owners[groups], tokens[groups], rows[groups]
             places = places[: len(active)]
             state.select(rows.flatten())
         elif parents is not None:
             state.reorder(rows.flatten())
         if constraints.need_history:
             history = torch.cat([history[rows.flatten()], tokens.view(-1, 1)], 1)
-
-
-def pays(n_running: int, n_active: int, device: torch.device, selects_anyway: bool) -> bool:
-    """Whether to drop the rows of done prompts: on a GPU rows are cheap and a new shape needs a new graph."""
-    if device.type != "cpu":
-        return False
-    return n_running < n_active if selects_anyway else n_running <= 0.75 * n_active

@@ -177,7 +177,7 @@ def train(recipe: Recipe, run: Path, budget: Budget, device: torch.device, scree
         check_same(run, recipe, budget)
         recipe = Recipe.of_run(run)
     prepared = prepare(recipe, run, resume)
-    if budget.seconds is not None and not resume and not ARCHITECTURES[recipe.architecture].is_counted:
+    if budget.seconds is not None and not resume and not ARCHITECTURES[recipe.architecture].module.is_counted:
         fitting = course_in(budget.seconds, prepared, device)
         screen.say(f"{fitting['steps']:,} steps fit into {budget.seconds:,.0f} seconds, measured on the first of them")
         recipe = replace(prepared.recipe, training=replace(prepared.recipe.training, **fitting))
@@ -210,7 +210,7 @@ def measure(name: str, rung: Rung, run: Run) -> RungRow:
         of=measured.of,
         figures={metric.name: metric.value for metric in measured.metrics},
         parameters=sum(parameter.numel() for parameter in run.model.parameters()),
-        counts=run.model.n_counts if ARCHITECTURES[run.recipe.architecture].is_counted else 0,
+        counts=run.model.n_counts if ARCHITECTURES[run.recipe.architecture].module.is_counted else 0,
         steps=result["steps"],
         tokens=result["tokens"],
         seconds=result["seconds"],
@@ -233,8 +233,10 @@ def keep(rows: list[RungRow], ladder: Ladder, folder: Path, budget: str, device:
 
 def compare(rows: list[RungRow], ladder: Ladder, budget: str) -> Table:
     title = Text(f"The ladder, {budget}, measured on {rows[0].of}")
-    caption = "* counts" if any(row.counts for row in rows) else None
-    table = Table(title=title, caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    notes = ["* counts"] if any(row.counts for row in rows) else []
+    if len(rows) > 1 and any(row.steps for row in rows):
+        notes.append(f"Measured after {budget}: after another number of steps, the order of the rungs can be another.")
+    table = Table(title=title, caption="\n".join(notes) or None, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("rung", no_wrap=True)
     for head in (*ladder.figures.values(), "seconds", "tokens", "tokens/s", "weights"):
         table.add_column(head, justify="right", no_wrap=True)

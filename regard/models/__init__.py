@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 from regard.models.attentive import Attentive, AttentiveConfig
 from regard.models.bag import BagConfig, BagOfWords
-from regard.models.config import ModelConfig
 from regard.models.convolutional import Convolutional, ConvolutionalConfig
 from regard.models.elmo import BiLM, BiLMConfig, Elmo, ElmoConfig
-from regard.models.interface import Model
+from regard.models.interface import Model, ModelConfig
 from regard.models.markov import Markov, MarkovConfig
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
@@ -19,14 +18,6 @@ from regard.models.xlnet import XLNet, XLNetConfig
 class Architecture(NamedTuple):
     config: type[ModelConfig]
     module: type[Model]
-
-    @property
-    def role(self) -> str:
-        return self.module.role
-
-    @property
-    def is_counted(self) -> bool:
-        return self.module.is_counted
 
 
 ARCHITECTURES = {

@@ -8,12 +8,10 @@ from torch import Tensor, nn
 
 from regard.checks import at_least, share
 from regard.choose import choose
-from regard.inputs.interface import InputTable
-from regard.models.config import ModelConfig
-from regard.models.interface import Reader
+from regard.inputs import InputTable
+from regard.models.interface import ModelConfig, Reader
 from regard.models.recurrent import Recurrent, RecurrentConfig, RecurrentState
 from regard.nn.attention import Attention, Heads, MultiHeadAttention
-from regard.nn.blocks import look_at_self
 from regard.nn.cache import Cache
 from regard.nn.layout import Layout
 from regard.nn.linear import Linear, n_weights
@@ -82,7 +80,7 @@ class Attentive(Reader["AttentiveState"]):
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         h = self.recurrent(tokens, layout)
-        return self.mix(h, look_at_self(self.attention, h, layout, causal, None))
+        return self.mix(h, self.attention.look_at_self(h, layout, causal))
 
     def mix(self, h: Tensor, c: Tensor) -> Tensor:
         return self.dropout(torch.tanh(self.combine(torch.cat([c, h], -1))))
@@ -103,7 +101,7 @@ class Attentive(Reader["AttentiveState"]):
         n = tokens.shape[1]
         layout = state.looked_at.queries(n)
         h = self.recurrent.step(tokens, state.read)
-        c = look_at_self(self.attention, h, layout, causal, state.looked_at.layer(0))
+        c = self.attention.look_at_self(h, layout, causal, state.looked_at.layer(0))
         state.looked_at.advance(n)
         return self.mix(h, c)
 

@@ -11,9 +11,7 @@ from torch import Tensor, nn
 from regard.checks import at_least, at_most
 from regard.choose import choose
 from regard.errors import ConfigError, DataError
-from regard.models.config import ModelConfig
-from regard.models.cost import Cost
-from regard.models.interface import FittedModel
+from regard.models.interface import Cost, Model, ModelConfig
 from regard.nn.layout import Layout
 
 ABSENT = 2**63 - 1  # the key of a feature that no n-gram has taken; larger than any n-gram's own
@@ -82,7 +80,7 @@ class BagConfig(ModelConfig):
         choose(FEATURES, self.features, "kind of features")
 
 
-class BagOfWords(FittedModel):
+class BagOfWords(Model):
     """logits = Σ_f x_f ⊙ w_f + b over the n-grams f of the document; multinomial logistic regression.
 
     x_f is 1 (binary), the count, tf · idf over the document's length, or the log-count ratio of naive Bayes (NB-SVM of
@@ -90,7 +88,7 @@ class BagOfWords(FittedModel):
     """
 
     role = "classifier"
-    takes_labels = True
+    is_fitted = takes_labels = True
     config: BagConfig
     word: Tensor
     keys: Tensor
@@ -108,7 +106,10 @@ class BagOfWords(FittedModel):
 
     @torch.no_grad()
     def fit(self, tokens: Sequence[str], batches: Iterable[tuple[Tensor, Layout, Tensor]]) -> None:
-        """Learn which tokens are the same word, then the n-grams and their scales from all training documents."""
+        """Learn which tokens are the same word, then the n-grams and their scales from all training documents.
+
+        `tokens` is the vocabulary; a batch is token ids (N,), their layout and a label for each document (B,).
+        """
         n_labels = self.config.n_labels
         self.word.copy_(same_words(tokens))
         keys, labels = [], []
@@ -124,11 +125,11 @@ class BagOfWords(FittedModel):
         by_label = torch.bincount(which * n_labels + torch.cat(labels), minlength=len(ngrams) * n_labels)
         documents = by_label.view(-1, n_labels)
         # A stable sort of ascending keys: of n-grams equally frequent, the one with the lower key comes first.
-        kept = documents.sum(1).sort(descending=True, stable=True).indices[: self.config.n_features].sort().values
+        chosen = documents.sum(1).sort(descending=True, stable=True).indices[: self.config.n_features].sort().values
         self.keys.fill_(ABSENT)
         self.scale.fill_(1.0)
-        self.keys[: len(kept)] = ngrams[kept].to(self.keys)
-        self.scale[: len(kept)] = self.kind.scale(documents[kept].double(), n_documents.double()).to(self.scale)
+        self.keys[: len(chosen)] = ngrams[chosen].to(self.keys)
+        self.scale[: len(chosen)] = self.kind.scale(documents[chosen].double(), n_documents.double()).to(self.scale)
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Token ids (N) -> logits (B, L)."""
@@ -161,8 +162,8 @@ class BagOfWords(FittedModel):
     def known(self, bag: Bag) -> Bag:
         """The n-grams that are features, by their feature."""
         feature = torch.searchsorted(self.keys, bag.ngram).clamp_(max=self.config.n_features - 1)
-        kept = self.keys[feature] == bag.ngram
-        return Bag(bag.document[kept], feature[kept], bag.times[kept])
+        is_known = self.keys[feature] == bag.ngram
+        return Bag(bag.document[is_known], feature[is_known], bag.times[is_known])
 
 
 def same_words(tokens: Sequence[str]) -> Tensor:
@@ -177,12 +178,12 @@ def ngram_keys(tokens: Tensor, lengths: Tensor, vocab_size: int, longest: int) -
     A word's key is its id; key(t₁ … tₙ) = (key(t₁ … tₙ₋₁) + 1) · V + tₙ.
     """
     places = torch.arange(tokens.shape[1], device=tokens.device)
-    documents, found_keys = [], []
+    documents, all_keys = [], []
     keys = tokens
     for n in range(1, longest + 1):
         if n > 1:
             keys = (keys[:, :-1] + 1) * vocab_size + tokens[:, n - 1 :]
         inside = places[n - 1 :] < lengths[:, None]  # its last word is the document's
         documents.append(inside.nonzero()[:, 0])
-        found_keys.append(keys[inside])
-    return torch.cat(documents), torch.cat(found_keys)
+        all_keys.append(keys[inside])
+    return torch.cat(documents), torch.cat(all_keys)

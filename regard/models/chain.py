@@ -16,10 +16,6 @@ from regard.models.counting import Counted, Counter, NGrams
 BIG = 3  # counts from here on share one discount
 
 
-def no_discounts(counts: Tensor) -> Tensor:
-    return torch.zeros(BIG + 1)
-
-
 def modified_discounts(counts: Tensor) -> Tensor:
     """D_r = r − (r + 1) Y n_{r+1} / n_r with Y = n_1 / (n_1 + 2 n_2), for counts of 1, 2 and 3 or more.
 
@@ -40,7 +36,7 @@ class Smoothing:
 
 
 SMOOTHINGS = {
-    "none": Smoothing(discounts=no_discounts, by_variety=False),
+    "none": Smoothing(discounts=lambda counts: torch.zeros(BIG + 1), by_variety=False),
     "kneser_ney": Smoothing(discounts=modified_discounts, by_variety=True),
 }
 
@@ -48,7 +44,7 @@ SMOOTHINGS = {
 class Growing(nn.Module):
     """Its saved buffers are as long as what was counted, so they take the size of what is loaded."""
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: Any) -> None:
         for name, old in self._buffers.items():
             if old is not None and prefix + name in state_dict:
                 self._buffers[name] = old.new_empty(state_dict[prefix + name].shape)
@@ -103,18 +99,16 @@ class Transitions(Growing):
         place = find(self.contexts, contexts)
         return torch.where(place < 0, 1, self.left[place])
 
-    def kept(self, contexts: Tensor, words: Tensor) -> Tensor:
-        """The first part of the equation."""
-        entry, context = self.find(contexts, words), find(self.contexts, contexts)
-        return torch.where(entry < 0, 0, self.kept_at(entry, context))
-
     def kept_at(self, entry: Tensor, context: Tensor) -> Tensor:
+        """The first part of the equation."""
         counts = self.used[entry]
         return ((counts - self.discounts[counts.clamp(max=BIG)]) / self.totals[context].clamp(min=1)).float()
 
     def probabilities(self, contexts: Tensor, words: Tensor, lower: Tensor) -> Tensor:
         """P(word | context) one by one; `lower` are the shorter context's."""
-        return self.kept(contexts, words) + self.left_of(contexts) * lower
+        entry, place = self.find(contexts, words), find(self.contexts, contexts)
+        kept = torch.where(entry < 0, 0, self.kept_at(entry, place))
+        return kept + self.left_of(contexts) * lower
 
     def rows(self, contexts: Tensor, lower: Tensor) -> Tensor:
         """P(· | context) for contexts (R,), from the shorter contexts' rows (R, width)."""

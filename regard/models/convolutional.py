@@ -10,10 +10,8 @@ from torch import Tensor, nn
 from regard.checks import at_least, share
 from regard.choose import choose
 from regard.errors import RegardError
-from regard.inputs.interface import InputTable
-from regard.inputs.words import words_or
-from regard.models.config import ModelConfig
-from regard.models.interface import Reader
+from regard.inputs import InputTable, words_or
+from regard.models.interface import ModelConfig, Reader
 from regard.nn.convolution import CONVOLUTIONS, ConvolutionalBlock, check_kernel
 from regard.nn.layout import Layout
 from regard.nn.linear import n_weights
@@ -103,10 +101,10 @@ class Convolutional(Reader["ConvolutionalState"]):
         n = tokens.shape[1]
         x = self.embed(tokens, state.queries(n))
         seen = []
-        for block, past in zip(self.blocks, state.pasts(), strict=True):
-            x, rows = block.step(x, past)
+        for block, before in zip(self.blocks, state.seen, strict=True):
+            x, rows = block.step(x, before[:, state.n_last :])  # the last `reach` inputs
             seen.append(rows)
-        state.advance(seen, n)
+        state.seen, state.n_last, state.lengths = seen, n, state.lengths + n
         return self.norm(x)
 
 
@@ -120,14 +118,6 @@ class ConvolutionalState(RowState):
         self.seen = seen  # for each layer (rows, reach + n_last, d_window), zeros before the first token
         self.lengths = lengths  # rows
         self.n_last = 0  # tokens of the last step
-
-    def pasts(self) -> list[Tensor]:
-        """The last `reach` inputs of each layer."""
-        return [rows[:, self.n_last :] for rows in self.seen]
-
-    def advance(self, seen: list[Tensor], n: int) -> None:
-        self.seen, self.n_last = seen, n
-        self.lengths = self.lengths + n
 
     def select(self, rows: Tensor) -> None:
         self.seen = [seen[rows] for seen in self.seen]
@@ -150,8 +140,8 @@ class ConvolutionalState(RowState):
         reach = seen.shape[1] - self.n_last
         ages = torch.arange(reach, 0, -1, device=seen.device)  # 1: the newest that stays
         columns = (seen.shape[1] - dropped[:, None] - ages).clamp(min=0)
-        kept = seen.gather(1, columns[:, :, None].expand(-1, -1, seen.shape[2]))
-        return torch.where((ages <= lengths[:, None])[:, :, None], kept, 0)
+        newest = seen.gather(1, columns[:, :, None].expand(-1, -1, seen.shape[2]))
+        return torch.where((ages <= lengths[:, None])[:, :, None], newest, 0)
 
     def join(self, other: "ConvolutionalState") -> None:
         self.n_last, surplus = min(self.n_last, other.n_last), self.n_last - other.n_last

@@ -6,7 +6,6 @@ first token of a sequence is given, never predicted.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -24,11 +23,9 @@ class CountReport:
     n_tokens: int
     n_counts: int  # distinct things counted: what the model holds
     seconds: float
-    peak_bytes: int | None  # the most that the process has held so far; None where the system does not report it
 
     def __str__(self) -> str:
-        memory = "" if self.peak_bytes is None else f", at most {self.peak_bytes / 2**30:.2f} GiB"
-        return f"{self.n_tokens:,} tokens, {self.n_counts:,} counts, {self.seconds:.1f} s{memory}"
+        return f"{self.n_tokens:,} tokens, {self.n_counts:,} counts, {self.seconds:.1f} s"
 
 
 class Counter(Protocol):
@@ -183,15 +180,6 @@ def count(texts: Iterable[Text], vocab_size: int, counters: list[Counter], neede
             "lower the order or give longer sequences"
         )
     return n_tokens
-
-
-def peak_memory() -> int | None:
-    """The most bytes that this process has held, where Linux reports it."""
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return None
-    (line,) = (line for line in status.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) * 1024
 
 
 def merge(a: Counted, b: Counted) -> Counted:

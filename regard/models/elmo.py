@@ -7,10 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.checks import at_least, not_negative, share
-from regard.inputs.words import Words
-from regard.models.config import ModelConfig
+from regard.inputs import Words
 from regard.models.heads import ROWS
-from regard.models.interface import Reader, TextModel
+from regard.models.interface import ModelConfig, Reader, TextModel
 from regard.nn.layout import Layout
 from regard.nn.linear import logits, n_weights
 from regard.nn.loss import cross_entropy
@@ -64,8 +63,8 @@ class BiLM(Reader, TextModel):
     def layers(self, tokens: Tensor, layout: Layout) -> Tensor:
         """h_{t,0}, the embedding twice, and h_{t,j} = [h→_{t,j}; h←_{t,j}] of every layer: (layers + 1, N, 2D)."""
         x = self.embedding(tokens, layout)
-        there, back = self.ahead(x, layout), self.back(x, layout)
-        return torch.stack([torch.cat(states, -1) for states in zip([x, *there], [x, *back], strict=True)])
+        both = zip([x, *self.ahead(x, layout)], [x, *self.back(x, layout)], strict=True)
+        return torch.stack([torch.cat(states, -1) for states in both])
 
     def features(self, tokens: Tensor, layout: Layout) -> Tensor:
         """What there is to know of each token when no task has chosen yet: all layers alike (N, 2D)."""
@@ -94,10 +93,10 @@ class BiLM(Reader, TextModel):
     def nats(self, tokens: Tensor, labels: Tensor, layout: Layout, smoothing: float = 0.0) -> Tensor:
         """-log P of a text, the mean of both directions.  `labels` are the tokens one place further: what the forward
         net reads the backward net writes, and the other way round."""
-        there = self.dropout(self.ahead(self.embedding(tokens, layout), layout)[-1])
+        ahead = self.dropout(self.ahead(self.embedding(tokens, layout), layout)[-1])
         back = self.dropout(self.back(self.embedding(labels, layout), layout)[-1])
         table = self.embedding.weight
-        return (cross_entropy(there, table, labels, smoothing) + cross_entropy(back, table, tokens, smoothing)) / 2
+        return (cross_entropy(ahead, table, labels, smoothing) + cross_entropy(back, table, tokens, smoothing)) / 2
 
     def guesses(self, tokens: Tensor, layout: Layout) -> Tensor:
         """The likeliest next token after each (N), by the forward net."""
@@ -106,10 +105,7 @@ class BiLM(Reader, TextModel):
 
     def multiplications(self, length: int) -> float:
         """Both directions compare their rows with the embeddings."""
-        return self.lstm_multiplications() + 2 * self.embedding.weight.numel()
-
-    def lstm_multiplications(self) -> float:
-        return n_weights(*self.forwards, *self.backwards)
+        return n_weights(*self.forwards, *self.backwards) + 2 * self.embedding.weight.numel()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +162,7 @@ class Elmo(BiLM):
         return self.gamma * torch.tensordot(self.weights(), self.layers(tokens, layout), 1)
 
     def multiplications(self, length: int) -> float:
-        return self.lstm_multiplications() + (0 if self.task is None else n_weights(self.task))
+        return n_weights(*self.forwards, *self.backwards, *([] if self.task is None else [self.task]))
 
     def weights(self) -> Tensor:
         """s_j of the embeddings and of each layer; they sum to one."""

@@ -8,9 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import ConfigError, RegardError
-from regard.inputs.interface import InputTable
-from regard.models.cost import Cost
-from regard.models.interface import Model, Reader, TextWriter
+from regard.inputs import InputTable
+from regard.models.interface import Cost, Model, Reader, TextWriter
 from regard.nn.attention import Attention
 from regard.nn.layout import Layout
 from regard.nn.linear import logits, n_weights
@@ -23,7 +22,7 @@ SHORTEST = 0.75  # of the longest prompt, that is read together with it: of four
 
 
 class Head(Model):
-    """What is read off a reader's rows.  What else is asked of it, the reader answers."""
+    """What is read off a reader's rows, here the rows themselves.  What else is asked of it, the reader answers."""
 
     reader: Reader
 
@@ -59,10 +58,6 @@ class Head(Model):
     def own_multiplications(self) -> float:
         """For each row; a head that reads one summary off each sequence is counted as if it read every row."""
         return n_weights(*(part for part in self.children() if part is not self.reader))
-
-
-class Bare(Head):
-    """The reader alone: its rows are what is asked of it."""
 
 
 class WordHead(Head):
@@ -110,7 +105,10 @@ class LanguageModel(WordHead, TextWriter["Text[S]", S], Generic[S]):
     # Decoding: the interface of `regard.decoding.interface`.
 
     def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> "Text[S]":
-        """Read all of each prompt but its last token, which the first step will read."""
+        """Read all of each prompt but its last token, which the first step will read.
+
+        A reader that sees the length of a text reads that token, too, and no padding; then it forgets it.
+        """
         if not all(prompts):
             raise RegardError("a text must begin with something: a prompt is empty")
         longest = max(map(len, prompts))
@@ -121,15 +119,16 @@ class LanguageModel(WordHead, TextWriter["Text[S]", S], Generic[S]):
             )
         state: S | None = None
         order: list[int] = []
-        share = SHORTEST if self.reader.can_forget else 1.0
+        whole = self.reader.sees_length
+        share = SHORTEST if self.reader.can_forget and not whole else 1.0
         for rows in alike([len(prompt) - 1 for prompt in prompts], share):
             lengths = torch.tensor([len(prompts[i]) - 1 for i in rows])
             n = int(lengths.max())
             part = self.reader.start(len(rows), longest - 1 + room)
             if n:
-                padded = [prompts[i][:-1] + [0] * (n - len(prompts[i]) + 1) for i in rows]
+                padded = [prompts[i] if whole else prompts[i][:-1] + [0] * (n - len(prompts[i]) + 1) for i in rows]
                 self.reader.step(torch.tensor(padded, device=self.device), part)
-            if int(lengths.min()) < n:
+            if int(lengths.min()) < n or whole:
                 part.truncate(lengths.to(self.device))  # what a row read too far was not used yet
             if state is None:
                 state = part
@@ -184,6 +183,34 @@ class Text(JointState, Generic[S]):
             raise RegardError("texts that were stepped and texts that were not cannot be joined")
         super().join(other)
         self.last = None if self.last is None or other.last is None else torch.cat([self.last, other.last])
+
+
+class Conditioned(LanguageModel[S]):
+    """P(y_1 .. y_T | c) = prod_t P(y_t | c, y_<t)   (vec2seq)
+
+    The vector e(c) of label c is what a causal reader reads first, where another text has <s>.  Of a recurrent net
+    that makes the state from which it writes, h_0 = cell(e(c), 0); others look back at it from every place.  The
+    vectors are rows of the embeddings after those of the tokens, as the control codes of Keskar et al. (2019) are,
+    but no label is ever written: the output table ends before them.
+    """
+
+    def __init__(self, reader: Reader[S], n_labels: int):
+        super().__init__(reader)
+        self.n_labels = n_labels
+        self.vocab_size, d_model = reader.word_table.shape
+        of_words = reader.word_table.detach()
+        of_labels = nn.init.normal_(of_words.new_empty(n_labels, d_model), std=d_model**-0.5)
+        reader.embedding.replace_vectors(nn.Parameter(torch.cat([of_words, of_labels])))
+
+    @property
+    def output_table(self) -> Tensor:
+        return super().output_table[: self.vocab_size]
+
+    def first(self, label: int) -> int:
+        """The id that a text with this label begins with."""
+        if not 0 <= label < self.n_labels:
+            raise RegardError(f"there is no label {label}; the model has {self.n_labels}, counted from 0")
+        return self.vocab_size + label
 
 
 # What may stand between a summary and the labels: a layer with one of these activations.

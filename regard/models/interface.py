@@ -1,30 +1,103 @@
-"""What models are: what every one answers, and what a reader, a translator and a model of text answer besides."""
+"""What models are: their settings, their cost, and what all of them, readers, translators and models of text answer."""
 
 import itertools
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar, Generic, Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from regard.checks import at_most
 from regard.errors import ConfigError, RegardError
-from regard.inputs.interface import InputTable
+from regard.inputs import InputTable
 from regard.memory import check_memory
-from regard.models.config import ModelConfig
-from regard.models.cost import Cost
-from regard.models.counting import CountReport, Text
 from regard.nn.attention import Attention
 from regard.nn.layout import Layout
 from regard.nn.state import S
+
+LARGEST = 2**31 - 1  # of a size
+MOST = {"n_layers": 300, "n_task_layers": 300, "order": 100}  # of what is made one by one
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The settings of an architecture: it adds its own, and what is asked here of one without such a setting has an
+    answer too."""
+
+    vocab_size: int
+
+    max_length = sys.maxsize  # tokens of a sequence; where a model has no limit, a number that no text reaches
+    d_model = 1  # the width of a row, by which the paper's schedule divides; 1: the model has no rows
+    tied = True  # whether the embeddings are also the output table, where they are as wide as rows
+
+    def check_sizes(self) -> None:
+        """Raise where one is larger than any machine could use: a recipe may come from elsewhere."""
+        sizes = [field.name for field in fields(self) if field.type is int]
+        for name in sizes:
+            at_most(self, MOST.get(name, LARGEST), name)
+
+    @property
+    def kept_per_token(self) -> int:
+        """Numbers that a state keeps of every token that was read, so as to look back at it."""
+        return 0
+
+    @property
+    def position(self) -> str | None:
+        """The name of the position encoding that the input meets first; None: there is none."""
+        return None
+
+    @property
+    def steady_length(self) -> int:
+        """The longest text whose rows do not depend on how long it is; what stands beside it never counts."""
+        return self.max_length
+
+    @property
+    def needs_weights(self) -> bool:
+        """Whether a part stays as another run has learned it, so that training cannot begin without that run."""
+        return False
+
+    @property
+    def separator(self) -> int | None:
+        """The token that ends a segment; None: segments are not told apart."""
+        return None
+
+    def as_imported(self, other: "ModelConfig") -> Self:
+        """With what belongs to the tokenizer of an imported model: its table may have more rows than there are tokens,
+        and another token may end a segment."""
+        changes = {"vocab_size": other.vocab_size}
+        if self.separator is not None and other.separator is not None:
+            changes["separator"] = other.separator
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """From first principles: a product of (a, b) and (b, c) takes 2abc operations."""
+
+    forward: float  # FLOPs per token that is read or, of a translator, written, its share of the source included
+    how: str
+    is_sequential: bool = False  # one token after the other: a GPU waits, and its rate says little
+
+    def plus(self, multiplications: float) -> Self:
+        """With so many more for each token; a multiplication and an addition are two operations."""
+        return replace(self, forward=self.forward + 2 * multiplications)
+
+
+def translator_cost(multiplications: float, n_products: int, length: int, is_sequential: bool = False) -> Cost:
+    """Per target token, for sentences of `length` tokens on both sides."""
+    how = f"2 per weight and token, {n_products} products per key looked at; {length} source, {length} target tokens"
+    return Cost(2 * multiplications, how, is_sequential)
 
 
 class Model(nn.Module, ABC):
     """What the rest of the library may ask of any model, with the answer that most give."""
 
     role: ClassVar[str]  # "reader": a task reads off its rows; otherwise what it is by itself
-    is_counted: ClassVar[bool] = False  # trained by counting, without gradients (`CountedModel`)
-    is_fitted: ClassVar[bool] = False  # chooses its features from all documents before training (`FittedModel`)
+    is_counted: ClassVar[bool] = False  # trained by counting, without gradients, by its `count`
+    is_fitted: ClassVar[bool] = False  # chooses its features from all documents before training, by its `fit`
     takes_labels: ClassVar[bool] = False  # its settings say how many labels there are
 
     config: ModelConfig
@@ -84,6 +157,7 @@ class Reader(Model, Generic[S]):
     role = "reader"
     embedding: InputTable
     can_forget = False  # its states can be truncated
+    sees_length = False  # a row depends on how long its text is by then (rotary_scaling = "dynamic")
     can_carry = False  # it can go on from the state in which another text left it
     can_fill = False  # it can learn to predict masked words from both sides
     has_two_streams = False  # it can predict tokens in any order (`XLNet.predict_targets`)
@@ -191,13 +265,7 @@ class TextModel(Model):
         """The likeliest next token after each (N)."""
 
 
-class Carried(Protocol):
-    """What a model knows of texts that will go on."""
-
-    def select(self, rows: Tensor) -> None: ...
-
-
-C = TypeVar("C", bound=Carried)
+C = TypeVar("C")  # what a model knows of texts that will go on; its rows are selected as those of a state
 
 
 class TextWriter(TextModel, Generic[S, C]):
@@ -212,30 +280,3 @@ class TextWriter(TextModel, Generic[S, C]):
 
     @abstractmethod
     def step(self, tokens: Tensor, state: S) -> Tensor: ...
-
-
-class CountedModel(Model):
-    """Trained in one pass over the text, by counting."""
-
-    is_counted = True
-
-    @abstractmethod
-    def count(self, texts: Iterable[Text]) -> CountReport:
-        """Count these texts; what was counted before is gone."""
-
-    @property
-    @abstractmethod
-    def n_counts(self) -> int: ...
-
-    def cost(self, length: int) -> Cost:
-        return Cost(0.0, "counts are looked up")
-
-
-class FittedModel(Model):
-    """Chooses its features from all training documents before the first step."""
-
-    is_fitted = True
-
-    @abstractmethod
-    def fit(self, tokens: Sequence[str], batches: Iterable[tuple[Tensor, Layout, Tensor]]) -> None:
-        """`tokens` is the vocabulary; a batch is token ids (N,), their layout and a label for each document (B,)."""

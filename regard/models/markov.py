@@ -12,9 +12,8 @@ from regard.checks import at_least, not_negative
 from regard.choose import choose
 from regard.errors import ConfigError, RegardError
 from regard.models.chain import SMOOTHINGS, Chain
-from regard.models.config import ModelConfig
-from regard.models.counting import CountReport, Text, count, peak_memory
-from regard.models.interface import CountedModel, TextWriter
+from regard.models.counting import CountReport, Text, count
+from regard.models.interface import Cost, ModelConfig, TextWriter
 from regard.models.skips import Skips
 from regard.nn.layout import Layout, Ragged
 from regard.nn.state import RowState
@@ -50,13 +49,14 @@ KINDS: dict[str, Callable[[MarkovConfig], Chain | Skips]] = {
 }
 
 
-class Markov(CountedModel, TextWriter["MarkovState", "LastWords"]):
+class Markov(TextWriter["MarkovState", "LastWords"]):
     """A language model without a parameter: its counts are buffers, and `count` is all its training.
 
     A window is the last words of a text, (R, W), oldest first; word V, the boundary, stands before a text begins.
     """
 
     role = "language"
+    is_counted = True
     config: MarkovConfig
 
     def __init__(self, config: MarkovConfig):
@@ -76,12 +76,14 @@ class Markov(CountedModel, TextWriter["MarkovState", "LastWords"]):
         n_tokens = count(texts, self.config.vocab_size, counters, self.config.order + 1)
         self.predictor.take([counted for counter in counters for counted in counter.total()])
         self.to(device)
-        seconds = time.perf_counter() - begin
-        return CountReport(n_tokens=n_tokens, n_counts=self.n_counts, seconds=seconds, peak_bytes=peak_memory())
+        return CountReport(n_tokens=n_tokens, n_counts=self.n_counts, seconds=time.perf_counter() - begin)
 
     @property
     def n_counts(self) -> int:
         return sum(len(buffer) for name, buffer in self.named_buffers() if name.endswith(".counts"))
+
+    def cost(self, length: int) -> Cost:
+        return Cost(0.0, "counts are looked up")
 
     def log_probs(self, tokens: Tensor, labels: Tensor, layout: Layout) -> Tensor:
         """log P(labels[i] | its sequence up to and with tokens[i]), in nats: (N,)."""
@@ -169,11 +171,11 @@ class Markov(CountedModel, TextWriter["MarkovState", "LastWords"]):
         return self.predictor.rows(windows.flatten(0, 1)).log().unflatten(0, tokens.shape)
 
 
+@dataclass
 class LastWords:
-    """All that a chain remembers of the texts that it has read: (rows, W)."""
+    """All that a chain remembers of the texts that it has read."""
 
-    def __init__(self, words: Tensor):
-        self.words = words
+    words: Tensor  # rows, W
 
     def select(self, rows: Tensor) -> None:
         self.words = self.words[rows]

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -34,16 +33,13 @@ def gradient_reach(reader: Reader, tokens: Tensor, layout: Layout, loss: Callabl
             gradients = torch.autograd.grad(losses.sum(), states)
     finally:
         reader.train(was_training)
-    squares = sum(squared(gradient, layout) for gradient in gradients)
-    norms = reverse(torch.as_tensor(squares).sqrt()[..., None], layout)  # B T 1, in order of distance
+    total = torch.zeros(layout.n_sequences, layout.longest, dtype=torch.float64, device=tokens.device)
+    for gradient in gradients:  # of states (T, S, B, M) or of embedded tokens (N, D)
+        squares = gradient.double() ** 2  # squares of what has almost vanished are still numbers
+        total += squares.sum((1, 3)).T if gradient.ndim == 4 else layout.pad(squares.sum(-1))
+    norms = reverse(total.sqrt()[..., None], layout)  # B T 1, in order of distance
     is_token = present(norms, layout.lengths)
     return (torch.where(is_token, norms, 0).sum(0) / is_token.sum(0)).squeeze(1).cpu().numpy()
-
-
-def squared(gradient: Tensor, layout: Layout) -> Tensor:
-    """|g_t|^2 of states (T, S, B, M) or of embedded tokens (N, D), as (B, T)."""
-    squares = gradient.double() ** 2  # squares of what has almost vanished are still numbers
-    return squares.sum((1, 3)).T if gradient.ndim == 4 else layout.pad(squares.sum(-1))
 
 
 @contextmanager
@@ -58,7 +54,7 @@ def noting_states(reader: Reader) -> Iterator[list[Tensor]]:
         noted.append(x.new_zeros(x.shape[1], *state.shape).requires_grad_())
         return cell.readable(x, state, noted[-1])
 
-    def embed(module: nn.Module, arguments: Any, output: Tensor) -> Tensor:
+    def embed(module: nn.Module, arguments: tuple[Tensor, Layout], output: Tensor) -> Tensor:
         noted.append((output.detach() / reader.embedding.scale).requires_grad_())
         return noted[-1] * reader.embedding.scale
 

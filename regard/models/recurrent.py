@@ -8,10 +8,8 @@ from torch import Tensor, nn
 from regard.checks import at_least, not_negative, positive, share
 from regard.choose import choose
 from regard.errors import RegardError
-from regard.inputs.interface import InputTable
-from regard.inputs.words import words_or
-from regard.models.config import ModelConfig
-from regard.models.interface import Reader
+from regard.inputs import InputTable, words_or
+from regard.models.interface import ModelConfig, Reader
 from regard.nn.layout import Layout
 from regard.nn.linear import n_weights
 from regard.nn.recurrent import CELLS, RecurrentStack

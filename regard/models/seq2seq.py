@@ -13,16 +13,13 @@ from torch import Tensor, nn
 
 from regard.checks import at_least, share
 from regard.choose import choose
-from regard.inputs.words import Words
-from regard.models.config import ModelConfig
-from regard.models.cost import Cost, translator_cost
-from regard.models.interface import Translator
+from regard.inputs import Words
+from regard.models.interface import Cost, ModelConfig, Translator, translator_cost
 from regard.models.recurrent import RecurrentState
 from regard.models.transformer import initialize
-from regard.models.translator_state import TranslatorState, joined
 from regard.nn.attention import Attention, GlobalAttention, Memory
-from regard.nn.cache import Cache
-from regard.nn.layout import Layout
+from regard.nn.cache import Cache, TranslatorState
+from regard.nn.layout import Layout, joined
 from regard.nn.linear import Linear, logits, n_weights
 from regard.nn.pooling import summary
 from regard.nn.recurrent import CELLS, RecurrentStack
@@ -83,10 +80,9 @@ class Seq2Seq(Translator[TranslatorState[RecurrentState]]):
         self.config = c = config
         self.bidirectional = self.sees_future = c.bidirectional  # of the encoder, whose rows are its features
         attends, cell = c.score != "none", CELLS[c.cell]
-        layers = [c.d_hidden] * c.n_layers
+        widths = [c.d_model, *[c.d_hidden] * c.n_layers]
 
         def stack(bidirectional: bool) -> RecurrentStack:
-            widths = [c.d_model, *layers]
             return RecurrentStack(cell, widths, bidirectional, c.dropout, c.recurrent_dropout, locked=False)
 
         # Scaled as the Transformer's: gates need numbers of size one, the output table small ones.

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from regard.checks import not_negative
 from regard.errors import ConfigError, RegardError
-from regard.inputs.interface import InputTable
-from regard.inputs.words import words_or
+from regard.inputs import InputTable, words_or
 from regard.models.interface import Reader
 from regard.models.transformer import TransformerConfig, initialize, initialize_small
 from regard.nn.attention import Attention
@@ -64,6 +63,7 @@ class Stack(Reader[Cache]):
         self.sees_future = self.can_fill = not c.causal
         d = c.embedding_width
         self.position = POSITIONS[c.position](replace(c.space(one_sided=c.causal), d_model=d))
+        self.sees_length = self.position.sees_length
         scale = math.sqrt(c.d_model) if c.scale_embedding else 1.0
         self.embedding = words_or(inputs, c.vocab_size, d, scale)
         if c.n_segments and self.embedding.vectors is None:
@@ -79,7 +79,11 @@ class Stack(Reader[Cache]):
         self.norm = c.make_norm() if c.pre_norm else nn.Identity()
         self.apply(initialize if c.scale_embedding else initialize_small)
         if c.pre_norm and not c.scale_embedding:
-            shrink_residuals(self.blocks)
+            # What is added to the residual stream begins smaller, the more is added (Radford et al. 2019, section 2.3).
+            # Not where norms come after the sublayers, as in BERT: they bring each sum back to one size.
+            for name, parameter in nn.ModuleList(self.blocks).named_parameters():
+                if name.endswith(("to_output.weight", "contract.weight")):
+                    nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * c.n_layers))
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         x = self.embed(tokens, layout)
@@ -127,13 +131,3 @@ def count_separators(tokens: Tensor, layout: Layout, separator: int, n_segments:
     """The segment of each token: how many separators stand before it in its sequence; the last segment has no end."""
     ends = layout.pad((tokens == separator).long())
     return layout.flatten(ends.cumsum(1) - ends).clamp(max=max(n_segments - 1, 0))
-
-
-def shrink_residuals(blocks: Sequence[EncoderBlock]) -> None:
-    """What is added to the residual stream begins smaller, the more is added (Radford et al. 2019, section 2.3).
-
-    Not where norms come after the sublayers, as in BERT: they bring each sum back to one size.
-    """
-    for name, parameter in nn.ModuleList(blocks).named_parameters():
-        if name.endswith(("to_output.weight", "contract.weight")):
-            nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * len(blocks)))

@@ -9,10 +9,9 @@ from torch import Tensor, nn
 from regard.checks import at_least, not_negative, positive, share
 from regard.choose import choose
 from regard.errors import ConfigError
-from regard.inputs.words import Words
-from regard.models.config import ModelConfig
+from regard.inputs import Words
 from regard.models.heads import WordHead
-from regard.models.interface import Reader
+from regard.models.interface import ModelConfig, Reader
 from regard.models.stack import count_separators
 from regard.models.transformer import initialize_small
 from regard.nn.attention import Memory
@@ -101,7 +100,8 @@ class XLNet(Reader):
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Token ids (N) -> one hidden row each (N, D), which has seen all of its sequence."""
-        h, places = self.dropout(self.embedding(tokens, layout)), self.places_of(tokens, layout)
+        h = self.dropout(self.embedding(tokens, layout))
+        places = self.places(layout.positions, self.segments(tokens, layout))
         for block in self.blocks:
             h = block(h, layout, places, block.attention.remember(h, layout, places), everywhere)
         return h
@@ -114,7 +114,8 @@ class XLNet(Reader):
 
         Places of one turn see each other's contents, but no query does.
         """
-        h, places = self.dropout(self.embedding(tokens, layout)), self.places_of(tokens, layout)
+        h = self.dropout(self.embedding(tokens, layout))
+        places = self.places(layout.positions, self.segments(tokens, layout))
         g, own_places = self.dropout(self.unknown.expand(len(targets), -1)), places.index_select(0, targets)
         own_ranks = target_layout.pad(layout.flatten(ranks).index_select(0, targets))
         up_to, before = order(ranks), order(ranks, itself=False, of_queries=own_ranks)
@@ -125,9 +126,6 @@ class XLNet(Reader):
             if block is not last:  # the last contents are not looked at
                 h = block(h, layout, places, memory, up_to)
         return g
-
-    def places_of(self, tokens: Tensor, layout: Layout) -> Tensor:
-        return self.places(layout.positions, self.segments(tokens, layout))
 
     def segments(self, tokens: Tensor, layout: Layout) -> Tensor:
         return count_separators(tokens, layout, self.config.separator, self.config.n_segments)

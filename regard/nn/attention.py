@@ -4,6 +4,7 @@ The readable path below is the paper's equation and works with every rule, score
 fused kernels that give the same answer faster.  The mask is applied in `masked_softmax`, and nowhere else here.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -36,6 +37,9 @@ class Memory:
         return Memory(self.keys.repeat_interleave(n_each, -2), self.values.repeat_interleave(n_each, -2), self.layout)
 
 
+Past = Callable[[Memory], Memory]  # puts new keys and values after the old ones and gives all of them
+
+
 def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     """Softmax over the keys; a key that may not be looked at gets weight 0, and so does all of a blind query's row."""
     if mask is None:
@@ -58,11 +62,11 @@ class Attend(nn.Module):
 
     def prepare(self, queries: Tensor, layout: Layout) -> Tensor:
         """Queries (rows, H, E), turned to their places and prepared for the score."""
-        return self.score.of_queries(self.position.rotate(queries, layout.positions))
+        return self.score.of_queries(self.position.rotate(queries, layout))
 
     def remember(self, keys: Tensor, values: Tensor, layout: Layout) -> Memory:
         """Keys, likewise prepared, and values (rows, H, E)."""
-        keys = self.position.rotate(keys, layout.positions)
+        keys = self.position.rotate(keys, layout)
         places = layout.positions[..., None]  # a place is the same for every head
         return Memory(self.score.of_keys(keys, places), values, layout)
 
@@ -135,7 +139,11 @@ class Attention(nn.Module):
     """A layer of attention, of any form: it has heads, which look where its `Attend` says (see `watch`)."""
 
     n_heads: int
+    d_head: int
     attend: Attend
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (-1, self.d_head))  # rows D -> rows H E
 
 
 class MultiHeadAttention(Attention):
@@ -166,10 +174,11 @@ class MultiHeadAttention(Attention):
         keys, values = products(x, [self.to_keys, self.to_values])
         return self.keep(keys, values, layout)
 
-    def read(self, x: Tensor, layout: Layout) -> tuple[Tensor, Memory]:
-        """The queries of every row of x too, for it to look at itself."""
+    def look_at_self(self, x: Tensor, layout: Layout, sight: Sight, past: Past | None = None) -> Tensor:
+        """Over x alone, or over the past and x."""
         queries, keys, values = products(x, [self.to_queries, self.to_keys, self.to_values])
-        return queries, self.keep(keys, values, layout)
+        memory = self.keep(keys, values, layout)
+        return self.look(queries, layout, memory if past is None else past(memory), sight)
 
     def keep(self, keys: Tensor, values: Tensor, layout: Layout) -> Memory:
         return self.attend.remember(self.norm_keys(self.split_heads(keys)), self.split_heads(values), layout)
@@ -178,9 +187,6 @@ class MultiHeadAttention(Attention):
         queries = self.attend.prepare(self.norm_queries(self.split_heads(queries)), layout)
         heads = self.attend(queries, layout, memory, sight)  # rows H E
         return self.to_output(heads.flatten(-2))
-
-    def split_heads(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (-1, self.d_head))  # rows D -> rows H E
 
     def multiplications(self, n_keys: float) -> float:
         """For a row that looks at so many keys and is itself a key."""
@@ -211,18 +217,18 @@ class GlobalAttention(Attention):
 
     def __init__(self, d_memory: int, score: str, max_length: int):
         super().__init__()
-        self.n_heads, self.d_memory = 1, d_memory
+        self.n_heads, self.d_head = 1, d_memory
         chosen = choose(SCORES, score, "attention score")(d_memory, max_length)
         self.attend = Attend(chosen, Position(Space(d_memory, self.n_heads, max_length)))
 
     def remember(self, x: Tensor, layout: Layout) -> Memory:
-        head = x.unsqueeze(-2)
+        head = self.split_heads(x)
         return self.attend.remember(head, head, layout)
 
     def forward(self, x: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
-        return self.attend(self.attend.prepare(x.unsqueeze(-2), layout), layout, memory, sight).squeeze(-2)
+        return self.attend(self.attend.prepare(self.split_heads(x), layout), layout, memory, sight).squeeze(-2)
 
     def multiplications(self, n_keys: float) -> float:
         """For a row that looks at so many keys, each of them prepared once for one row."""
         score = self.attend.score
-        return score.n_query_weights + score.n_key_weights + score.n_products * n_keys * self.d_memory
+        return score.n_query_weights + score.n_key_weights + score.n_products * n_keys * self.d_head

@@ -6,8 +6,7 @@ from functools import partial
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.nn.attention import Memory, MultiHeadAttention
-from regard.nn.cache import LayerPast
+from regard.nn.attention import Memory, MultiHeadAttention, Past
 from regard.nn.layout import Layout
 from regard.nn.linear import Linear, n_weights
 from regard.nn.sight import Sight, everywhere
@@ -85,8 +84,8 @@ class EncoderBlock(nn.Module):
         self.attention_residual = residual()
         self.feed_forward_residual = residual()
 
-    def forward(self, x: Tensor, layout: Layout, sight: Sight, past: LayerPast | None = None) -> Tensor:
-        x = self.attention_residual(x, lambda h: look_at_self(self.attention, h, layout, sight, past))
+    def forward(self, x: Tensor, layout: Layout, sight: Sight, past: Past | None = None) -> Tensor:
+        x = self.attention_residual(x, lambda h: self.attention.look_at_self(h, layout, sight, past))
         return self.feed_forward_residual(x, self.feed_forward)
 
     def multiplications(self, n_keys: float) -> float:
@@ -113,14 +112,14 @@ class DecoderBlock(nn.Module):
         self.feed_forward_residual = residual()
 
     def forward(
-        self, x: Tensor, layout: Layout, sight: Sight, memory: Memory, across: Layout, past: LayerPast | None = None
+        self, x: Tensor, layout: Layout, sight: Sight, memory: Memory, across: Layout, past: Past | None = None
     ) -> Tensor:
         """`across` is how the rows of x lie against the memory: as in `layout`, except where several rows share one."""
 
         def look_across(h: Tensor) -> Tensor:
             return self.cross_attention(across.arrange(h), across, memory, everywhere).view_as(h)
 
-        x = self.attention_residual(x, lambda h: look_at_self(self.attention, h, layout, sight, past))
+        x = self.attention_residual(x, lambda h: self.attention.look_at_self(h, layout, sight, past))
         x = self.cross_attention_residual(x, look_across)
         return self.feed_forward_residual(x, self.feed_forward)
 
@@ -128,11 +127,3 @@ class DecoderBlock(nn.Module):
         """For a row that looks at so many keys of its own sequence and of the memory, as long as the sequence."""
         looking = self.attention.multiplications(n_keys) + self.cross_attention.multiplications(n_source)
         return looking + n_weights(self.feed_forward)
-
-
-def look_at_self(
-    attention: MultiHeadAttention, x: Tensor, layout: Layout, sight: Sight, past: LayerPast | None
-) -> Tensor:
-    """Self-attention: over x alone, or over the past and x."""
-    queries, memory = attention.read(x, layout)
-    return attention.look(queries, layout, memory if past is None else past.extend(memory), sight)

@@ -1,14 +1,18 @@
-"""Keys and values kept from step to step.  Room is allocated ahead; a step writes into it and concatenates nothing."""
+"""Keys and values kept from step to step.  Room is allocated ahead; a step writes into it and concatenates nothing.
 
-from dataclasses import dataclass
+And the state of models that look at a source while they write: their own past, and the source's keys and values.
+"""
+
+from functools import partial
+from typing import Generic, Self
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.nn.attention import Memory
+from regard.nn.attention import Memory, Past
 from regard.nn.layout import Rectangle
-from regard.nn.state import RowState
+from regard.nn.state import RowState, S
 
 
 class Cache(RowState):
@@ -63,8 +67,22 @@ class Cache(RowState):
         keys, values = self.content[:, layer, :, : self.room if self.fixed else longest]
         return Memory(keys, values, Rectangle(lengths, keys.shape[1], is_full=self.lockstep))
 
-    def layer(self, index: int) -> "LayerPast":
-        return LayerPast(self, index)
+    def layer(self, index: int) -> Past:
+        return partial(self.extend, index)
+
+    def extend(self, layer: int, new: Memory) -> Memory:
+        """Write the new keys and values (B, n, H, E) of a layer after the old ones and return all of them."""
+        n = new.keys.shape[1]
+        assert self.longest + n <= self.room, f"{self.longest} + {n} tokens do not fit in {self.room}"
+        keys, values = self.content[:, layer]
+        if self.lockstep:
+            column = slice(self.longest, self.longest + n)
+            keys[:, column], values[:, column] = new.keys, new.values
+        else:
+            rows = torch.arange(self.n_rows, device=keys.device)[:, None]
+            columns = self.lengths[:, None] + torch.arange(n, device=keys.device)
+            keys[rows, columns], values[rows, columns] = new.keys.to(keys.dtype), new.values.to(values.dtype)
+        return self.view(layer, self.longest + n, self.lengths + n)
 
     def advance(self, n: int) -> None:
         """Call once when every layer has been extended by n tokens."""
@@ -84,7 +102,9 @@ class Cache(RowState):
         else:  # from one room into another and back: half of what copying in place takes
             # Zeros, because a mask hides what is not used yet from the weights, but 0 times NaN is NaN.
             taken = torch.zeros_like(self.content) if self.spare is None else self.spare
-            take_rows(self.content, rows, used, taken)
+            width = used * self.content.shape[-2] * self.content.shape[-1]
+            for layer, into in zip(self.content.flatten(0, 1).flatten(2), taken.flatten(0, 1).flatten(2), strict=True):
+                torch.index_select(layer[:, :width], 0, rows, out=into[:, :width])
             self.content, self.spare = taken, self.content
 
     def truncate(self, lengths: Tensor) -> None:
@@ -113,30 +133,56 @@ class Cache(RowState):
         self.longest = max(self.longest, other.longest)
 
 
-def take_rows(content: Tensor, rows: Tensor, used: int, into: Tensor) -> None:
-    """into[:, :, :, :used] = content[:, :, rows, :used], layer by layer."""
-    width = used * content.shape[-2] * content.shape[-1]
-    for layer, taken in zip(content.flatten(0, 1).flatten(2), into.flatten(0, 1).flatten(2), strict=True):
-        torch.index_select(layer[:, :width], 0, rows, out=taken[:, :width])
+class TranslatorState(Generic[S]):
+    """What decoding has so far: each row's own past, and the memory of the source that `copies` rows share.
 
+    The copies of a source begin alike, so one row may stand for all of them through the first step; then they part.
+    """
 
-@dataclass
-class LayerPast:
-    """One layer's part of a cache."""
+    def __init__(self, own: S, source: Cache, copies: int):
+        self.own = own
+        self.source = source
+        self.copies = copies
 
-    cache: Cache
-    index: int
+    @property
+    def is_shared(self) -> bool:
+        return self.own.n_rows < self.n_rows
 
-    def extend(self, new: Memory) -> Memory:
-        """Write the new keys and values (B, n, H, E) after the old ones and return all of them."""
-        cache, n = self.cache, new.keys.shape[1]
-        assert cache.longest + n <= cache.room, f"{cache.longest} + {n} tokens do not fit in {cache.room}"
-        keys, values = cache.content[:, self.index]
-        if cache.lockstep:
-            column = slice(cache.longest, cache.longest + n)
-            keys[:, column], values[:, column] = new.keys, new.values
-        else:
-            rows = torch.arange(cache.n_rows, device=keys.device)[:, None]
-            columns = cache.lengths[:, None] + torch.arange(n, device=keys.device)
-            keys[rows, columns], values[rows, columns] = new.keys.to(keys.dtype), new.values.to(values.dtype)
-        return cache.view(self.index, cache.longest + n, cache.lengths + n)
+    def part(self) -> None:
+        """Give each copy its own row."""
+        if self.is_shared:
+            rows = torch.arange(self.source.n_rows, device=self.source.lengths.device)
+            self.own.select(rows.repeat_interleave(self.copies))
+
+    @property
+    def n_rows(self) -> int:
+        return self.source.n_rows * self.copies
+
+    @property
+    def lengths(self) -> Tensor:
+        return self.own.lengths.repeat_interleave(self.copies) if self.is_shared else self.own.lengths
+
+    def across(self, n: int) -> Rectangle:
+        """The rows of one source lie side by side: B sources, copies x n queries each."""
+        n_queries = self.own.n_rows // self.source.n_rows * n
+        return Rectangle(torch.full_like(self.source.lengths, n_queries), n_queries, is_full=True)
+
+    def select(self, rows: Tensor) -> None:
+        self.part()
+        self.own.select(rows)
+        self.source.select(rows[:: self.copies] // self.copies)
+
+    def reorder(self, rows: Tensor) -> None:
+        self.part()
+        self.own.select(rows)
+
+    def truncate(self, lengths: Tensor) -> None:
+        self.part()
+        self.own.truncate(lengths)
+
+    def join(self, other: Self) -> None:
+        assert self.copies == other.copies
+        self.part()
+        other.part()
+        self.own.join(other.own)
+        self.source.join(other.source)

@@ -14,7 +14,3 @@ def compile_failure(device: str) -> str:
         lines = str(error).strip().splitlines()
         return lines[0][:100] if lines else type(error).__name__
     return ""
-
-
-def can_compile(device: str) -> bool:
-    return not compile_failure(device)

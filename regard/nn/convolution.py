@@ -36,7 +36,9 @@ class Convolution(nn.Module):
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """Rows (N, d_in) or (B, T, d_in), as the layout has them -> the same with d_out."""
-        before, after = (room.flatten() for room in borders(layout))
+        places = torch.arange(layout.longest, device=x.device).expand(layout.n_sequences, -1)  # B T
+        before = layout.flatten(places).flatten()  # how many rows of its sequence come before each row, and after it
+        after = layout.flatten(layout.lengths[:, None] - 1 - places).flatten()
         rows = x.flatten(0, -2)
         windows = [
             # What wraps round, or comes from the next sequence, is outside of the row's own.
@@ -52,12 +54,6 @@ class Convolution(nn.Module):
         seen, n = torch.cat([past, x], dim=1), x.shape[1]
         windows = [seen[:, self.reach + offset :][:, :n] for offset in self.offsets]
         return self.product(torch.cat(windows, dim=-1)), seen
-
-
-def borders(layout: Layout) -> tuple[Tensor, Tensor]:
-    """For each row, how many rows of its sequence come before it and how many after."""
-    before = torch.arange(layout.longest, device=layout.lengths.device).expand(layout.n_sequences, -1)  # B T
-    return layout.flatten(before), layout.flatten(layout.lengths[:, None] - 1 - before)
 
 
 def check_kernel(kernel: int, causal: bool) -> None:

@@ -27,6 +27,11 @@ class Layout(ABC):
     n_sequences: int
     is_full: bool  # every sequence is as long as the longest: a rectangle without padding
 
+    @property
+    @abstractmethod
+    def ends(self) -> Tensor:
+        """N or B 1: how many tokens the sequence of each row has, from its beginning to its last row here."""
+
     @abstractmethod
     def pad(self, rows: Tensor) -> Tensor:
         """Rows -> (B, T, ...), zeros where a sequence has no token."""
@@ -68,6 +73,10 @@ class Ragged(Layout):
         self.lengths, self.positions, self.sequences, self.places, offsets = moved.split([len(p) for p in parts])
         self.offsets = offsets.int()  # B + 1, where each sequence begins: what the varlen kernels take
 
+    @property
+    def ends(self) -> Tensor:
+        return self.lengths[self.sequences]
+
     def pad(self, rows: Tensor) -> Tensor:
         shape = (self.n_sequences, self.longest, *rows.shape[1:])
         if self.is_full:
@@ -95,6 +104,12 @@ class Ragged(Layout):
         return other
 
 
+def joined(sequences: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Ragged]:
+    """The tokens (N) of all sequences, and how they lie."""
+    tokens = torch.tensor([token for sequence in sequences for token in sequence], dtype=torch.long, device=device)
+    return tokens, Ragged([len(sequence) for sequence in sequences], device)
+
+
 class Rectangle(Layout):
     """B sequences in T places each; only the first `lengths` of a sequence are tokens."""
 
@@ -108,6 +123,10 @@ class Rectangle(Layout):
     @property
     def positions(self) -> Tensor:  # type: ignore[override]
         return self.padded_positions().expand(self.n_sequences, -1)
+
+    @property
+    def ends(self) -> Tensor:
+        return (self.lengths if self.starts is None else self.starts + self.lengths)[:, None]
 
     def pad(self, rows: Tensor) -> Tensor:
         return rows

@@ -1,6 +1,10 @@
-"""Cross-entropy from hidden states, without ever holding all logits: they are made, used and dropped in chunks."""
+"""Cross-entropy from hidden states, without ever holding all logits: they are made, used and dropped in chunks.
+
+And what distillation adds: a small model learns the probabilities that a large one gives, not only the labels.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -8,7 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.nn.compiler import can_compile
+from regard.checks import not_negative, positive
+from regard.errors import ConfigError
+from regard.nn.compiler import compile_failure
 from regard.nn.linear import as_computed
 
 CHUNK = {"cpu": 2**22, "cuda": 2**28}  # logits at a time: what fits a CPU's cache, or keeps a GPU busy
@@ -127,8 +133,43 @@ def loss_and_gradient_in_place(logits: Tensor, labels: Tensor, smoothing: float,
 def kernel(device: str, dtype: torch.dtype) -> Callable[[Tensor, Tensor, float, int], tuple[Tensor, Tensor]]:
     if device == "cpu" and dtype.itemsize >= 4:
         return loss_and_gradient_in_place
-    if device == "cpu" or not can_compile(device):
+    if device == "cpu" or compile_failure(device):
         return loss_and_gradient
-    from regard.nn.loss_kernel import loss_and_gradient_by_rows  # where there is a GPU and a compiler, there is Triton
+    from regard.nn.kernels import loss_and_gradient_by_rows  # where there is a GPU and a compiler, there is Triton
 
     return loss_and_gradient_by_rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistillationConfig:
+    """The defaults are those of DistilBERT's published training."""
+
+    teacher: str = ""  # a run; empty: there is no teacher
+    temperature: float = 2.0  # by which both sides' logits are divided, so that small probabilities count
+    soft: float = 5.0  # weight of the teacher's probabilities
+    hard: float = 2.0  # weight of the labels
+    cosine: float = 1.0  # weight of the directions of the hidden rows, which both must have as many of
+
+    def __post_init__(self) -> None:
+        positive(self, "temperature")
+        not_negative(self, "soft", "hard", "cosine")
+        if not self.soft + self.hard + self.cosine > 0:
+            raise ConfigError("soft, hard and cosine must not all be 0: nothing would be learned")
+
+
+NO_TEACHER = DistillationConfig()
+
+
+def soft_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """T² KL(softmax(teacher / T) || softmax(student / T)), summed over the rows of logits (n, classes).
+
+    (Hinton et al. 2015, section 2; T² keeps the size of its gradients from depending on T)
+    """
+    ours = (student.float() / temperature).log_softmax(-1)
+    theirs = (teacher.float() / temperature).log_softmax(-1)
+    return temperature**2 * F.kl_div(ours, theirs, reduction="sum", log_target=True)
+
+
+def cosine_loss(student: Tensor, teacher: Tensor) -> Tensor:
+    """The mean over all rows (N, D) of 1 - cos(student, teacher)  (Sanh et al. 2019, section 3)"""
+    return (1 - torch.cosine_similarity(student.float(), teacher.float(), dim=-1)).mean()

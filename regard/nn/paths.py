@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.nn.compiler import can_compile
+from regard.nn.compiler import compile_failure
 from regard.nn.layout import SHORT, Layout, Ragged
 from regard.nn.positions import Position
 from regard.nn.sight import Sight, causal, everywhere, visible
@@ -55,13 +55,13 @@ def fits_short(case: Case) -> bool:
         stays_flat(case)
         and max(case.layout.longest, case.key_layout.longest) <= SHORT
         and case.queries.shape[-1] in (16, 32, 64)  # tiles of 128 by 128 are too large for many GPUs
-        and (torch.compiler.is_compiling() or can_compile("cuda"))
+        and (torch.compiler.is_compiling() or not compile_failure("cuda"))
     )
 
 
 def run_short(case: Case) -> Tensor:
     """Ragged queries against ragged keys, a sequence at a time (CUDA, half precision)."""
-    from regard.nn.short_kernel import attend_short  # where there is a GPU and a compiler, there is Triton
+    from regard.nn.kernels import attend_short  # where there is a GPU and a compiler, there is Triton
 
     assert isinstance(case.layout, Ragged) and isinstance(case.key_layout, Ragged) and case.scale is not None
     left, right = (int(min(reach, SHORT)) for reach in case.sight.band() or (0, 0))
@@ -87,16 +87,11 @@ def run_varlen(case: Case) -> Tensor:
     from torch.nn.attention.varlen import varlen_attn  # CUDA builds only
 
     assert isinstance(case.layout, Ragged) and isinstance(case.key_layout, Ragged)
-    left, right = (side(reach) for reach in case.sight.band() or (0, 0))
+    left, right = (-1 if reach == float("inf") else int(reach) for reach in case.sight.band() or (0, 0))  # -1: no limit
     offsets, longest = (case.layout.offsets, case.key_layout.offsets), (case.layout.longest, case.key_layout.longest)
     out = varlen_attn(*computed_heads(case), *offsets, *longest, scale=case.scale, window_size=(left, right))
     assert isinstance(out, Tensor)
     return out
-
-
-def side(reach: float) -> int:
-    """How the kernel writes a side of a band: -1 for no limit."""
-    return -1 if reach == float("inf") else int(reach)
 
 
 def fits_flex(case: Case) -> bool:

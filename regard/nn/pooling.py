@@ -44,8 +44,8 @@ def summary(hidden: Tensor, layout: Layout, how: str, bidirectional: bool = Fals
         return hidden.new_zeros(layout.n_sequences, hidden.shape[-1])
     padded = layout.pad(hidden)
     if bidirectional and how == "last":
-        there, back = padded.chunk(2, dim=-1)
-        padded = torch.cat([there, reverse(back, layout)], dim=-1)
+        ahead, back = padded.chunk(2, dim=-1)
+        padded = torch.cat([ahead, reverse(back, layout)], dim=-1)
     padded = torch.where(present(padded, layout.lengths), padded, 0)  # a rectangle's padding may hold anything
     return torch.where(layout.lengths[:, None] > 0, pool(padded, layout.lengths), 0)
 

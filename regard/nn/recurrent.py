@@ -6,7 +6,7 @@ Letters of these equations: x_t the input, h_t the hidden state, U and V the wei
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +31,7 @@ class Weights(NamedTuple):
         """V h_{t-1} + b_V, for all gates at once."""
         return F.linear(h, self.V, self.b_V)
 
-    def in_one_piece(self) -> list[Any]:
+    def in_one_piece(self) -> list[Tensor | None]:
         """One after the other in memory, as cuDNN needs them; otherwise it copies them itself, and warns."""
         flat = torch.cat([weight.flatten() for weight in self])
         parts = flat.split([weight.numel() for weight in self])
@@ -78,19 +78,15 @@ class Cell(nn.Module, ABC):
         """The same by the fused kernel, without autocast: it would give cuDNN float16, which loses small gradients."""
         others = self.U or self.V or (self.training and self.recurrent_dropout)
         dtype = next(self.kernel.parameters()).dtype
+        state = state.to(dtype).contiguous()
+        parts = state if self.n_states == 1 else (state[:1], state[1:])  # an LSTM's kernel has h and C apart
         # Called as a module, because torch.compile leaves it alone then; the bare function it would unroll.
         with (
             torch.autocast(x.device.type, enabled=False),
             reading(self.kernel, self.weights()) if others else nullcontext(),
         ):
-            hidden, last = self.kernel(x.to(dtype), self.to_kernel(state.to(dtype).contiguous()))
-        return hidden, self.from_kernel(last)
-
-    def to_kernel(self, state: Tensor) -> Any:
-        return state
-
-    def from_kernel(self, state: Any) -> Tensor:
-        return state
+            hidden, last = self.kernel(x.to(dtype), parts)
+        return hidden, last if self.n_states == 1 else torch.cat(last)
 
     def zero_state(self, n_rows: int, like: Tensor) -> Tensor:
         return like.new_zeros(self.n_states, n_rows, self.kernel.hidden_size)
@@ -151,12 +147,6 @@ class LSTM(Cell):
         update, forget, candidate, output = (weights.of_input(x) + weights.of_state(h)).chunk(4, dim=-1)
         c = torch.sigmoid(forget) * c + torch.sigmoid(update) * torch.tanh(candidate)
         return torch.stack([torch.sigmoid(output) * torch.tanh(c), c])
-
-    def to_kernel(self, state: Tensor) -> Any:
-        return state[:1], state[1:]
-
-    def from_kernel(self, state: Any) -> Tensor:
-        return torch.cat(state)
 
 
 class GRU(Cell):
@@ -233,8 +223,8 @@ class RecurrentStack(nn.Module):
         if layout.longest == 0:
             return rows.new_zeros(*rows.shape[:-1], self.d_out)
         x = self.dropout(layout.pad(rows))
-        for there, back in zip(self.forwards, self.backwards, strict=True):
-            left, _ = there(x, there.zero_state(len(x), x))
+        for ahead, back in zip(self.forwards, self.backwards, strict=True):
+            left, _ = ahead(x, ahead.zero_state(len(x), x))
             right, _ = back(reverse(x, layout), back.zero_state(len(x), x))
             x = self.dropout(torch.cat([left, reverse(right, layout)], dim=-1))
         return layout.flatten(x)

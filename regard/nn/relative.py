@@ -126,9 +126,6 @@ class RelativeAttention(Attention):
         sines, cosines = places[..., :d_model].chunk(2, -1)
         return torch.cat([z_c * sines - z_s * cosines, z_s * sines + z_c * cosines], -1)
 
-    def split_heads(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.n_heads, self.d_head))  # rows D -> rows H E
-
     def multiplications(self, n_keys: float) -> float:
         """For a row that looks at so many keys and is itself a key.  What a key shows of its place is d_model wide."""
         score, d_model = self.score, self.to_distances.in_features

@@ -1,4 +1,4 @@
-"""Looking into a model while it works: `with watch(model) as seen: ...`.
+"""Looking into a model while it works, `with watch(model) as seen: ...`, and switching off one of its heads.
 
 Nothing is computed until a model is watched.  Then the weights of the chosen layers and heads are made again from the
 queries and keys that go by, while the answer still comes from the fast path.
@@ -61,10 +61,7 @@ class Seen:
 
 @contextmanager
 def watch(
-    model: Watchable,
-    layers: Collection[int] | None = None,
-    heads: Collection[int] | None = None,
-    vectors: bool = False,
+    model: Watchable, layers: Collection[int] | None = None, heads: Collection[int] | None = None, vectors: bool = False
 ) -> Iterator[Seen]:
     """See the attention of a model's `layers` and `heads` (all when None), with their vectors on request.
 
@@ -75,7 +72,7 @@ def watch(
     refuse_unknown("head", heads, max((module.n_heads for _, _, module in attentions), default=0))
     seen = Seen()
     hooks = [
-        module.attend.register_forward_hook(partial(record, seen, kind, layer, module.n_heads, heads, vectors))
+        module.attend.register_forward_hook(partial(record, seen, kind, layer, heads, vectors))
         for kind, layer, module in attentions
         if layers is None or layer in layers
     ]
@@ -85,6 +82,26 @@ def watch(
     finally:
         for hook in hooks:
             hook.remove()
+
+
+@contextmanager
+def switched_off(model: Watchable, kind: str, layer: int, head: int) -> Iterator[None]:
+    """The model without one head: its output is 0 before W_O (Michel et al. 2019, section 2.3)."""
+    chosen = [module for *place, module in model.attentions() if place == [kind, layer]]
+    if not chosen:
+        raise RegardError(f"there is no attention {kind!r}, layer {layer} to switch off")
+    refuse_unknown("head", [head], chosen[0].n_heads)
+
+    def silence(attend: nn.Module, inputs: object, output: Tensor) -> Tensor:
+        others = torch.arange(output.shape[-2], device=output.device) != head
+        return output * others[:, None]  # rows H E
+
+    hook = chosen[0].attend.register_forward_hook(silence)
+    try:
+        with torch.compiler.set_stance("force_eager"):
+            yield
+    finally:
+        hook.remove()
 
 
 def refuse_unknown(what: str, numbers: Collection[int] | None, n: int) -> None:
@@ -101,7 +118,6 @@ def record(
     seen: Seen,
     kind: str,
     layer: int,
-    n_heads: int,
     heads: Collection[int] | None,
     vectors: bool,
     attend: nn.Module,
@@ -110,6 +126,7 @@ def record(
 ) -> None:
     assert isinstance(attend, Attend)
     queries, layout, memory, sight = inputs
+    n_heads = queries.shape[-2]
     memory = memory.for_heads(n_heads)
     chosen = tuple(h for h in range(n_heads) if heads is None or h in heads)
     with torch.no_grad():
@@ -122,5 +139,5 @@ def record(
         fast = layout.pad(output).transpose(1, 2)[:, chosen]
         is_token = layout.pad(torch.ones(output.shape[:-2], device=output.device))[:, None, :, None]
         error = float(((mixed - fast) * is_token).abs().max()) if mixed.numel() else 0.0
-    kept = padded if vectors else [None, None, None]
-    seen.sightings.append(Sighting(kind, layer, chosen, weights[:, chosen].detach(), kept[0], kept[1], kept[2], error))
+    qkv = padded if vectors else [None] * 3
+    seen.sightings.append(Sighting(kind, layer, chosen, weights[:, chosen].detach(), qkv[0], qkv[1], qkv[2], error))

@@ -15,8 +15,8 @@ from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
 from regard.learning.config import TrainingConfig
 from regard.models import ARCHITECTURES
-from regard.nn.distillation import NO_TEACHER, DistillationConfig
 from regard.nn.lora import NO_ADAPTERS, LoraConfig
+from regard.nn.loss import NO_TEACHER, DistillationConfig
 from regard.tasks.setup import Setup
 from regard.tasks.table import TASKS
 from regard.tasks.task import AnyTask
@@ -68,11 +68,11 @@ class Recipe:
         tokenizer = config.build(TokenizerConfig, tables["tokenizer"], "tokenizer")
         if tables["model"].setdefault("vocab_size", tokenizer.vocab_size) != tokenizer.vocab_size:
             raise ConfigError("[model] takes its vocab_size from the tokenizer: set tokenizer.vocab_size instead")
-        role = choose(ARCHITECTURES, architecture, "architecture").role
+        role = choose(ARCHITECTURES, architecture, "architecture").module.role
         task_class = choose(TASKS, kind, "task")
         roles = task_class.roles
         if role not in roles:
-            fitting = ", ".join(name for name, row in ARCHITECTURES.items() if row.role in roles)
+            fitting = ", ".join(name for name, row in ARCHITECTURES.items() if row.module.role in roles)
             raise ConfigError(f"the architecture {architecture!r} cannot do the task {kind!r}; these can: {fitting}")
         others = {
             table: config.build(settings_class, tables[table], table) for table, settings_class in SETTINGS.items()
@@ -167,4 +167,4 @@ class Recipe:
         self.task.check_tokens(self.model.vocab_size)
         architecture = ARCHITECTURES[self.architecture]
         model = architecture.module(self.model)
-        return self.task_class.build(self.task, model) if architecture.role == "reader" else model
+        return self.task_class.build(self.task, model) if model.role == "reader" else model

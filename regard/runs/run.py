@@ -7,7 +7,6 @@ from inspect import Signature, signature
 from pathlib import Path
 from typing import Any, get_type_hints
 
-import numpy as np
 import torch
 
 from regard.decoding.config import DecodingConfig
@@ -18,12 +17,13 @@ from regard.evaluation.metric import Measured, Versus
 from regard.learning.device import choose_device
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import trained_model
+from regard.tasks.setup import Use
 from regard.tasks.task import AnyTask
-from regard.tasks.use import Use
 from regard.tasks.verbs import VERBS
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, position_table
+from regard.viewer.encodings import PositionTable, position_tables
+from regard.viewer.looking import Asked
 
 
 class CannotError(RunError, AttributeError):
@@ -112,7 +112,7 @@ class Run:
 
     def check_can(self, verb: str) -> None:
         if verb not in self.task.verbs:
-            raise CannotError(f"{self.folder} {self.task.purpose()} and cannot {verb}; it can: {', '.join(self.verbs)}")
+            raise CannotError(f"{self.folder} {self.task.purpose} and cannot {verb}; it can: {', '.join(self.verbs)}")
 
     # What every run can do.
 
@@ -155,6 +155,6 @@ class Run:
         asked = Asked(layers=layers, heads=heads, vectors=vectors)
         return self.task.look(self.use(), source, target, asked)
 
-    def position_table(self, n_positions: int = 60, n_channels: int = 32) -> np.ndarray:
-        """What the model adds to its embeddings at each place: sines, or what was learned."""
-        return position_table(self.model, n_positions, n_channels)
+    def position_tables(self, n_positions: int = 60) -> list[PositionTable]:
+        """What the model adds to its embeddings at each place, turns queries and keys by, or adds to scores."""
+        return position_tables(self.model, n_positions)

@@ -1,16 +1,57 @@
-"""What every task is made of, besides its own settings."""
+"""What every task is made of and given: its settings, its setup, parts of its data, and a model that is used."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from regard.data.batching.shards import TokenShard, shard
+import numpy as np
+
+from regard.data.batching.batch import Batch
+from regard.data.batching.shards import shard
 from regard.data.config import DataConfig
+from regard.data.files.reading import Examples
+from regard.data.notes import Notes
 from regard.decoding.config import DecodingConfig
+from regard.decoding.interface import Generator
 from regard.text.dropout import SampledTexts
 from regard.text.tokenizer import Tokenizer
 
 PLAIN = DecodingConfig()
+
+Sample = tuple[str, str, str]  # source, reference, output
+
+B = TypeVar("B", bound=Batch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskConfig:
+    """The [task] table of a recipe: what every task may set.  A property here is a setting of some tasks alone."""
+
+    metric: str = "loss"  # which validated figure chooses the best checkpoint
+
+    @property
+    def window(self) -> int:
+        """Tokens of a usual sequence, for which costs are given; about a sentence, where no setting says more."""
+        return 30
+
+    def check_tokens(self, vocab_size: int) -> None:
+        """Raise where a setting is the id of a token that the model does not have."""
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether what is written has no end of its own."""
+        return False
+
+    @property
+    def smoothing(self) -> float:
+        """Of the labels, in training."""
+        return 0.0
+
+    @property
+    def shown(self) -> int:
+        """Samples shown at each validation."""
+        return 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +63,48 @@ class Setup:
     seed: int = 0
     decoding: DecodingConfig = PLAIN
 
-    def samplers(self, columns: Sequence[Sequence[str]]) -> list[SampledTexts]:
-        """What draws the tokens of columns of texts, in training with BPE-dropout."""
-        return [SampledTexts(column, self.tokenizer.pairs, self.dropout) for column in columns]
 
-    def tokens(self, texts: Sequence[str]) -> TokenShard:
-        """The tokens of texts, cut once and kept in the cache."""
-        return shard(texts, self.tokenizer, self.cache)
+class DataPart(Protocol):
+    """The training, validation or test examples, as tokens."""
+
+    @property
+    def notes(self) -> Notes:
+        """What was dropped or cut."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """What each example counts in a batch."""
+
+    def describe(self) -> str: ...
+
+
+class ExampleSet:
+    """Columns of texts, cut into tokens once and kept in the cache; `kept` are the places of the examples in use."""
+
+    def __init__(self, examples: Examples, setup: Setup):
+        self.examples, self.setup = examples, setup
+        self.shards = [shard(column, setup.tokenizer, setup.cache) for column in examples.columns]
+        self.kept = np.arange(len(examples))
+        self.notes = Notes()
+        self.notes.update(examples.notes)
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    @cached_property
+    def samplers(self) -> list[SampledTexts]:
+        """What draws the tokens of each column, in training with BPE-dropout."""
+        tokenizer, dropout = self.setup.tokenizer, self.setup.dropout
+        return [SampledTexts(column, tokenizer.pairs, dropout) for column in self.examples.columns]
+
+    def lines(self, indices: np.ndarray) -> list[str]:
+        """Where the examples at these places of `kept` came from."""
+        return [self.examples.where(i) for i in self.kept[indices]]
+
+
+class Use(NamedTuple):
+    """A model that is used: what a task's verbs and measures are given."""
+
+    model: Any  # as the task built it
+    generator: Generator[Any]  # what a search steps: the model, the model with CUDA graphs, or an ensemble
+    decoding: DecodingConfig  # the recipe's, or as asked

@@ -1,23 +1,23 @@
-"""The tasks, by the names that recipes use."""
+"""The tasks, by the names that recipes use, and which of them take given files for their own."""
 
-from regard.tasks.answering.task import Answers
+from collections.abc import Sequence
+from pathlib import Path
+
+from regard.data.files.recognizing import Recognized
+from regard.tasks.answering.task import Answering
 from regard.tasks.chat.preference import Preference
-from regard.tasks.chat.task import Chat
+from regard.tasks.chat.task import InstructionTuning
 from regard.tasks.classification.label_words import LabelWords
 from regard.tasks.classification.task import Classification
-from regard.tasks.features.task import Features
 from regard.tasks.language.label_to_text import LabelToText
 from regard.tasks.language.task import Language
-from regard.tasks.pretraining.bidirectional import Bidirectional
 from regard.tasks.pretraining.denoising import Denoising
-from regard.tasks.pretraining.masked import MaskedLanguage
-from regard.tasks.pretraining.permutation import Permutation
-from regard.tasks.pretraining.replaced import ReplacedLanguage
-from regard.tasks.tagging.restoration import Restoration
-from regard.tasks.tagging.task import Tagging
+from regard.tasks.pretraining.orders import Bidirectional, Permutation
+from regard.tasks.pretraining.task import MaskedLanguage, ReplacedLanguage
+from regard.tasks.reading.task import Reading
+from regard.tasks.tagging.task import Restoration, Tagging
 from regard.tasks.task import AnyTask
-from regard.tasks.translation.prompted import Prompted
-from regard.tasks.translation.task import Translation
+from regard.tasks.translation.task import Prompted, Translation
 
 TASKS: dict[str, type[AnyTask]] = {
     "classification": Classification,
@@ -28,13 +28,20 @@ TASKS: dict[str, type[AnyTask]] = {
     "label-words": LabelWords,
     "denoising": Denoising,
     "permutation": Permutation,
-    "chat": Chat,
+    "chat": InstructionTuning,
     "preference": Preference,
-    "reading": Features,
+    "reading": Reading,
     "label-to-text": LabelToText,
     "tagging": Tagging,
     "restoration": Restoration,
-    "answers": Answers,
+    "answers": Answering,
     "translation": Translation,
     "prompted": Prompted,
 }
+
+
+def recognize_all(files: Sequence[Path]) -> list[tuple[str, Recognized]]:
+    """The tasks, by their names in recipes, that the files look like data of; the most certain first."""
+    answers = {name: task.recognize(files) for name, task in TASKS.items()}
+    recognized = [(name, answer) for name, answer in answers.items() if answer is not None]
+    return sorted(recognized, key=lambda named: -named[1].certainty)

@@ -21,17 +21,14 @@ from regard.models.interface import Model
 from regard.nn.layout import Ragged
 from regard.tasks.embedding import embed
 from regard.tasks.exchange import Exchange
-from regard.tasks.features.verbs import Embed
 from regard.tasks.framing import Frame, MarkedTexts
-from regard.tasks.learnable import B, Part, Sample
-from regard.tasks.settings import TaskConfig
-from regard.tasks.setup import Setup
-from regard.tasks.use import Use
+from regard.tasks.request import Embed
+from regard.tasks.setup import B, DataPart, Sample, Setup, TaskConfig, Use
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text
 
 R = TypeVar("R")  # what is read from files
-P = TypeVar("P", bound=Part)  # the same as tokens
+P = TypeVar("P", bound=DataPart)  # the same as tokens
 M = TypeVar("M", bound=Model)  # the model
 
 
@@ -48,6 +45,7 @@ class Task(ABC, Generic[R, P, M, B]):
     has_outputs: ClassVar[bool] = False  # measuring it gives an output for each line of the test
     cut_once: ClassVar[str] = ""  # what cannot be cut into tokens in several ways (BPE-dropout); "": all can
     needs_weights: ClassVar[str] = ""  # why it cannot begin with a new model; "": it can
+    reads_marks: ClassVar[bool] = False  # reads <s> text </s>, in which [MASK] and [SEP] mean tokens
     answer_names: ClassVar[tuple[str, ...]] = ()  # of a task on conversations: what follows a prompt in its data
     commands: ClassVar[tuple[str, ...]]  # that use a RUN
     recognize = staticmethod(nothing)  # whether files look like data of this task
@@ -121,7 +119,7 @@ class Task(ABC, Generic[R, P, M, B]):
 
     def encode(self, text: str) -> list[int]:
         """A text as the model reads it, for training, use, looking, embedding and export."""
-        return self.tokenizer.encode(text)
+        return self.marked.encode(text) if self.reads_marks else self.tokenizer.encode(text)
 
     @classmethod
     def build(cls, config: Any, model: Any) -> M:
@@ -167,12 +165,17 @@ class Task(ABC, Generic[R, P, M, B]):
     # Learning.
 
     @abstractmethod
+    def nats(self, model: M, batch: B, smoothing: float) -> Tensor:
+        """The sum, not the mean, over the targets: the loop divides by what it accumulated.  `smoothing` is 0 where
+        the settings have none."""
+
     def loss(self, model: M, batch: B) -> Tensor:
-        """The sum, not the mean, over the targets, in nats: the loop divides by what it accumulated."""
+        """What training brings down."""
+        return self.nats(model, batch, self.config.smoothing)
 
     def plain_loss(self, model: M, batch: B) -> Tensor:
         """Without smoothing: what learning by heart can bring to zero."""
-        return self.loss(model, batch)
+        return self.nats(model, batch, 0.0)
 
     def tensors(self) -> dict[str, Tensor]:
         """What is carried from batch to batch (for most, nothing), so that a checkpoint holds it."""
@@ -241,19 +244,20 @@ class Task(ABC, Generic[R, P, M, B]):
         return total / n_targets
 
     def samples(self, model: M) -> list[Sample]:
-        """What the model makes of some validation examples; empty: nothing that a person would read."""
+        """What the model makes of some validation examples."""
+        return [] if self.valid is None or not self.config.shown else self.first_samples(model, self.valid)
+
+    def first_samples(self, model: M, valid: P) -> list[Sample]:
+        """Of the first `shown` of them; empty: nothing that a person would read."""
         return []
 
     # For people.
 
     def inspect(self) -> list[Row]:
         """What `regard doctor` says about every part of the data."""
-        parts = {"train": self.train, "valid": self.valid}
-        if self.setup.data.test or self.setup.data.test_share:
-            parts["test"] = self.part(self.test()[1], to_learn=False)
-        known = [(name, part) for name, part in parts.items() if part is not None]
-        rows = [Row(name, "examples", part.describe()) for name, part in known]
-        return rows + [Row(name, "decided", row) for name, part in known for row in part.notes.rows()]
+        parts = self.parts().items()
+        rows = [Row(name, "examples", part.describe()) for name, part in parts]
+        return rows + [Row(name, "decided", row) for name, part in parts for row in part.notes.rows()]
 
     def rows(self) -> list[tuple[str, str]]:
         """What is learned from, for the screen and the card."""
@@ -266,6 +270,7 @@ class Task(ABC, Generic[R, P, M, B]):
         """What the data settled, such as labels."""
         return []
 
+    @property
     @abstractmethod
     def purpose(self) -> str:
         """ "translates English into French": what a run of it does."""

@@ -2,19 +2,18 @@
 
 from typing import Any
 
-from regard.tasks.answering.verbs import Answer
+from regard.tasks.answering.verbs import AnswerQuestions
 from regard.tasks.chat.verbs import Chat, ChatStream
 from regard.tasks.classification.verbs import Classify
-from regard.tasks.features.verbs import Embed
-from regard.tasks.language.verbs import Generate, GenerateAs, Reach, ScoreTexts, Stream
+from regard.tasks.language.verbs import Generate, GenerateAs, Reach, ScoreTexts, StreamText
 from regard.tasks.pretraining.verbs import Fill
+from regard.tasks.request import Embed, LineRequest, Request
 from regard.tasks.tagging.verbs import Tag
-from regard.tasks.translation.verbs import Align, Score, Summarize, Translate
-from regard.tasks.verb import LineVerb, Verb
+from regard.tasks.translation.verbs import Align, ScorePairs, Summarize, Translate
 
-MADE: tuple[type[LineVerb[Any]], ...] = (Translate, Summarize, Tag, Classify, Fill)
-BY_HAND: tuple[type[Verb[Any]], ...] = (Generate, Chat, Answer, Embed, Score, ScoreTexts, Reach)
-IN_PYTHON: tuple[type[Verb[Any]], ...] = (Stream, GenerateAs, ChatStream, Align)
+MADE: tuple[type[LineRequest[Any]], ...] = (Translate, Summarize, Tag, Classify, Fill)
+BY_HAND: tuple[type[Request[Any]], ...] = (Generate, Chat, AnswerQuestions, Embed, ScorePairs, ScoreTexts, Reach)
+IN_PYTHON: tuple[type[Request[Any]], ...] = (StreamText, GenerateAs, ChatStream, Align)
 
 LINE_VERBS = {verb.name: verb for verb in MADE}  # whose commands are made from their fields
 VERBS = {verb.name: verb for verb in (*MADE, *BY_HAND, *IN_PYTHON)}

@@ -2,43 +2,34 @@
 
 import re
 from pathlib import Path
-from typing import Any, Generic
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.data.batching.batch import Batch
 from regard.errors import ConfigError
-from regard.nn.distillation import DistillationConfig, cosine_loss, soft_loss
+from regard.nn.loss import DistillationConfig, cosine_loss, soft_loss
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import trained_model
 from regard.runs.weights import set_weights, weights_of
-from regard.tasks.learnable import B
-from regard.tasks.task import Task
+from regard.tasks.task import AnyTask
 from regard.text.tokenizer import Tokenizer
 
 LAYER = re.compile(r"(?<=blocks\.)\d+(?=\.)")
 
 
-class Distilled(Generic[B]):
-    """A task with the loss soft T² KL(teacher || student) + hard (-log P(label)) + cosine (1 - cos(h, h_teacher)), each
-    the mean of what it is of  (DistilBERT; Sanh et al. 2019).  All else is the task's own."""
-
-    def __init__(self, task: Task[Any, Any, Any, B], teacher: nn.Module, config: DistillationConfig):
-        self.task, self.teacher, self.config = task, teacher, config
-        self.n_batches, self.batch = task.n_batches, task.batch
-        self.tensors, self.restore = task.tensors, task.restore
-        self.validate, self.samples = task.validate, task.samples
-        self.metric, self.higher_is_better = task.metric, task.higher_is_better
-
-    def loss(self, model: nn.Module, batch: B) -> Tensor:
-        c = self.config
-        logits, labels, rows = self.task.predictions(model, batch)
-        with torch.no_grad():
-            their_logits, _, their_rows = self.task.predictions(self.teacher, batch)
-        loss = c.hard * F.cross_entropy(logits.float(), labels, reduction="sum")
-        loss = loss + c.soft * soft_loss(logits, their_logits, c.temperature)
-        return loss + c.cosine * batch.n_targets * cosine_loss(rows, their_rows) if c.cosine else loss
+def distilled_loss(
+    task: AnyTask, teacher: nn.Module, config: DistillationConfig, model: nn.Module, batch: Batch
+) -> Tensor:
+    """soft T² KL(teacher || student) + hard (-log P(label)) + cosine (1 - cos(h, h_teacher)), each the mean of what it
+    is of  (DistilBERT; Sanh et al. 2019)."""
+    logits, labels, rows = task.predictions(model, batch)
+    with torch.no_grad():
+        their_logits, _, their_rows = task.predictions(teacher, batch)
+    loss = config.hard * F.cross_entropy(logits.float(), labels, reduction="sum")
+    loss = loss + config.soft * soft_loss(logits, their_logits, config.temperature)
+    return loss + config.cosine * batch.n_targets * cosine_loss(rows, their_rows) if config.cosine else loss
 
 
 def load_teacher(recipe: Recipe, tokenizer: Tokenizer) -> nn.Module:

@@ -1,9 +1,9 @@
 """One update, and the tensors that it changes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Generic
+from typing import Any, Generic
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +17,12 @@ from regard.learning.schedules import SCHEDULES, Course
 from regard.models.interface import Model
 from regard.runs.checkpoints import Tensors
 from regard.runs.weights import set_weights, weights_of
-from regard.tasks.learnable import B, Learnable
+from regard.tasks.setup import B
+from regard.tasks.task import Task
 from regard.training.finite import Guard, NonFinite, first_bad_layer, noting_bad_outputs
 from regard.training.recording import Learn, Recorder, can_be_recorded
+
+Loss = Callable[[Any, B], Tensor]  # what a model's step brings down, summed over the targets of a batch
 
 
 @dataclass(frozen=True)
@@ -92,14 +95,16 @@ class Learner(Generic[B]):
     def __init__(
         self,
         model: Model,
-        task: Learnable[B],
+        task: Task[Any, Any, Any, B],
         config: TrainingConfig,
         device: torch.device,
         d_model: int,
         is_compiled: bool = False,
+        loss: Loss[B] | None = None,
     ) -> None:
         self.model = model
         self.task = task
+        self.loss = loss or task.loss
         self.config = config
         self.device = device
         self.course = Course(steps=config.steps, warmup=config.warmup, d_model=d_model)
@@ -145,7 +150,7 @@ class Learner(Generic[B]):
 
     def learn(self, batch: B, n_targets: Tensor) -> Tensor:
         with self.precision():
-            loss = self.task.loss(self.model, batch) / n_targets
+            loss = self.loss(self.model, batch) / n_targets
         loss.backward()
         return loss.detach()
 

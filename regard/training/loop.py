@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -16,12 +17,13 @@ from regard.nn.lora import NO_ADAPTERS, LoraConfig
 from regard.runs.card import About, Environment, Result, duration, write_card
 from regard.runs.checkpoints import Checkpoints, Progress, refuse_existing, step_folder
 from regard.runs.durable import disk_errors_said, resume_command, write_file
-from regard.tasks.learnable import B, Learnable
+from regard.tasks.setup import B
+from regard.tasks.task import Task
 from regard.training.environment import compile_model, peak_memory, record_environment, reproducible
 from regard.training.feed import Feed
 from regard.training.finish import choose_weights, save_finished
 from regard.training.finite import NonFinite
-from regard.training.learner import Learner, StepRow
+from regard.training.learner import Learner, Loss, StepRow
 from regard.training.metrics import Metrics, draw_curves
 from regard.training.screen import Pace, Screen, step_line
 from regard.training.signals import Signals, Stopped
@@ -29,7 +31,7 @@ from regard.training.signals import Signals, Stopped
 
 def train(
     model: Model,
-    task: Learnable[B],
+    task: Task[Any, Any, Any, B],
     config: TrainingConfig,
     about: About,
     *,
@@ -40,10 +42,11 @@ def train(
     screen: Screen,
     lora: LoraConfig = NO_ADAPTERS,
     settle: Callable[[], None] = lambda: None,
+    loss: Loss[B] | None = None,
 ) -> Result:
     """Train the model in place and leave a finished run in the folder; its last weights are the chosen ones.
 
-    `settle` is called when it is sure that a resumed run goes on.
+    `settle` is called when it is sure that a resumed run goes on.  `loss` is the task's own, if none is given.
 
     Raises `Stopped` (saved, exit code 130 or 143), `NonFinite` (exit code 3) or `RunError` (a full disk).
     """
@@ -58,7 +61,7 @@ def train(
     ):
         torch.manual_seed(config.seed)
         compiled = compile_model(model.to(device).train(), config.compile, device)
-        learner = Learner(model, task, config, device, d_model, is_compiled=compiled == "compiled")
+        learner = Learner(model, task, config, device, d_model, compiled == "compiled", loss)
         progress = resume_from(checkpoints, learner, run) if resume else begin(learner)
         run.mkdir(parents=True, exist_ok=True)
         settle()

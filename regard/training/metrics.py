@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from regard.runs.durable import write_file
-from regard.tasks.learnable import Sample
+from regard.tasks.setup import Sample
 from regard.training.learner import StepRow
 
 Row = dict[str, Any]

@@ -71,9 +71,7 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
     if not has_steps:
         record_data(folder, recipe.data)
         write_recipe(recipe, folder)
-    summary = (
-        f"A {recipe.architecture} model that {task.purpose()}, made with `regard` from the recipe `{recipe.name}`."
-    )
+    summary = f"A {recipe.architecture} model that {task.purpose}, made with `regard` from the recipe `{recipe.name}`."
     about = About(title=folder.name, summary=summary, rows=tuple(rows), usage=task.usage(folder))
     return Prepared(recipe, tokenizer, task, model, about, teacher)
 
@@ -87,9 +85,9 @@ def check(recipe: Recipe, weights_from: Path | None) -> None:
             f"data.max_length = {recipe.data.max_length} and an end token do not fit model.max_length = "
             f"{recipe.model.max_length}; lower the one or raise the other"
         )
-    if ARCHITECTURES[recipe.architecture].is_counted and recipe.task.smoothing:
+    if ARCHITECTURES[recipe.architecture].module.is_counted and recipe.task.smoothing:
         raise ConfigError("task.smoothing smooths labels that are learned by gradients; for counts set model.smoothing")
-    if ARCHITECTURES[recipe.architecture].is_counted and recipe.task.blank:
+    if ARCHITECTURES[recipe.architecture].module.is_counted and recipe.task.blank:
         raise ConfigError("task.blank masks tokens for a model that learns by gradients; for counts set it to 0")
     if weights_from is not None and not (weights_from / "recipe.toml").is_file():
         raise RunError(f"--from {weights_from} is not a run folder: it has no recipe.toml")

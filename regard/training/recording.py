@@ -15,7 +15,7 @@ from regard.data.batching.batch import Batch
 from regard.models.interface import Model
 from regard.nn.attention import pads
 from regard.nn.layout import TENSORS, Ragged
-from regard.tasks.learnable import B
+from regard.tasks.setup import B
 
 KEPT = 64  # recordings at most; what has another shape is learned from as it comes
 

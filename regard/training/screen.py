@@ -7,7 +7,7 @@ from rich.live import Live
 from rich.text import Text
 
 from regard.runs.card import duration
-from regard.tasks.learnable import Sample
+from regard.tasks.setup import Sample
 from regard.training.learner import StepRow
 
 MEASURED = 5  # steps before an estimate is given

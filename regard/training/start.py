@@ -3,21 +3,21 @@
 import time
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import nn
 
 from regard.learning.optimizers import set_learning_rate
 from regard.models import ARCHITECTURES
-from regard.models.interface import CountedModel
+from regard.models.markov import Markov
 from regard.runs.card import Result, write_card
 from regard.runs.checkpoints import MODEL, refuse_existing
 from regard.runs.durable import disk_errors_said
 from regard.runs.weights import save_weights, weights_of
-from regard.tasks.learnable import Learnable
-from regard.training.distill import Distilled
+from regard.training.distill import distilled_loss
 from regard.training.environment import compile_model, peak_memory, record_environment
 from regard.training.loop import train
 from regard.training.metrics import Metrics
@@ -31,15 +31,15 @@ TOKENS = 500  # of the batch: enough to be hard, few enough for a CPU
 def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, screen: Screen) -> Result:
     """Leaves a finished run in the folder.  Raises what `train` raises."""
     recipe = prepared.recipe
-    if ARCHITECTURES[recipe.architecture].is_counted:
+    if ARCHITECTURES[recipe.architecture].module.is_counted:
         return count(prepared, run, device, resume, screen)
-    task: Learnable[Any] = prepared.task
+    loss = None
     if prepared.teacher is not None:
         compile_model(prepared.teacher.to(device), recipe.training.compile, device)
-        task = Distilled(prepared.task, prepared.teacher, recipe.distillation)
+        loss = partial(distilled_loss, prepared.task, prepared.teacher, recipe.distillation)
     return train(
         prepared.model,
-        task,
+        prepared.task,
         recipe.training,
         prepared.about,
         run=run,
@@ -47,6 +47,7 @@ def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, scr
         device=device,
         resume=resume,
         screen=screen,
+        loss=loss,
         lora=recipe.lora,
         settle=lambda: write_recipe(recipe, run),
     )
@@ -57,12 +58,12 @@ def count(prepared: Prepared, run: Path, device: torch.device, resume: bool, scr
     """One pass over the data, and the run is complete.  A run that was stopped is counted again from the beginning."""
     if not resume:
         refuse_existing(run)
-    model, task = cast(CountedModel, prepared.model.to(device)), prepared.task
+    model, task = cast(Markov, prepared.model.to(device)), prepared.task
     with disk_errors_said(run, lambda: "The data are untouched; count again."), closing(screen):
         environment, _ = record_environment(run, 0, device, "float32", "eager")
         screen.plan([*prepared.about.rows, ("training", "by counting, one pass")])
         report = model.count(task.sequences())
-        screen.say(f"counted: {report}")
+        screen.say(f"counted: {report}, at most {peak_memory(torch.device('cpu')) / 2**30:.2f} GiB")
         values = task.validate(model)
         if values:
             (run / "metrics.jsonl").unlink(missing_ok=True)  # what a stopped count may have left

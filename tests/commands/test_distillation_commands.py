@@ -8,11 +8,11 @@ import torch
 from calling import call
 from torch.nn import functional as F
 
-from regard.nn.distillation import cosine_loss, soft_loss
+from regard.nn.loss import cosine_loss, soft_loss
 from regard.runs.recipe import Recipe
 from regard.runs.run import load
 from regard.runs.weights import weights_of
-from regard.training.distill import Distilled
+from regard.training.distill import distilled_loss
 from regard.training.prepare import Prepared, prepare
 
 MODEL = """
@@ -96,7 +96,7 @@ def test_the_loss_is_the_papers(place: Path, name: str, tmp_path: Path) -> None:
     task, teacher, model = found.task, found.teacher, found.model.eval()
     batch = task.batch(0, 0)
     with torch.no_grad():
-        loss = Distilled(task, teacher, found.recipe.distillation).loss(model, batch)
+        loss = distilled_loss(task, teacher, found.recipe.distillation, model, batch)
         (logits, labels, rows), (theirs, _, their_rows) = (task.predictions(m, batch) for m in (model, teacher))
         expected = 2.0 * F.cross_entropy(logits, batch.labels, reduction="sum") + 3.0 * soft_loss(logits, theirs, 2.0)
         expected = expected + 0.5 * batch.n_targets * cosine_loss(rows, their_rows)

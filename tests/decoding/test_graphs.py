@@ -29,4 +29,4 @@ def test_graphed_steps_write_what_eager_steps_write(beam):
         eager, fast = (generate(g, prompts, config, 1, 2) for g in (model, graphed))
         assert [h[0].tokens for h in fast] == [h[0].tokens for h in eager]
         assert [h[0].log_prob for h in fast] == pytest.approx([h[0].log_prob for h in eager], abs=1e-3)
-    assert graphed.kept
+    assert graphed.graphs

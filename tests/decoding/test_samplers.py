@@ -1,11 +1,23 @@
+from typing import Any
+
 import pytest
 import torch
 from table_model import END, START, TableModel
 
-from regard.decoding.config import DecodingConfig
-from regard.decoding.distribution import CHUNK, Distribution, surprise, top
+from regard.decoding.config import SAMPLERS, DecodingConfig
+from regard.decoding.distribution import (
+    CHUNK,
+    Distribution,
+    draw,
+    min_p,
+    reshape,
+    surprise,
+    temperature,
+    top,
+    top_k,
+    top_p,
+)
 from regard.decoding.greedy import seed_of
-from regard.decoding.samplers import SAMPLERS, draw, min_p, reshape, temperature, top_k, top_p
 from regard.decoding.search import generate
 
 PROBS = torch.tensor([[0.1, 0.4, 0.05, 0.3, 0.15]])
@@ -36,9 +48,10 @@ def test_top_p_takes_no_more_than_it_needs_where_the_sum_is_exact() -> None:
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_samplers_never_drop_the_best_nor_change_the_order(name: str) -> None:
-    settings = {"temperature": 0.7, "top_k": 3, "top_p": 0.5, "min_p": 0.2}
+    settings: dict[str, Any] = {"temperature": 0.7, "top_k": 3, "top_p": 0.5, "min_p": 0.2}
     logits = torch.randn(20, 50, generator=torch.Generator().manual_seed(0))
-    after = SAMPLERS[name](logits, settings[name])
+    after = reshape(logits, DecodingConfig(sample=True, **{name: settings[name]}))
+    assert not torch.equal(after, logits)
     assert torch.equal(after.argmax(-1), logits.argmax(-1))
     for before, row in zip(logits, after, strict=True):
         left = torch.isfinite(row)

@@ -5,8 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
-from regard.inputs.interface import InputTable
-from regard.inputs.words import Words
+from regard.inputs import InputTable, Words
 from regard.models.attentive import Attentive, AttentiveConfig
 from regard.models.convolutional import Convolutional, ConvolutionalConfig
 from regard.models.heads import Classifier, LanguageModel

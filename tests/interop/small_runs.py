@@ -14,7 +14,7 @@ from regard.runs.recipe import Recipe
 from regard.runs.run import Run, load
 from regard.runs.weights import save_weights, weights_of
 from regard.tasks.language.task import LanguageConfig
-from regard.tasks.translation.settings import TranslationConfig
+from regard.tasks.translation.task import TranslationConfig
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 TEXT = ["the animal did not cross the street because it was too tired", "the street was too wide", "l'animal"] * 3

@@ -21,7 +21,7 @@ from regard.interop.exporting import export_folder
 from regard.interop.importing import import_source, open_source
 from regard.runs.recipe import Recipe
 from regard.runs.run import load
-from regard.tasks.language.use import begin
+from regard.tasks.language.use import Continuations
 from regard.text.tokenizer import Tokenizer
 from regard.training.prepare import prepare
 from tests.interop import tiny
@@ -140,14 +140,15 @@ def test_a_prompt_is_read_as_transformers_reads_it(
     assert "The dog" + found.text == found.whole
     assert found.whole == "The dog" + "".join(run.stream("The dog", 6, DecodingConfig()))
     assert len(run.generate([""], 3, DecodingConfig())) == 1
-    assert begin("The dog", run.tokenizer, "lines")[0] == [run.tokenizer.start_id]  # as a tuning on lines teaches it
+    of_lines = Continuations(run.tokenizer, "lines")  # as a tuning on lines teaches it
+    assert of_lines.begin("The dog")[0] == [run.tokenizer.start_id]
 
 
 def test_a_qwen_that_nobody_knows_by_its_certificate_stays_one(folders: Callable[[str], Path], tmp_path: Path) -> None:
     """As after a tuning: what it was imported from is told by its tokenizer."""
     run = brought_in(folders("qwen2"), tmp_path / "run")
     assert not (tmp_path / "run" / "certificate.json").exists()
-    assert export_folder(run, tmp_path / "hf") == "qwen2"
+    assert export_folder(run, tmp_path / "hf").family == "qwen2"
 
 
 def test_an_imported_bert_fills_and_embeds_as_transformers(folders: Callable[[str], Path], tmp_path: Path) -> None:

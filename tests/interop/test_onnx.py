@@ -11,7 +11,7 @@ from regard.errors import RegardError
 from regard.interop.formats.to_onnx import write_graphs
 from regard.models.stack import StackConfig
 from regard.tasks.classification.task import ClassificationConfig
-from regard.tasks.pretraining.masked import MaskedConfig
+from regard.tasks.pretraining.task import MaskedConfig
 from tests.interop.small_runs import save, save_translator, save_writer
 
 pytest.importorskip("onnxscript")
@@ -33,8 +33,10 @@ def certified(folder: Path, tmp_path: Path) -> list[dict[str, Any]]:
 
 
 def test_gpt_at_five_shapes(tmp_path: Path) -> None:
-    *_, greedy, strings = certified(save_writer(tmp_path / "run", n_layers=1).folder, tmp_path)
+    *_, greedy, strings, read, answers = certified(save_writer(tmp_path / "run", n_layers=1).folder, tmp_path)
     assert greedy["what"] == "share of identical greedy outputs" and strings["of"] == "10,000 strings"
+    assert read["what"] == "share of identical texts as they are read"
+    assert answers["what"] == "share of identical answers, from text to text"
 
 
 @pytest.mark.slow

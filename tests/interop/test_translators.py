@@ -25,7 +25,7 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run
 from regard.runs.weights import set_weights, weights_of
-from regard.tasks.translation.settings import TranslationConfig
+from regard.tasks.translation.task import TranslationConfig
 from regard.text.tokenizer import TokenizerConfig
 
 N_WORDS = 53

@@ -15,7 +15,7 @@ from regard.models.xlnet import XLNetConfig
 from regard.nn.layout import Ragged
 from regard.nn.linear import logits
 from regard.runs.weights import weights_of
-from regard.tasks.pretraining.permutation import PermutationConfig
+from regard.tasks.pretraining.orders import PermutationConfig
 from tests.interop.small_runs import save
 from tests.interop.test_families import imported
 from tests.interop.tiny import make, xlnet

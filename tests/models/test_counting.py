@@ -56,7 +56,7 @@ def test_skip_pairs_are_counted_as_by_hand(first, second, reach, chunk):
 def test_the_report_says_what_was_counted():
     report = Markov(MarkovConfig(vocab_size=V, order=1)).count([flat([[1, 2, 3], [1, 2]])])
     assert report.n_tokens == 5 and report.n_counts == V + 1 + 2  # words and the boundary; 1 2, 2 3
-    assert report.seconds > 0 and (report.peak_bytes is None or report.peak_bytes > 1e6)
+    assert report.seconds > 0
     assert "5 tokens" in str(report)
 
 

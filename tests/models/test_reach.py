@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from regard.errors import RegardError
-from regard.inputs.words import Words
+from regard.inputs import Words
 from regard.models.reach import gradient_reach
 from regard.nn.layout import Ragged
 from regard.nn.recurrent import CELLS, RecurrentStack

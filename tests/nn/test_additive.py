@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from regard.nn import additive as module
-from regard.nn.additive import additive, plain_additive
+from regard.nn import scores as module
+from regard.nn.scores import additive, plain_additive
 
 SHAPES = {"heads": ((2, 3, 5, 4), (2, 3, 7, 4)), "one step": ((4, 1, 1, 8), (4, 1, 9, 8)), "empty": ((1, 1, 0, 2),) * 2}
 

@@ -11,7 +11,7 @@ def filled(n_rows=3, n=4, fixed=False, seed=0):
     cache = Cache.empty(2, n_rows, 8, (2, 4), like=torch.zeros(1), fixed=fixed)
     new = torch.randn(2, 2, n_rows, n, 2, 4)  # kind layer row token head channel
     for layer in range(2):
-        cache.layer(layer).extend(Memory(new[0, layer], new[1, layer], cache.queries(n)))
+        cache.extend(layer, Memory(new[0, layer], new[1, layer], cache.queries(n)))
     cache.advance(n)
     return cache, new
 
@@ -20,7 +20,7 @@ def filled(n_rows=3, n=4, fixed=False, seed=0):
 def test_what_goes_in_comes_out_behind_what_was_there(fixed):
     cache, new = filled(fixed=fixed)
     more = torch.randn(2, 3, 1, 2, 4)
-    memory = cache.layer(1).extend(Memory(more[0], more[1], cache.queries(1)))
+    memory = cache.extend(1, Memory(more[0], more[1], cache.queries(1)))
     assert memory.layout.lengths.tolist() == [5, 5, 5]
     assert torch.equal(memory.keys[:, :5], torch.cat([new[0, 1], more[0]], dim=1))
     assert memory.keys.shape[1] == (8 if fixed else 5)  # a fixed cache shows its whole room
@@ -29,7 +29,7 @@ def test_what_goes_in_comes_out_behind_what_was_there(fixed):
 def test_no_step_copies_the_past():
     cache, _ = filled()
     before = cache.content.data_ptr()
-    cache.layer(0).extend(Memory(*torch.randn(2, 3, 1, 2, 4), cache.queries(1)))
+    cache.extend(0, Memory(*torch.randn(2, 3, 1, 2, 4), cache.queries(1)))
     assert cache.content.data_ptr() == before
 
 
@@ -47,7 +47,7 @@ def test_truncate_and_join_make_unequal_rows():
     cache.truncate(torch.tensor([4, 1, 2]))
     cache.join(other)
     assert cache.lengths.tolist() == [4, 1, 2, 3, 3] and not cache.lockstep
-    memory = cache.layer(0).extend(Memory(*torch.ones(2, 5, 1, 2, 4), cache.queries(1)))
+    memory = cache.extend(0, Memory(*torch.ones(2, 5, 1, 2, 4), cache.queries(1)))
     assert torch.equal(memory.keys[1, 0], new[0, 0, 1, 0]) and (memory.keys[1, 1] == 1).all()
     assert torch.equal(memory.keys[3, :3], other_new[0, 0, 0]) and (memory.keys[3, 3] == 1).all()
 

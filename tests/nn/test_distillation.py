@@ -3,7 +3,7 @@ import torch
 from torch.nn import functional as F
 
 from regard.errors import ConfigError
-from regard.nn.distillation import DistillationConfig, cosine_loss, soft_loss
+from regard.nn.loss import DistillationConfig, cosine_loss, soft_loss
 
 
 def test_the_soft_loss_is_the_papers() -> None:

@@ -9,9 +9,8 @@ from torch.nn import functional as F
 from regard.decoding.config import DecodingConfig
 from regard.decoding.search import generate
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn import packed
-from regard.nn.linear import Linear, logits
-from regard.nn.packed import PackedReading
+from regard.nn import linear as packed
+from regard.nn.linear import Linear, PackedReading, logits
 from regard.text.words import END, START
 
 pytestmark = pytest.mark.skipif(not packed.HAS_BLOCKS, reason="weights are packed on x86 only")

@@ -111,11 +111,11 @@ class Pair(NamedTuple):
 
     @property
     def role(self) -> str:
-        return ARCHITECTURES[self.architecture].role
+        return ARCHITECTURES[self.architecture].module.role
 
     @property
     def is_counted(self) -> bool:
-        return ARCHITECTURES[self.architecture].is_counted
+        return ARCHITECTURES[self.architecture].module.is_counted
 
     @property
     def model_settings(self) -> dict[str, object] | None:

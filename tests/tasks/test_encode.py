@@ -13,8 +13,7 @@ from regard.tasks.classification.task import Classification, ClassificationConfi
 from regard.tasks.language.task import Language, LanguageConfig
 from regard.tasks.setup import Setup
 from regard.tasks.tagging.task import Tagging, TaggingConfig
-from regard.tasks.translation.prompted import Prompted, PromptedConfig
-from regard.tasks.translation.task import Translation, TranslationConfig
+from regard.tasks.translation.task import Prompted, PromptedConfig, Translation, TranslationConfig
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 LINES = ["the animal was tired", "the street was wide", "a b c", "it did not cross"]

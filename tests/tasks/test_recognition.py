@@ -9,8 +9,7 @@ import pytest
 
 from regard.config import build
 from regard.data.config import DataConfig
-from regard.tasks.recognition import recognize_all
-from regard.tasks.table import TASKS
+from regard.tasks.table import TASKS, recognize_all
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="no shared data")

@@ -13,12 +13,12 @@ from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.runs.recipe import Recipe
 from regard.runs.run import CannotError, Run
+from regard.tasks.request import Request
 from regard.tasks.setup import Setup
 from regard.tasks.table import TASKS
 from regard.tasks.task import Task
-from regard.tasks.translation.settings import TranslationConfig
+from regard.tasks.translation.task import TranslationConfig
 from regard.tasks.translation.verbs import Translated
-from regard.tasks.verb import Verb
 from regard.tasks.verbs import VERBS
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
@@ -42,7 +42,7 @@ def test_every_verb_of_the_table_is_offered_by_a_task(tasks):
     assert set(VERBS) - {name for task in tasks for name in task.verbs} == set()
 
 
-def answer_type(verb: type[Verb[Any]]) -> object:
+def answer_type(verb: type[Request[Any]]) -> object:
     for parent in verb.__mro__:
         for base in parent.__dict__.get("__orig_bases__", ()):
             return get_args(base)[0]

@@ -17,7 +17,7 @@ from regard.nn.loss import IGNORED
 from regard.tasks.language.batches import TextBatch
 from regard.tasks.tagging.batches import TagBatch
 from regard.tasks.translation.batches import Frame, PairBatch, make_batch
-from regard.tasks.translation.task import pair_loss
+from regard.tasks.translation.framed import pair_loss
 from regard.training.recording import Recorder, can_be_recorded, copy_of, shape_of, tensors_of
 
 VOCABULARY = 90

@@ -7,8 +7,7 @@ from regard.decoding.alignment import NO_WORD
 from regard.decoding.config import DecodingConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.framing import Frame
-from regard.tasks.translation.alignments import alignments, source_words, target_words
-from regard.tasks.translation.use import read, translate
+from regard.tasks.translation.use import alignments, read, source_words, target_words, translate
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 TEXT = ["The horse ate the oats because it was too hungry.", "L'animal n'a pas (trop) mangé."] * 3

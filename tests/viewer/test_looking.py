@@ -13,7 +13,7 @@ from regard.errors import RegardError
 from regard.nn.layout import Ragged
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run
-from regard.tasks.language.use import begin
+from regard.tasks.language.use import Continuations
 from regard.training.prepare import prepare
 from regard.training.screen import Screen
 from regard.training.start import start
@@ -65,7 +65,7 @@ def trained(name: str, place: Path) -> Run:
 def test_votes_are_those_of_the_model(name: str, tmp_path: Path) -> None:
     run = trained(name, tmp_path)
     capture = run.look(TEXT)
-    start, words = begin(TEXT, run.tokenizer, "lines")
+    start, words = Continuations(run.tokenizer, "lines").begin(TEXT)
     ids = [*start, *words]
     votes, ballots = capture.pick("votes"), capture.pick("ballots")
     assert votes.queries == votes.keys == ["<s>", *TEXT.split()]

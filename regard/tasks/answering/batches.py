@@ -39,11 +39,7 @@ class QuestionSet:
         if max_answer is not None:
             self.kept, dropped = fit_to_learn(windows, self.spans, max_answer)
             self.notes.update(dropped)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Tokens of each window that is kept."""
-        return self.windows.lengths[self.kept]
+        self.lengths = windows.lengths[self.kept]
 
     def batch(self, indices: np.ndarray) -> SpanBatch:
         """The windows at these places of `kept`."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from regard.tasks.verb import LineVerb
+from regard.tasks.request import LineRequest
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Answer(LineVerb[Answered]):
+class AnswerQuestions(LineRequest[Answered]):
     """For each question the span of its context that answers it, or that none does; with `always`, one does."""
 
     name = "answer"

@@ -9,16 +9,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.checks import one_of, positive
 from regard.data.batching.batch import Batch
 from regard.data.files.conversations import Dialogues
 from regard.data.files.recognizing import conversations
 from regard.data.files.splits import Parts
 from regard.models.heads import LanguageModel
 from regard.tasks.chat.batches import AnswerBatch, Turns, answer_log_probs
-from regard.tasks.chat.settings import PreferenceConfig
-from regard.tasks.chat.task import Talk
-from regard.tasks.chat.versus import share_equal
-from regard.tasks.use import Use
+from regard.tasks.chat.task import PAIR, Talk, TalkConfig, replies, share_equal
+from regard.tasks.setup import Use
 
 
 def dpo_loss(log_probs: Tensor, reference: Tensor, beta: float) -> Tensor:
@@ -33,6 +32,16 @@ def margins(log_probs: Tensor, reference: Tensor) -> Tensor:
     """How much more the chosen answer has gained than the rejected one, in nats (B)."""
     chosen, rejected = log_probs - reference
     return chosen - rejected
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreferenceConfig(TalkConfig):
+    beta: float = 0.1  # how dear it is to leave the model that training began with
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self, "beta")
+        one_of(self, ("loss", "accuracy"), "metric")
 
 
 @dataclass(frozen=True)
@@ -50,46 +59,44 @@ class PreferenceBatch(Batch):
     def n_tokens(self) -> int:
         return self.both.n_tokens
 
-    def log_probs(self, model: LanguageModel) -> Tensor:
-        return answer_log_probs(model, self.both).view(2, -1)
-
 
 class Preference(Talk[PreferenceBatch]):
     """The reference model never changes, so its answers to all pairs are computed once, before the first step; a
     checkpoint holds them."""
 
     settings = PreferenceConfig
-    recognize = staticmethod(partial(conversations, answers=("chosen", "rejected")))
+    purpose = "was trained to prefer one of two answers"
+    recognize = staticmethod(partial(conversations, answers=PAIR))
     needs_weights = "chooses between the answers of a model that can answer: give its run, --from RUN"
-    answer_names = ("chosen", "rejected")
+    answer_names = PAIR
     config: PreferenceConfig
 
     def read(self, parts: Parts[Dialogues]) -> None:
         super().read(parts)
-        self.reference = torch.zeros(2, len(self.train))  # until `restore`: both answers alike
-        self.valid_reference = torch.zeros(2, 0 if self.valid is None else len(self.valid))
+        n_train, n_valid = len(self.train), 0 if self.valid is None else len(self.valid)
+        self.references = {"reference": torch.zeros(2, n_train), "valid_reference": torch.zeros(2, n_valid)}
 
     def reference_of(self, part: Turns) -> Tensor:
-        return self.reference if part is self.train else self.valid_reference
+        return self.references["reference" if part is self.train else "valid_reference"]
 
     def collate(self, part: Turns, chosen: np.ndarray, epoch: int | None = None) -> PreferenceBatch:
         both = part.batch(chosen)
         return PreferenceBatch(both.lines, both, self.reference_of(part)[:, torch.from_numpy(chosen)])
 
-    def loss(self, model: LanguageModel, batch: PreferenceBatch) -> Tensor:
-        return dpo_loss(batch.log_probs(model), batch.reference, self.config.beta).sum()
+    def nats(self, model: LanguageModel, batch: PreferenceBatch, smoothing: float) -> Tensor:
+        log_probs = answer_log_probs(model, batch.both).view(2, -1)
+        return dpo_loss(log_probs, batch.reference, self.config.beta).sum()
 
     def tensors(self) -> dict[str, Tensor]:
-        return {"reference": self.reference, "valid_reference": self.valid_reference}
+        return {**self.references}
 
     def restore(self, tensors: dict[str, Tensor], model: LanguageModel) -> None:
         """{} at the beginning: the model as it is then becomes the reference."""
-        if tensors:
-            self.reference, self.valid_reference = tensors["reference"].cpu(), tensors["valid_reference"].cpu()
-            return
-        self.reference = all_log_probs(model, self.train, self.batch_tokens)
-        if self.valid is not None:
-            self.valid_reference = all_log_probs(model, self.valid, self.batch_tokens)
+        self.references |= {name: tensor.cpu() for name, tensor in tensors.items()}
+        if not tensors:
+            self.references["reference"] = all_log_probs(model, self.train, self.batch_tokens)
+        if not tensors and self.valid is not None:
+            self.references["valid_reference"] = all_log_probs(model, self.valid, self.batch_tokens)
 
     def figures(self, model: LanguageModel, part: Turns) -> dict[str, float]:
         """The loss; how often the chosen answer gained more than the other, and by how many nats."""
@@ -105,26 +112,21 @@ class Preference(Talk[PreferenceBatch]):
     def test_figures(self, use: Use, part: Turns) -> dict[str, float]:
         """Which answer is more probable, and what the model answers itself."""
         chosen, rejected = all_log_probs(use.model, part, self.batch_tokens)
-        texts = self.replies(use, part)
-        pairs = [part.dialogues.answers[i] for i in part.kept]
+        asked = part.dialogues.take(part.kept)
+        texts = replies(self, use, asked.prompts)
         return {
             "the chosen answer is more probable, %": 100 * float((chosen > rejected).float().mean()),
-            "answers as the chosen one, %": share_equal(texts, [pair[0] for pair in pairs]),
-            "answers as the rejected one, %": share_equal(texts, [pair[1] for pair in pairs]),
+            "answers as the chosen one, %": share_equal(texts, [best for best, _ in asked.answers]),
+            "answers as the rejected one, %": share_equal(texts, [other for _, other in asked.answers]),
             "characters of an answer": math.fsum(map(len, texts)) / len(texts),
         }
 
     def signature(self, part: Turns) -> str:
         return f"pairs:{len(part)}|tok:{self.tokenizer.kind}|beta:{self.config.beta:g}"
 
-    def purpose(self) -> str:
-        return "was trained to prefer one of two answers"
-
 
 @torch.no_grad()
 def all_log_probs(model: LanguageModel, turns: Turns, budget: int) -> Tensor:
     """log P of both answers to every prompt (2, prompts), on the host."""
-    parts = []
-    for indices in turns.in_order(budget):
-        parts.append(answer_log_probs(model, turns.batch(indices).to(model.device)).view(2, -1).cpu())
-    return torch.cat(parts, 1)
+    batches = (turns.batch(indices).to(model.device) for indices in turns.in_order(budget))
+    return torch.cat([answer_log_probs(model, batch).view(2, -1).cpu() for batch in batches], 1)

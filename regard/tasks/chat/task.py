@@ -1,32 +1,64 @@
 """Instruction tuning: conversations in, of which the assistant's words are learned."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from torch import Tensor
 
+from regard.checks import at_least, not_negative, one_of, share
 from regard.data.batching.template import template_of
 from regard.data.config import DataConfig
-from regard.data.files.conversations import ROLES, USER, Dialogues, Message, as_one_text, dialogue_parts
+from regard.data.files.conversations import (
+    ASSISTANT,
+    ROLES,
+    USER,
+    Conversation,
+    Dialogues,
+    Message,
+    as_one_text,
+    dialogue_parts,
+    read_dialogues,
+)
 from regard.data.files.recognizing import conversations
 from regard.data.files.splits import Parts
 from regard.data.report import Row, note_rows
+from regard.errors import ConfigError
 from regard.evaluation.metric import Versus, perplexity
 from regard.models.heads import LanguageModel
 from regard.models.interface import Reader
 from regard.tasks.chat.batches import AnswerBatch, Turns, answer_nats, mean_nats
-from regard.tasks.chat.settings import ChatConfig, TalkConfig
-from regard.tasks.chat.use import chat_verbs, look_at_talk, reply, usual_length
-from regard.tasks.chat.versus import compare_talkers, share_equal
+from regard.tasks.chat.use import Talker, usual_length
 from regard.tasks.exchange import CAUSAL
-from regard.tasks.learnable import B, Sample
+from regard.tasks.setup import B, Sample, TaskConfig, Use
 from regard.tasks.task import AnyTask, Task
-from regard.tasks.use import Use
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked
+from regard.viewer.looking import Asked, look_at_text
+
+PAIR, SINGLE = ("chosen", "rejected"), ("answer",)  # what follows a prompt in data of preferences, and of conversations
+
+
+@dataclass(frozen=True, kw_only=True)
+class TalkConfig(TaskConfig):
+    """What every task on conversations may set."""
+
+    shown: int = 2  # answers written at each validation
+    sample_length: int = 60  # the most tokens of each, there and in `regard evaluate`
+
+    def __post_init__(self) -> None:
+        not_negative(self, "shown")
+        at_least(self, 1, "sample_length")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatConfig(TalkConfig):
+    smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        share(self, "smoothing")
+        one_of(self, ("loss",), "metric")
 
 
 class Talk(Task[Dialogues, Turns, LanguageModel, B]):
@@ -36,8 +68,8 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
     cut_once = "a conversation"
     exchange = CAUSAL
     commands = ("regard chat RUN", "regard evaluate RUN")
-    answer_names: ClassVar[tuple[str, ...]] = ("answer",)
-    config: Any
+    answer_names: ClassVar[tuple[str, ...]] = SINGLE
+    config: TalkConfig
 
     @classmethod
     def read_parts(cls, config: TalkConfig, data: DataConfig) -> Parts[Dialogues]:
@@ -61,54 +93,68 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
         """As what a user says, up to where the answer begins."""
         return template_of(self.tokenizer).prompts([(Message(USER, text),)])[0]
 
-    def samples(self, model: LanguageModel) -> list[Sample]:
+    def first_samples(self, model: LanguageModel, valid: Turns) -> list[Sample]:
         """What the model answers to the first validation prompts."""
-        if self.valid is None or not self.config.shown:
-            return []
-        few, chosen = self.valid.dialogues, self.valid.kept[: self.config.shown]
-        prompts = [few.prompts[i] for i in chosen]
-        plain = replace(self.setup.decoding, beam=1, n_best=1)
-        replies = reply(model, self.tokenizer, prompts, usual_length(model, self.config.sample_length), plain)
-        return [
-            (as_one_text(prompt), few.answers[i][0], answer.text)
-            for prompt, i, answer in zip(prompts, chosen, replies, strict=True)
-        ]
-
-    def replies(self, use: Use, turns: Turns) -> list[str]:
-        """What a model answers to every prompt."""
-        prompts = [turns.dialogues.prompts[i] for i in turns.kept]
-        length = usual_length(use.model, self.config.sample_length)
-        return [answer.text for answer in reply(use.generator, self.tokenizer, prompts, length, use.decoding)]
+        few = valid.dialogues.take(valid.kept[: self.config.shown])
+        texts = replies(self, Use(model, model, replace(self.setup.decoding, beam=1, n_best=1)), few.prompts)
+        examples = zip(few.prompts, few.answers, texts, strict=True)
+        return [(as_one_text(prompt), answers[0], text) for prompt, answers, text in examples]
 
     def versus(self, use: Use, other: AnyTask, its: Use, files: Sequence[str]) -> Versus:
-        return compare_talkers((self, use), (other, its), files)
+        """`files`: prompts with a chosen and a rejected answer, then conversations; by default the test data of the run
+        that was trained on preferences, and those of the run that was trained to answer."""
+        given, tasks = [*files, "", ""], (self, other)
+        of_pairs, pairs = test_of(PAIR, "preference", tasks, given[0])
+        of_talk, talk = test_of(SINGLE, "chat", tasks, given[1])
+        (ours, first), (theirs, second) = side(self, use, pairs, talk), side(other, its, pairs, talk)
+        won, tied, lost = wins(ours, theirs, [chosen for chosen, _ in pairs.answers])
+        ratio = first["perplexity"] / second["perplexity"]
+        record: dict[str, object] = {"pairs": of_pairs, "conversations": of_talk}
+        record |= {"wins_percent": won, "ties_percent": tied, "losses_percent": lost, "perplexity_ratio": ratio}
+
+        def row(what: str, name: str, form: str) -> tuple[str, ...]:
+            return what, form.format(first[name]), form.format(second[name])
+
+        rows = [
+            ("what", "first", "second"),
+            row("answers as the chosen one", "chosen_percent", "{:.1f} %"),
+            row("answers as the rejected one", "rejected_percent", "{:.1f} %"),
+            row("characters of an answer", "characters", "{:.1f}"),
+            ("wins: the chosen one, the other's not", f"{won:.1f} %", f"{lost:.1f} %"),
+            ("neither wins", f"{tied:.1f} %", ""),
+            row(f"perplexity of {of_talk}", "perplexity", "{:.4f}"),
+        ]
+        title = f"{of_pairs} ({len(pairs):,} prompts)"
+        records: list[dict[str, object]] = [{**first}, {**second}]
+        return Versus(record, records, [(title, rows)], footing=[f"perplexity ratio: {ratio:.4f}"])
 
     def inspect(self) -> list[Row]:
         return [row for name, part in self.parts().items() for row in part_rows(name, part, self.answer_names)]
 
     @property
     def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
-        return {**chat_verbs(self.tokenizer), **super().verbs}
+        return {**Talker(self.tokenizer).verbs, **super().verbs}
 
     def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
-        return look_at_talk(use, self.tokenizer, source, target, asked)
+        """An assistant that reads what the user says and writes its answer."""
+        asked.check(use.model)
+        if target is None:
+            target = Talker(self.tokenizer).reply(use, [(Message(USER, source),)], None)[0].text
+        ((ids, _),) = template_of(self.tokenizer).read([(Message(USER, source), Message(ASSISTANT, target))])
+        return look_at_text(use.model, self.tokenizer, ids.tolist(), f"{source} → {target}", asked)
 
 
-class Chat(Talk[AnswerBatch]):
+class InstructionTuning(Talk[AnswerBatch]):
     """-log P of the assistant's words."""
 
     settings = ChatConfig
-    recognize = staticmethod(partial(conversations, answers=("answer",)))
-    config: ChatConfig
+    purpose = "was trained to answer in conversations"
+    recognize = staticmethod(partial(conversations, answers=SINGLE))
 
     def collate(self, part: Turns, chosen: np.ndarray, epoch: int | None = None) -> AnswerBatch:
         return part.batch(chosen)
 
-    def loss(self, model: LanguageModel, batch: AnswerBatch) -> Tensor:
-        return answer_nats(model, batch, self.config.smoothing)
-
-    def plain_loss(self, model: LanguageModel, batch: AnswerBatch) -> Tensor:
-        return answer_nats(model, batch, 0.0)
+    nats = staticmethod(answer_nats)
 
     def figures(self, model: LanguageModel, part: Turns) -> dict[str, float]:
         """Nats a token of the answers, and what they mean."""
@@ -117,14 +163,12 @@ class Chat(Talk[AnswerBatch]):
 
     def test_figures(self, use: Use, part: Turns) -> dict[str, float]:
         """Also how often the model gives just the answer that the data have."""
-        answers = [part.dialogues.answers[i][0] for i in part.kept]
-        return {**self.figures(use.model, part), "exactly the answer, %": share_equal(self.replies(use, part), answers)}
+        asked = part.dialogues.take(part.kept)
+        exact_share = share_equal(replies(self, use, asked.prompts), [answer for (answer,) in asked.answers])
+        return {**self.figures(use.model, part), "exactly the answer, %": exact_share}
 
     def signature(self, part: Turns) -> str:
         return f"conversations:{len(part)}|tokens:{part.n_targets}|tok:{self.tokenizer.kind}"
-
-    def purpose(self) -> str:
-        return "was trained to answer in conversations"
 
 
 def part_rows(name: str, turns: Turns, answers: tuple[str, ...]) -> list[Row]:
@@ -141,3 +185,45 @@ def part_rows(name: str, turns: Turns, answers: tuple[str, ...]) -> list[Row]:
         rows.append(Row(name, f"{answer}: characters", f"{sum(map(len, texts)):,}"))
         rows.append(Row(name, f"{answer}: empty", f"{len(empty):,}", dialogues.places[empty[0]] if empty else ""))
     return rows + note_rows(name, turns.notes)
+
+
+def test_of(names: tuple[str, ...], kind: str, tasks: Sequence[AnyTask], file: str) -> tuple[str, Dialogues]:
+    """A test with these answers: the given file, or that of the run that was trained on such data."""
+    owner = next((task for task in tasks if task.answer_names == names), None)
+    if owner is not None:
+        return owner.test([file] if file else [])
+    if file:
+        return file, read_dialogues((file,), tasks[0].setup.data.columns, ".", names)
+    raise ConfigError(f"neither run was trained for {kind}; give two files: pairs of answers, then conversations")
+
+
+def replies(task: AnyTask, use: Use, prompts: Sequence[Conversation]) -> list[str]:
+    """What a model answers to every prompt."""
+    length = usual_length(use.model, task.config.sample_length)
+    return [answer.text for answer in Talker(task.tokenizer).reply(use, prompts, length)]
+
+
+def side(task: AnyTask, use: Use, pairs: Dialogues, others: Dialogues) -> tuple[list[str], dict[str, float]]:
+    """What a run answers to prompts with a chosen and a rejected answer; the percentages of its answers that are the
+    one and the other, their mean length, and the perplexity of a token of the answers in other conversations."""
+    texts = replies(task, use, pairs.prompts)
+    turns = Turns(others, task.tokenizer, use.model.max_length, last_only=False)
+    return texts, {
+        "chosen_percent": share_equal(texts, [chosen for chosen, _ in pairs.answers]),
+        "rejected_percent": share_equal(texts, [rejected for _, rejected in pairs.answers]),
+        "characters": sum(map(len, texts)) / len(texts),
+        "perplexity": perplexity(mean_nats(use.model, turns, task.batch_tokens)),
+    }
+
+
+def share_equal(texts: Sequence[str], wanted: Sequence[str]) -> float:
+    return 100 * sum(text == want.strip() for text, want in zip(texts, wanted, strict=True)) / len(texts)
+
+
+def wins(ours: Sequence[str], theirs: Sequence[str], chosen: Sequence[str]) -> tuple[float, float, float]:
+    """Wins, ties and losses, in percent: an answer wins where it is the chosen one and the other's is not."""
+    wanted = [text.strip() for text in chosen]
+    n_wins = sum(a == want != b for a, b, want in zip(ours, theirs, wanted, strict=True))
+    n_losses = sum(b == want != a for a, b, want in zip(ours, theirs, wanted, strict=True))
+    share = 100 / len(wanted)
+    return n_wins * share, (len(wanted) - n_wins - n_losses) * share, n_losses * share

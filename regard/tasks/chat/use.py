@@ -1,87 +1,69 @@
 """The assistant's next message in a conversation."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.data.batching.template import Template, template_of
-from regard.data.files.conversations import ASSISTANT, SYSTEM, USER, Conversation, Message, read_messages
+from regard.data.files.conversations import SYSTEM, Conversation, read_messages
 from regard.decoding.config import DecodingConfig
-from regard.decoding.interface import Generator, S
+from regard.decoding.interface import Generator
 from regard.decoding.search import generate, stream
 from regard.decoding.stopping import Stops, TextPieces
 from regard.errors import RegardError
 from regard.tasks.chat.verbs import Chat, ChatStream, Reply
-from regard.tasks.use import Use
+from regard.tasks.setup import Use
 from regard.text.tokenizer import Tokenizer
-from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, look_at_text
 
 LONGEST = 256  # tokens of an answer, unless more are asked for
 
 
-def reply(
-    model: Generator[S],
-    tokenizer: Tokenizer,
-    conversations: Sequence[Conversation],
-    length: int | None,
-    config: DecodingConfig,
-) -> list[Reply]:
-    """The best answer to the last message of each, of at most `length` tokens (None: see `usual_length`)."""
-    most, config = limited(model, length, config)
-    template = template_of(tokenizer)
-    read = [fitted(template, talk, most) for talk in conversations]
-    hypotheses = generate(model, [ids for ids, _ in read], config, tokenizer.start_id, template.end_id)
-    return [
-        Reply(tokenizer.decode(best.tokens).strip(), best.log_prob, best.finished, notes)
-        for (best, *_), (_, notes) in zip(hypotheses, read, strict=True)
-    ]
-
-
-def reply_stream(
-    model: Generator[S], tokenizer: Tokenizer, conversation: Conversation, length: int | None, config: DecodingConfig
-) -> TextPieces:
-    """The same of one conversation, in pieces as it is written."""
-    most, config = limited(model, length, config)
-    template = template_of(tokenizer)
-    ids, notes = fitted(template, conversation, most)
-
-    def decode(tokens: Iterable[int]) -> str:
-        return tokenizer.decode(tokens).lstrip()
-
-    nowhere = Stops((), decode)
-    return TextPieces(stream(model, ids, config, tokenizer.start_id, template.end_id, nowhere), nowhere, notes)
-
-
-def chat_verbs(tokenizer: Tokenizer) -> dict[str, Callable[[Use, Any], Any]]:
+@dataclass(frozen=True)
+class Talker:
     """What every language model can do in a conversation, whatever it was trained for."""
 
-    def chat(use: Use, ask: Chat) -> Reply:
-        talk = read_messages(list(ask.messages))
-        return reply(use.generator, tokenizer, [talk], ask.length, ask.decoding or use.decoding)[0]
+    tokenizer: Tokenizer
 
-    def chat_stream(use: Use, ask: ChatStream) -> TextPieces:
-        talk = read_messages(list(ask.messages))
-        return reply_stream(use.generator, tokenizer, talk, ask.length, ask.decoding or use.decoding)
+    @property
+    def verbs(self) -> dict[str, Callable[[Use, Any], Any]]:
+        return {"chat": self.chat, "chat_stream": self.chat_stream}
 
-    return {"chat": chat, "chat_stream": chat_stream}
+    def chat(self, use: Use, ask: Chat) -> Reply:
+        use = use._replace(decoding=ask.decoding or use.decoding)
+        return self.reply(use, [read_messages(list(ask.messages))], ask.length)[0]
+
+    def chat_stream(self, use: Use, ask: ChatStream) -> TextPieces:
+        """The same, in pieces as it is written."""
+        most, config = limited(use.generator, ask.length, ask.decoding or use.decoding)
+        template = template_of(self.tokenizer)
+        ids, notes = fitted(template, read_messages(list(ask.messages)), most)
+
+        def decode(tokens: Iterable[int]) -> str:
+            return self.tokenizer.decode(tokens).lstrip()
+
+        nowhere = Stops((), decode)
+        tokens = stream(use.generator, ids, config, self.tokenizer.start_id, template.end_id, nowhere)
+        return TextPieces(tokens, nowhere, notes)
+
+    def reply(self, use: Use, conversations: Sequence[Conversation], length: int | None) -> list[Reply]:
+        """The best answer to the last message of each, of at most `length` tokens (None: see `usual_length`)."""
+        most, config = limited(use.generator, length, use.decoding)
+        template = template_of(self.tokenizer)
+        read = [fitted(template, talk, most) for talk in conversations]
+        sources = [ids for ids, _ in read]
+        hypotheses = generate(use.generator, sources, config, self.tokenizer.start_id, template.end_id)
+        return [
+            Reply(self.tokenizer.decode(best.tokens).strip(), best.log_prob, best.finished, notes)
+            for (best, *_), (_, notes) in zip(hypotheses, read, strict=True)
+        ]
 
 
-def look_at_talk(use: Use, tokenizer: Tokenizer, source: str, target: str | None, asked: Asked) -> Capture:
-    """An assistant that reads what the user says and writes its answer."""
-    asked.check(use.model)
-    if target is None:
-        target = reply(use.generator, tokenizer, [(Message(USER, source),)], None, use.decoding)[0].text
-    ((ids, _),) = template_of(tokenizer).read([(Message(USER, source), Message(ASSISTANT, target))])
-    return look_at_text(use.model, tokenizer, ids.tolist(), f"{source} → {target}", asked)
-
-
-def usual_length(model: Generator[S], most: int = LONGEST) -> int:
+def usual_length(model: Generator, most: int = LONGEST) -> int:
     """At most half of what the model can hold: the rest is for the conversation."""
     return min(model.max_length // 2, most)
 
 
-def limited(model: Generator[S], length: int | None, config: DecodingConfig) -> tuple[int, DecodingConfig]:
+def limited(model: Generator, length: int | None, config: DecodingConfig) -> tuple[int, DecodingConfig]:
     """How many tokens of a conversation can be read, and the settings for `length` tokens more."""
     length = usual_length(model) if length is None else length
     most = model.max_length - length + 1  # the last one written is not read
@@ -105,5 +87,5 @@ def fitted(template: Template, conversation: Conversation, most: int) -> tuple[l
 
 def without_first_turn(conversation: Conversation) -> Conversation:
     """Without the first message of the user and its answer; () if there is none but the last."""
-    kept, rest = (conversation[:1], conversation[1:]) if conversation[0].role == SYSTEM else ((), conversation)
-    return kept + rest[2:] if len(rest) > 2 else ()
+    first, rest = (conversation[:1], conversation[1:]) if conversation[0].role == SYSTEM else ((), conversation)
+    return first + rest[2:] if len(rest) > 2 else ()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard.decoding.config import DecodingConfig
-from regard.tasks.verb import Verb
+from regard.tasks.request import Request
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Chat(Verb[Reply]):
+class Chat(Request[Reply]):
     """The answer to the last of the messages, each such as {"role": "user", "content": "Hello!"}."""
 
     name = "chat"  # the command is a conversation

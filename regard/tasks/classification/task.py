@@ -3,7 +3,8 @@
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -11,27 +12,85 @@ import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.checks import one_of, share, sorted_classes
+from regard.choose import choose
+from regard.data.batching.batch import read_each
+from regard.data.batching.packing import cut
 from regard.data.config import DataConfig
 from regard.data.files.labelled import Labelled, label_set, labelled_parts, named
 from regard.data.files.recognizing import labeled_texts
-from regard.data.files.splits import Parts, normalized
+from regard.data.files.splits import Parts
 from regard.data.report import UNLIMITED, Row, advice, report
 from regard.errors import ConfigError
 from regard.evaluation.classification import classification, confusion_picture, confusion_rows, table_rows
 from regard.evaluation.metric import Measured, count_notes
-from regard.models.heads import Classifier
+from regard.models.heads import POOLERS, Classifier
 from regard.models.interface import Reader
 from regard.nn.layout import Ragged
-from regard.tasks.classification.batches import DocumentBatch, Documents, Votes, log_probabilities
-from regard.tasks.classification.settings import ClassificationConfig, LabelsConfig
-from regard.tasks.classification.use import classify
+from regard.nn.pooling import POOLINGS
+from regard.tasks.classification.batches import DocumentBatch, Documents, label_rows
 from regard.tasks.classification.verbs import Classified, Classify
 from regard.tasks.exchange import LABELS
-from regard.tasks.learnable import B, Sample
+from regard.tasks.framing import KEEPS, Framing
+from regard.tasks.setup import B, Sample, Setup, TaskConfig, Use
 from regard.tasks.task import M, Task
-from regard.tasks.use import Use
+from regard.text.tokenizer import Tokenizer
 
 SHOWN_CHARACTERS = 200  # of a validation text
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelsConfig(TaskConfig):
+    """What every way to predict labels may set."""
+
+    labels: tuple[str, ...] = ()  # empty: those of the training data
+    names: tuple[str, ...] = ()  # what people call the labels, in their order; empty: as the files do
+    smoothing: float = 0.0
+    keep: str = "first"  # which end of a text longer than data.max_length is read
+    shown: int = 3  # samples shown at each validation
+    metric: str = "accuracy"
+
+    def __post_init__(self) -> None:
+        sorted_classes(self, "labels")
+        if self.names and len(set(self.names)) != len(self.labels):
+            raise ConfigError(
+                f"names must have one for each label, all different; got {list(self.names)} for {list(self.labels)}"
+            )
+        choose(KEEPS, self.keep, "end to keep")
+        share(self, "smoothing")
+        one_of(self, ("accuracy", "loss"), "metric")
+
+    @property
+    def framed(self) -> bool:
+        """Whether texts are read as <s> a </s> or <s> a </s> b </s>."""
+        return False
+
+    def framing(self, tokenizer: Tokenizer, data: DataConfig) -> Framing:
+        """How texts become sequences; of three columns two are texts."""
+        return Framing(tokenizer, self.framed, self.keep, data.max_length, max(len(data.columns) - 1, 1))
+
+    @property
+    def n_labels(self) -> int:
+        """Until the data are read, two: the fewest."""
+        return len(self.labels) or 2
+
+    @property
+    def shown_labels(self) -> tuple[str, ...]:
+        return self.names or self.labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationConfig(LabelsConfig):
+    framed: bool = False  # read <s> text </s>, and of pairs <s> a </s> b </s>, as BERT does
+    pooling: str = "mean"  # how a reader's rows become one
+    pooler: str = "none"  # a layer with this activation between that one and the labels (BERT: tanh)
+    dropout: float = 0.0  # on that one
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choose(POOLINGS, self.pooling, "summary (pooling)")
+        choose(POOLERS, self.pooler, "activation (pooler)")
+        share(self, "dropout")
 
 
 class LabelTask(Task[Labelled, Documents, M, B]):
@@ -39,9 +98,9 @@ class LabelTask(Task[Labelled, Documents, M, B]):
 
     tests_on_validation, has_outputs = False, True
     commands = ("regard classify RUN < lines.txt", "regard evaluate RUN")
-    config: Any
+    config: LabelsConfig
 
-    def __init__(self, config: LabelsConfig, setup: Any):
+    def __init__(self, config: LabelsConfig, setup: Setup):
         super().__init__(config, setup)
         self.framing = config.framing(self.tokenizer, setup.data)
 
@@ -84,30 +143,34 @@ class LabelTask(Task[Labelled, Documents, M, B]):
 
     def documents(self) -> Iterator[tuple[Tensor, Ragged, Tensor]]:
         """All that is learned from, once, for a model that looks at it before the first step."""
-        return self.train.all_batches(self.batch_tokens)
+        for chosen in cut(np.arange(len(self.train)), self.train.lengths, self.batch_tokens):
+            batch = self.train.batch(chosen)
+            yield batch.tokens, batch.layout, batch.labels
 
     # Validation and measuring.
 
     @abstractmethod
-    def votes(self, model: M) -> Votes:
-        """What gives each text a number for every label."""
+    def votes(self, model: M, tokens: Tensor, layout: Ragged) -> Tensor:
+        """A number for every label of each text: token ids (N) -> (B, labels)."""
+
+    def log_probabilities(self, model: M, documents: Sequence[np.ndarray]) -> np.ndarray:
+        """log P(label | document), (documents, labels)."""
+        votes = partial(self.votes, model)
+        return read_each(votes, documents, self.batch_tokens, model.device).log_softmax(-1).numpy()
 
     def figures(self, model: M, part: Documents) -> dict[str, float]:
         """The loss in nats a text, accuracy and the mean F1 of the labels in percent."""
-        rows = log_probabilities(self.votes(model), part.documents(np.arange(len(part))), self.batch_tokens)
+        rows = self.log_probabilities(model, part.documents(np.arange(len(part))))
         loss = -float(rows[np.arange(len(rows)), part.labels].mean())
         labels = self.config.labels
         result = classification([labels[i] for i in rows.argmax(1)], part.labelled.labels, labels)
         return {"loss": loss, "accuracy": result.accuracy.value, "macro_f1": result.macro_f1.value}
 
-    def samples(self, model: M) -> list[Sample]:
-        if self.valid is None or not self.config.shown:
-            return []
-        few = np.arange(min(self.config.shown, len(self.valid)))
-        rows = log_probabilities(self.votes(model), self.valid.documents(few), self.batch_tokens)
-        names = self.config.shown_labels
+    def first_samples(self, model: M, valid: Documents) -> list[Sample]:
+        few, names = np.arange(min(self.config.shown, len(valid))), self.config.shown_labels
+        rows = self.log_probabilities(model, valid.documents(few))
         return [
-            (self.valid.labelled.texts[i][:SHOWN_CHARACTERS], names[self.valid.labels[i]], names[int(rows[i].argmax())])
+            (valid.labelled.texts[i][:SHOWN_CHARACTERS], names[valid.labels[i]], names[int(rows[i].argmax())])
             for i in few
         ]
 
@@ -142,7 +205,7 @@ class LabelTask(Task[Labelled, Documents, M, B]):
         rows = report(for_report, self.tokenizer, UNLIMITED, dropping=("train",))
         rows.append(Row("train", "bag or sequence model?", advice(self.train.labelled.texts)))
         for name, part in parts.items():
-            rows += label_rows(name, part.labelled, self.config)
+            rows += label_rows(name, part.labelled, self.config.labels, self.config.shown_labels)
             where = part.labelled.examples.where(int(part.long[0])) if len(part.long) else ""
             rows.append(Row(name, part.cut_note, f"{len(part.long):,}", where))
         return sorted(rows, key=lambda row: list(parts).index(row.part))
@@ -151,6 +214,7 @@ class LabelTask(Task[Labelled, Documents, M, B]):
         counts = Counter(self.train.labels[self.train.kept].tolist())
         return [("labels", named([f"{name} {counts[i]:,}" for i, name in enumerate(self.config.shown_labels)]))]
 
+    @property
     def purpose(self) -> str:
         return f"was trained to predict the label of a text ({named(self.config.shown_labels)})"
 
@@ -161,8 +225,27 @@ class LabelTask(Task[Labelled, Documents, M, B]):
         return {"classify": self.classify, **super().verbs}
 
     def classify(self, use: Use, ask: Classify) -> list[Classified]:
-        votes, labels = self.votes(use.model), self.config.shown_labels
-        return classify(votes, list(ask.lines), labels, self.framing, self.batch_tokens)
+        """One answer per text, in order; an empty one gets what the classifier says about nothing."""
+        framing, names = self.framing, self.config.shown_labels
+        encoded = framing.encode(ask.lines)
+        rows = self.log_probabilities(use.model, [framing.join(parts) for parts in encoded])
+        answers = []
+        for text, parts, row in zip(ask.lines, encoded, rows, strict=True):
+            notes = [] if text.strip() else ["empty"]
+            if text.strip() and not all(part.strip() for part in framing.texts(text)):
+                notes.append("one of the two texts is empty (a tab separates them)")
+            if framing.length(parts) > framing.max_length:
+                notes.append(f"cut to the {framing.keep} {framing.max_length:,} of {framing.length(parts):,} tokens")
+            probabilities = np.exp(row.astype(np.float64))
+            shares = dict(zip(names, (probabilities / probabilities.sum()).tolist(), strict=True))
+            answers.append(Classified(names[int(row.argmax())], shares, notes))
+        return answers
+
+
+def label_nats(model: Classifier, batch: DocumentBatch, smoothing: float) -> Tensor:
+    """-log P of all labels."""
+    logits = model(batch.tokens, batch.layout).float()
+    return F.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=smoothing)
 
 
 class Classification(LabelTask[Classifier, DocumentBatch]):
@@ -171,8 +254,6 @@ class Classification(LabelTask[Classifier, DocumentBatch]):
     settings = ClassificationConfig
     roles = ("reader", "classifier")
     exchange = LABELS
-    config: ClassificationConfig
-
     recognize = staticmethod(labeled_texts)
 
     @classmethod
@@ -182,14 +263,10 @@ class Classification(LabelTask[Classifier, DocumentBatch]):
     def collate(self, part: Documents, chosen: np.ndarray, epoch: int | None = None) -> DocumentBatch:
         return part.batch(chosen, epoch)
 
-    def votes(self, model: Classifier) -> Votes:
-        return model
+    def votes(self, model: Classifier, tokens: Tensor, layout: Ragged) -> Tensor:
+        return model(tokens, layout)
 
-    def loss(self, model: Classifier, batch: DocumentBatch) -> Tensor:
-        return nats(model, batch, self.config.smoothing)
-
-    def plain_loss(self, model: Classifier, batch: DocumentBatch) -> Tensor:
-        return nats(model, batch, 0.0)
+    nats = staticmethod(label_nats)
 
     def predictions(self, model: Classifier, batch: DocumentBatch) -> tuple[Tensor, Tensor, Tensor]:
         rows = model.reader(batch.tokens, batch.layout)
@@ -201,23 +278,3 @@ class Classification(LabelTask[Classifier, DocumentBatch]):
             raise ConfigError("distillation does not smooth labels: set smoothing = 0")
         if theirs.labels != config.labels:
             raise ConfigError(f"the teacher was trained on other labels: {', '.join(theirs.labels)}")
-
-
-def nats(model: Classifier, batch: DocumentBatch, smoothing: float) -> Tensor:
-    """-log P of all labels."""
-    logits = model(batch.tokens, batch.layout).float()
-    return F.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=smoothing)
-
-
-def label_rows(name: str, part: Labelled, config: LabelsConfig) -> list[Row]:
-    """How many texts each label has, and how many equal texts have another label."""
-    counts = Counter(part.labels)
-    rows = [
-        Row(name, f"label {shown}", f"{counts[label]:,} ({counts[label] / len(part):.1%})")
-        for label, shown in zip(config.labels, config.shown_labels, strict=True)
-    ]
-    first: dict[str, str] = {}
-    keys = [normalized(text) for text in part.texts]
-    differ = [i for i, key in enumerate(keys) if first.setdefault(key, part.labels[i]) != part.labels[i]]
-    where = part.examples.where(differ[0]) if differ else ""
-    return [*rows, Row(name, "an earlier text with another label", f"{len(differ):,}", where)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from regard.tasks.verb import Help, LineVerb
+from regard.tasks.request import Help, LineRequest
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Classified:
 
 
 @dataclass(frozen=True)
-class Classify(LineVerb[Classified]):
+class Classify(LineRequest[Classified]):
     """Predict the label of each line: N lines in, N lines out."""
 
     name = "classify"

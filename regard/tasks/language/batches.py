@@ -1,6 +1,6 @@
 """Passages of running text as batches, and the probability of a whole text."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -32,9 +32,7 @@ class TextBatch(Batch):
     def n_targets(self) -> int:
         return self.layout.n_rows - self.n_added
 
-    @property
-    def n_tokens(self) -> int:
-        return self.layout.n_rows - self.n_added
+    n_tokens = n_targets  # every token that is read has its label
 
     def filled(self) -> Self:
         """The same with lines added that nothing is learned from, so that all batches together have few shapes; full
@@ -47,6 +45,9 @@ class TextBatch(Batch):
         return replace(self, tokens=tokens, labels=labels, layout=layout, n_added=n)
 
 
+Measure = Callable[[TextBatch], Tensor]
+
+
 def make_batch(stream: Stream, windows: np.ndarray, begins: bool = True) -> TextBatch:
     """Windows (n, 2) of a stream.  A line that is a text of its own begins with <s>."""
     places = np.concatenate([np.arange(start, stop) for start, stop in windows])
@@ -57,45 +58,48 @@ def make_batch(stream: Stream, windows: np.ndarray, begins: bool = True) -> Text
     return TextBatch(lines, torch.from_numpy(tokens), torch.from_numpy(stream.tokens[places + 1]), layout, begins)
 
 
-@torch.no_grad()
 def total_nats(model: Any, stream: Stream, window: int, batch_tokens: int, context: int = 0) -> float:
     """-log P of the whole text, every token once, in windows that know nothing of those before them."""
 
-    def nats(windows: np.ndarray) -> float:
-        batches = (batch.to(model.device) for batch in batches_of(stream, windows, batch_tokens))
-        return sum(float(model.nats(batch.tokens, batch.labels, batch.layout)) for batch in batches)
+    def nats(batch: TextBatch) -> Tensor:
+        return model.nats(batch.tokens, batch.labels, batch.layout)
 
-    return once_each(nats, stream, window, context)
+    return once_each(nats, model.device, stream, window, batch_tokens, context)
 
 
-@torch.no_grad()
 def accuracy(model: Any, stream: Stream, window: int, batch_tokens: int, context: int = 0) -> float:
     """The percentage of tokens that the model predicts correctly, read in the same windows."""
 
-    def n_right(windows: np.ndarray) -> float:
-        batches = (batch.to(model.device) for batch in batches_of(stream, windows, batch_tokens))
-        return sum(int((model.guesses(batch.tokens, batch.layout) == batch.labels).sum()) for batch in batches)
+    def n_right(batch: TextBatch) -> Tensor:
+        return (model.guesses(batch.tokens, batch.layout) == batch.labels).sum()
 
-    return 100 * once_each(n_right, stream, window, context) / len(stream)
+    return 100 * once_each(n_right, model.device, stream, window, batch_tokens, context) / len(stream)
 
 
-def once_each(count: Callable[[np.ndarray], float], stream: Stream, width: int, context: int) -> float:
-    """What `count` makes of a whole text, every token once.
+@torch.no_grad()
+def once_each(
+    measure: Measure, device: torch.device, stream: Stream, width: int, batch_tokens: int, context: int
+) -> float:
+    """The sum of what `measure` makes of the batches of a whole text, every token once.
 
     With a context, each window but the first begins with so many tokens of the one before, which do not count again:
     log P(rest | context) = log P(context, rest) - log P(context).
     """
+
+    def total(windows: np.ndarray) -> float:
+        groups = in_batches(windows, np.arange(len(windows)), batch_tokens)
+        return sum(float(measure(make_batch(stream, group).to(device))) for group in groups)
+
     if stream.unit == "lines":
-        return count(stream.line_windows(width))
+        return total(stream.line_windows(width))
     starts = np.arange(0, max(len(stream) - context, 1), width - context)
-    total = count(np.stack([starts, np.minimum(starts + width, len(stream))], 1))
+    whole = total(np.stack([starts, np.minimum(starts + width, len(stream))], 1))
     again = starts[1:]
-    return total - count(np.stack([again, again + context], 1)) if context and len(again) else total
+    return whole - total(np.stack([again, again + context], 1)) if context and len(again) else whole
 
 
-def batches_of(stream: Stream, windows: np.ndarray, batch_tokens: int) -> Iterator[TextBatch]:
-    for part in cut(np.arange(len(windows)), windows[:, 1] - windows[:, 0], batch_tokens):
-        yield make_batch(stream, windows[part])
+def in_batches(windows: np.ndarray, order: np.ndarray, n_tokens: int) -> list[np.ndarray]:
+    return [windows[chosen] for chosen in cut(order, windows[:, 1] - windows[:, 0], n_tokens)]
 
 
 @torch.no_grad()

@@ -1,7 +1,7 @@
 """Writing from a label (vec2seq): a label in, a text of its kind out."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.checks import one_of, share, sorted_classes
 from regard.data.config import DataConfig
 from regard.data.files.labelled import Labelled, label_set, labelled_parts, named
 from regard.data.files.splits import Parts
@@ -17,21 +18,31 @@ from regard.decoding.forced import score
 from regard.errors import RegardError
 from regard.evaluation.classification import classification
 from regard.evaluation.metric import Metric, perplexity
-from regard.models.conditioned import Conditioned
+from regard.models.heads import Conditioned
 from regard.models.interface import Reader
 from regard.nn.layout import Ragged
 from regard.tasks.classification.batches import Documents
 from regard.tasks.framing import Framing
 from regard.tasks.language.batches import TextBatch
-from regard.tasks.language.settings import LabelToTextConfig
-from regard.tasks.language.use import write
-from regard.tasks.language.verbs import GenerateAs, Written
-from regard.tasks.learnable import Sample
+from regard.tasks.language.use import Continuations
+from regard.tasks.language.verbs import Generate, GenerateAs, Written
+from regard.tasks.setup import Sample, TaskConfig, Use
 from regard.tasks.task import Task
-from regard.tasks.use import Use
-from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelToTextConfig(TaskConfig):
+    labels: tuple[str, ...] = ()  # empty: those of the training data
+    smoothing: float = 0.0
+    shown: int = 1  # samples written at each validation, for each label
+    sample_length: int = 60  # tokens of each
+
+    def __post_init__(self) -> None:
+        sorted_classes(self, "labels")
+        share(self, "smoothing")
+        one_of(self, ("loss",), "metric")
 
 
 class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
@@ -67,34 +78,36 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
 
     # Loss, validation and measuring.
 
-    def loss(self, model: Conditioned, batch: TextBatch) -> Tensor:
-        return model.nats(batch.tokens, batch.labels, batch.layout, self.config.smoothing)
-
-    def plain_loss(self, model: Conditioned, batch: TextBatch) -> Tensor:
-        return model.nats(batch.tokens, batch.labels, batch.layout, 0.0)
+    def nats(self, model: Conditioned, batch: TextBatch, smoothing: float) -> Tensor:
+        return model.nats(batch.tokens, batch.labels, batch.layout, smoothing)
 
     def figures(self, model: Conditioned, part: Documents) -> dict[str, float]:
         """Nats a token, each text read with its own label."""
         loss = self.mean_loss(model, part, self.packing(part, self.batch_tokens, "grouped", seed=0).epoch(0))
         return {"loss": loss, "perplexity": perplexity(loss)}
 
-    def samples(self, model: Conditioned) -> list[Sample]:
+    def first_samples(self, model: Conditioned, valid: Documents) -> list[Sample]:
         """What the model writes for each label."""
-        if not self.config.shown:
-            return []
         decoding = self.setup.decoding
         few = replace(decoding, beam=1, n_best=self.config.shown if decoding.sample else 1)
         length = min(self.config.sample_length, model.max_length)
+        use, ask, writer = Use(model, model, few), Generate([""], length), Continuations(self.tokenizer, "lines")
         return [
             (label, "", text.text)
             for i, label in enumerate(self.config.labels)
-            for text in write(model, self.tokenizer, [""], "lines", length, few, label=model.first(i))[0]
+            for text in writer.write(use, ask, label=model.first(i))[0]
         ]
 
     def metrics(self, use: Use, part: Documents) -> list[Metric]:
         """Perplexity, and how often a text is more probable with its own label than with another."""
-        nats, n_tokens = nats_by_label(use.model, part, self.tokenizer)
-        true, labels = part.labels[part.kept], self.config.labels
+        texts = [ids.tolist() for ids in part.documents(np.arange(len(part)))]
+        n_scored = [len(ids) + (len(ids) < self.max_length) for ids in texts]  # the end, unless the text was cut
+        nats = np.zeros((len(texts), use.model.n_labels))  # -log P(text | label)
+        for label in range(use.model.n_labels):
+            prompts = [[use.model.first(label)] for _ in texts]
+            rows = score(use.model, prompts, texts, self.tokenizer.start_id, self.tokenizer.end_id)
+            nats[:, label] = [-sum(row[:n]) for row, n in zip(rows, n_scored, strict=True)]
+        true, labels, n_tokens = part.labels[part.kept], self.config.labels, sum(n_scored)
         own = float(nats[np.arange(len(true)), true].sum())
         signature = f"n:{n_tokens}|tok:{self.tokenizer.kind}|texts:{len(true)}"
         result = classification([labels[i] for i in nats.argmin(1)], [labels[i] for i in true], labels)
@@ -113,6 +126,7 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
         counts = np.bincount(self.train.labels[self.train.kept], minlength=len(self.config.labels))
         return [("labels", named([f"{label} {n:,}" for label, n in zip(self.config.labels, counts, strict=True)]))]
 
+    @property
     def purpose(self) -> str:
         return f"was trained to write texts with a label ({named(self.config.labels)})"
 
@@ -129,8 +143,11 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
         return {"generate_as": self.generate_as, **super().verbs}
 
     def generate_as(self, use: Use, ask: GenerateAs) -> list[list[Written]]:
-        label, decoding = use.model.first(self.config.id_of(ask.label)), ask.decoding or use.decoding
-        return write(use.model, self.tokenizer, list(ask.prompts), "lines", ask.length, decoding, label=label)
+        labels, request = self.config.labels, Generate(ask.prompts, ask.length, ask.decoding)
+        if ask.label not in labels:
+            raise RegardError(f"there is no label {ask.label!r}; the labels are: {named(labels)}")
+        label = use.model.first(labels.index(ask.label))
+        return Continuations(self.tokenizer, "lines").write(use._replace(generator=use.model), request, label)
 
 
 def conditioned_batch(
@@ -142,15 +159,3 @@ def conditioned_batch(
     read = [np.append(vocab_size + label, y[:-1]) for label, y in zip(labels, targets, strict=True)]
     tokens, written = (torch.from_numpy(np.concatenate(rows).astype(np.int64)) for rows in (read, targets))
     return TextBatch(lines, tokens, written, Ragged([len(y) for y in targets]))
-
-
-def nats_by_label(model: Conditioned, part: Documents, tokenizer: Tokenizer) -> tuple[np.ndarray, int]:
-    """(texts, labels): -log P(text | label); and how many tokens all texts have, with their ends."""
-    texts = [ids.tolist() for ids in part.documents(np.arange(len(part)))]
-    n_scored = [len(ids) + (len(ids) < part.framing.max_length) for ids in texts]  # the end, unless the text was cut
-    nats = np.zeros((len(texts), model.n_labels))
-    for label in range(model.n_labels):
-        prompts = [[model.first(label)] for _ in texts]
-        rows = score(model, prompts, texts, tokenizer.start_id, tokenizer.end_id)
-        nats[:, label] = [-sum(row[:n]) for row, n in zip(rows, n_scored, strict=True)]
-    return nats, sum(n_scored)

@@ -1,30 +1,54 @@
 """What all tasks on running text have in common: the text as one stream of tokens, read in windows."""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from regard.data.batching.packing import Packing, cut, shuffled
+from regard.checks import at_least, one_of
+from regard.data.batching.noise import Draws
+from regard.data.batching.packing import Packing, shuffled
 from regard.data.batching.shards import tokenize
-from regard.data.batching.streams import Stream, offset
+from regard.data.batching.streams import UNITS, Stream, offset
 from regard.data.config import DataConfig
 from regard.data.files.plain import PlainText, text_parts
 from regard.data.files.splits import Parts
 from regard.data.report import Row, text_rows
 from regard.errors import ConfigError
+from regard.evaluation.metric import perplexity
 from regard.models.interface import Reader
-from regard.tasks.language.settings import StreamConfig
-from regard.tasks.learnable import B
+from regard.tasks.language.batches import in_batches
+from regard.tasks.setup import B, TaskConfig
 from regard.tasks.task import M, Task
 from regard.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamConfig(TaskConfig):
+    """What every task on running text may set."""
+
+    shortest_window: ClassVar[int] = 1
+
+    unit: str = "stream"  # lines, stream or text
+    window: int = 256  # the most tokens learned from at once
+
+    def __post_init__(self) -> None:
+        one_of(self, UNITS, "unit")
+        at_least(self, self.shortest_window, "window")
+        one_of(self, ("loss",), "metric")
+
+    @property
+    def is_endless(self) -> bool:
+        return self.unit == "text"
 
 
 class StreamTask(Task[PlainText, Stream, M, B]):
     """A batch is made of windows: (n, 2) places where they begin and end."""
 
     cut_once = "running text"
-    config: Any
+    config: StreamConfig
 
     @classmethod
     def read_parts(cls, config: StreamConfig, data: DataConfig) -> Parts[PlainText]:
@@ -79,8 +103,33 @@ class StreamTask(Task[PlainText, Stream, M, B]):
         return inspect_texts({name: part.text for name, part in self.parts().items()}, self.tokenizer)
 
 
-def in_batches(windows: np.ndarray, order: np.ndarray, n_tokens: int) -> list[np.ndarray]:
-    return [windows[chosen] for chosen in cut(order, windows[:, 1] - windows[:, 0], n_tokens)]
+@dataclass(frozen=True, kw_only=True)
+class NoisedConfig(StreamConfig):
+    """What every task on text that chance changes may set."""
+
+    shortest_window = 8  # there must be something left to go by
+
+    unit: str = "text"  # lines, stream or text
+
+
+class NoisedTask(StreamTask[M, B]):
+    """What is made of a window depends on (seed, epoch, window) alone."""
+
+    @abstractmethod
+    def draw(self, texts: list[np.ndarray], lines: list[str], draws: list[Draws]) -> B:
+        """A batch of these windows' tokens, each changed by its own draws."""
+
+    def collate(self, part: Stream, chosen: np.ndarray, epoch: int | None = None) -> B:
+        """Validation draws the same every time."""
+        texts = [part.tokens[start + 1 : stop + 1] for start, stop in chosen]
+        lines = [part.where(int(start) + 1) for start in chosen[:, 0]]
+        number = 0 if epoch is None else epoch + 1
+        return self.draw(texts, lines, [Draws(self.setup.seed, number, int(start)) for start in chosen[:, 0]])
+
+    def figures(self, model: M, part: Stream) -> dict[str, float]:
+        """Nats for each target, and their exponential."""
+        loss = self.mean_loss(model, part, all_batches(part, self.config.window, self.batch_tokens))
+        return {"loss": loss, "perplexity": perplexity(loss)}
 
 
 def all_batches(stream: Stream, width: int, n_tokens: int) -> list[np.ndarray]:

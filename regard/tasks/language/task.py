@@ -1,37 +1,57 @@
 """Language modeling: running text in, the next token of every place out."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from regard.checks import at_least, not_negative, share
 from regard.data.batching.streams import Stream
 from regard.data.files.recognizing import plain_text
-from regard.decoding.stopping import TextPieces
 from regard.errors import ConfigError
 from regard.evaluation.metric import perplexities
 from regard.models.heads import LanguageModel
 from regard.models.interface import Reader
-from regard.tasks.chat.use import chat_verbs
+from regard.tasks.chat.use import Talker
 from regard.tasks.exchange import CAUSAL
 from regard.tasks.language.batches import TextBatch, accuracy, carried_nats, make_batch, total_nats
-from regard.tasks.language.reach import Reached, measure_reach
-from regard.tasks.language.running_text import StreamTask, check_window
-from regard.tasks.language.settings import LanguageConfig
-from regard.tasks.language.use import score_texts, start_of, write, write_stream
-from regard.tasks.language.verbs import Generate, Reach, ScoreTexts, Written
-from regard.tasks.language.verbs import Stream as StreamText
-from regard.tasks.learnable import Sample
-from regard.tasks.use import Use
+from regard.tasks.language.running_text import StreamConfig, StreamTask, check_window
+from regard.tasks.language.use import Continuations, Reached, measure_reach
+from regard.tasks.language.verbs import Generate, Reach
+from regard.tasks.setup import Sample, Use
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text, look_at_votes
 
 SHOWN_TOKENS = 8  # of a validation line that a sample goes on from
 BLANKS = 3  # sets these draws apart from those that shuffle
 N_COLUMNS = 10  # in which a validation text is read where states are carried
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageConfig(StreamConfig):
+    context: int = 0  # tokens at the beginning of a validated window that are only read: the one before counted them
+    blank: float = 0.0  # the chance that a token, in training, is read as <unk> (Xie et al. 2017)
+    carry: bool = False  # go on from the state of the window before: truncated back-propagation through time
+    smoothing: float = 0.0
+    shown: int = 2  # samples written at each validation
+    sample_length: int = 60  # tokens of each
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, 1, "sample_length")
+        not_negative(self, "shown")
+        share(self, "blank", "smoothing")
+        if not 0 <= self.context < self.window or (self.context and (self.carry or self.unit == "lines")):
+            raise ConfigError(
+                f"context must be below window = {self.window}, and 0 for lines and where states are carried; "
+                f"got {self.context}"
+            )
+        if self.carry and self.unit == "lines":
+            raise ConfigError("lines are texts of their own: nothing is carried; set unit = 'stream' or carry = false")
 
 
 class Language(StreamTask[LanguageModel, TextBatch]):
@@ -41,9 +61,9 @@ class Language(StreamTask[LanguageModel, TextBatch]):
     roles = ("reader", "language")
     commands = ('regard generate RUN "Once upon"', "regard evaluate RUN", "regard score RUN FILE")
     exchange = CAUSAL
+    purpose = "was trained to write text, one token after the other"
     config: LanguageConfig
     state: Any = None  # carried from window to window: of the model's own kind
-
     recognize = staticmethod(plain_text)
 
     @classmethod
@@ -55,9 +75,13 @@ class Language(StreamTask[LanguageModel, TextBatch]):
         check_window(config.window, model)
         return LanguageModel(model)
 
+    @cached_property
+    def writer(self) -> Continuations:
+        return Continuations(self.tokenizer, self.config.unit)
+
     def encode(self, text: str) -> list[int]:
-        ids = self.tokenizer.encode(text)
-        return [*start_of(ids, self.tokenizer, self.config.unit), *ids]
+        start, ids = self.writer.begin(text)
+        return [*start, *ids]
 
     # Batches.
 
@@ -91,15 +115,15 @@ class Language(StreamTask[LanguageModel, TextBatch]):
 
     # Loss.
 
+    def nats(self, model: LanguageModel, batch: TextBatch, smoothing: float) -> Tensor:
+        return model.nats(batch.tokens, batch.labels, batch.layout, smoothing)
+
     def loss(self, model: LanguageModel, batch: TextBatch) -> Tensor:
         if not self.config.carry:
-            return model.nats(batch.tokens, batch.labels, batch.layout, self.config.smoothing)
+            return super().loss(model, batch)
         before = None if batch.begins else self.state
         nats, self.state = model.carried_nats(batch.tokens, batch.labels, batch.layout, before, self.config.smoothing)
         return nats
-
-    def plain_loss(self, model: LanguageModel, batch: TextBatch) -> Tensor:
-        return model.nats(batch.tokens, batch.labels, batch.layout)
 
     def tensors(self) -> dict[str, Tensor]:
         return {} if self.state is None else self.state.tensors()
@@ -109,21 +133,18 @@ class Language(StreamTask[LanguageModel, TextBatch]):
 
     # Validation and measuring.
 
-    def figures(self, model: LanguageModel, part: Stream) -> dict[str, float]:
-        return self.read_whole(model, part, N_COLUMNS)
-
-    def read_whole(self, model: LanguageModel, stream: Stream, n_columns: int) -> dict[str, float]:
+    def figures(self, model: LanguageModel, part: Stream, n_columns: int = N_COLUMNS) -> dict[str, float]:
         """Nats a token, and what they mean: perplexity, and bits for each byte of the text.  It is read as in training:
         in windows, or with the state carried on."""
         c = self.config
         if c.carry:
-            nats = carried_nats(model, stream, c.window, n_columns)
+            nats = carried_nats(model, part, c.window, n_columns)
         else:
-            nats = total_nats(model, stream, c.window, self.batch_tokens, c.context)
-        return perplexities(nats, len(stream), stream.text.n_words, stream.text.n_bytes)
+            nats = total_nats(model, part, c.window, self.batch_tokens, c.context)
+        return perplexities(nats, len(part), part.text.n_words, part.text.n_bytes)
 
     def test_figures(self, use: Use, part: Stream) -> dict[str, float]:
-        c, values = self.config, self.read_whole(use.model, part, n_columns=1)
+        c, values = self.config, self.figures(use.model, part, n_columns=1)
         if not c.carry:
             values["accuracy"] = accuracy(use.model, part, c.window, self.batch_tokens, c.context)
         return values
@@ -133,50 +154,27 @@ class Language(StreamTask[LanguageModel, TextBatch]):
         context = f"|context:{self.config.context}" if self.config.context else ""
         return f"carried|{unknown}" if self.config.carry else f"{window}{context}|{unknown}"
 
-    def samples(self, model: LanguageModel) -> list[Sample]:
+    def first_samples(self, model: LanguageModel, valid: Stream) -> list[Sample]:
         """What the model writes after the first words of some validation lines."""
-        if self.valid is None or not self.config.shown:
-            return []
-        lines = [line for line in self.valid.text.lines if line.strip()][: self.config.shown]
+        lines = [line for line in valid.text.lines if line.strip()][: self.config.shown]
         prompts = [self.tokenizer.decode(self.tokenizer.encode(line)[:SHOWN_TOKENS]) for line in lines]
         few = replace(self.setup.decoding, beam=1, n_best=1)
         length = min(self.config.sample_length, model.max_length)
-        texts = write(model, self.tokenizer, prompts, self.config.unit, length, few)
+        texts = self.writer.write(Use(model, model, few), Generate(prompts, length))
         return [(prompt, "", best.text) for prompt, (best,) in zip(prompts, texts, strict=True)]
-
-    # For people.
-
-    def purpose(self) -> str:
-        return "was trained to write text, one token after the other"
 
     # Use.
 
     @property
     def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
         return {
-            "generate": self.generate,
-            "stream": self.stream,
-            "score_texts": self.score_texts,
-            **chat_verbs(self.tokenizer),
+            "generate": self.writer.write,
+            "stream": self.writer.stream,
+            "score_texts": self.writer.score,
+            **Talker(self.tokenizer).verbs,
             "reach": self.reach,
             **super().verbs,
         }
-
-    def generate(self, use: Use, ask: Generate) -> list[list[Written]]:
-        decoding = ask.decoding or use.decoding
-        return write(
-            use.generator, self.tokenizer, list(ask.prompts), self.config.unit, ask.length, decoding, ask.stop,
-            ask.n_likeliest,
-        )  # fmt: skip
-
-    def stream(self, use: Use, ask: StreamText) -> TextPieces:
-        decoding = ask.decoding or use.decoding
-        return write_stream(
-            use.generator, self.tokenizer, ask.prompt, self.config.unit, ask.length, decoding, ask.stop
-        )  # fmt: skip
-
-    def score_texts(self, use: Use, ask: ScoreTexts) -> list[list[float]]:
-        return score_texts(use.generator, self.tokenizer, list(ask.texts), self.config.unit)
 
     def reach(self, use: Use, ask: Reach) -> Reached:
         _, text = self.test([str(file) for file in ask.files])

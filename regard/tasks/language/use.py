@@ -1,85 +1,138 @@
-"""What a language model writes after a prompt, and the probability of given texts."""
+"""What a language model writes after a prompt, the probability of given texts, and how far back its loss reaches."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from regard.data.batching.streams import UNITS
+import numpy as np
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.data.batching.streams import UNITS, Stream
 from regard.decoding.config import DecodingConfig
 from regard.decoding.forced import likeliest, score
-from regard.decoding.interface import Generator, S
+from regard.decoding.interface import Generator
 from regard.decoding.outputs import Place
 from regard.decoding.search import generate, stream
 from regard.decoding.stopping import Stops, TextPieces
 from regard.errors import RegardError
-from regard.tasks.language.verbs import Written
+from regard.models.heads import LanguageModel
+from regard.models.reach import gradient_reach
+from regard.nn.linear import logits
+from regard.tasks.language.batches import make_batch
+from regard.tasks.language.verbs import Generate, ScoreTexts, StreamText, Written
+from regard.tasks.setup import Use
 from regard.text.tokenizer import Tokenizer
 
+FADED = 0.01  # the share of distance 0 below which a gradient has faded
 USUAL_LENGTH = 100  # tokens of a text whose length nobody asked for
 
 
-def write(
-    model: Generator[S],
-    tokenizer: Tokenizer,
-    prompts: list[str],
-    unit: str,
-    length: int | None,
-    config: DecodingConfig,
-    stop: Sequence[str] = (),
-    n_likeliest: int = 0,
-    label: int | None = None,
-) -> list[list[Written]]:
-    """For each prompt the n best texts that go on from it, by at most `length` tokens (None: the usual number).
+@dataclass(frozen=True)
+class Continuations:
+    """How texts are begun and ended that a model writes or scores."""
 
-    Of a prompt that is too long for the model the end is read.  A line ends by itself; a text has no end of its own.
-    Either ends before the first stop string.  With `n_likeliest` each token says what else might have stood there.
-    A `label` is read before every prompt, in place of what stands before a text.
-    """
-    most, config = limited(model, unit, length, config)
-    if label is None:
-        begun = [begin(prompt, tokenizer, unit) for prompt in prompts]
-        read = [[*start, *ids][-most:] for start, ids in begun]
-    else:
-        most -= 1
-        begun = [([], ids) for ids in tokenizer.encode_batch(prompts)]
-        read = [[label, *ids[max(0, len(ids) - most) :]] for _, ids in begun]
-    stops = Stops(stop, tokenizer.decode)
-    start_id, end_id = tokenizer.start_id, tokenizer.end_id
-    groups = generate(model, read, config, start_id, end_id, stops=stops if stop else None)
-    places: list[list[Place]] = [[] for group in groups for _ in group]
-    if n_likeliest:
-        owners = [ids for ids, group in zip(read, groups, strict=True) for _ in group]
-        outputs = [best.tokens for group in groups for best in group]
-        places = likeliest(model, owners, outputs, n_likeliest, start_id, end_id)
-    places_of_outputs = iter(places)
-    written = []
-    for prompt, (start, ids), group in zip(prompts, begun, groups, strict=True):
-        notes = notes_on(prompt, start, ids, most, tokenizer)
-        texts = []
-        for best in group:
-            text, whole = following(ids, best.tokens, tokenizer), tokenizer.decode(ids + best.tokens)
-            kept = stops.cut(text)
-            whole = whole[: len(whole) - (len(text) - len(kept))]  # a stop string of the prompt's own ends nothing
-            texts.append(Written(kept, whole, best.log_prob, best.finished, notes, tuple(next(places_of_outputs))))
-        written.append(texts)
-    return written
+    tokenizer: Tokenizer
+    unit: str  # of what the model learned: lines, stream or text
 
+    def write(self, use: Use, ask: Generate, label: int | None = None) -> list[list[Written]]:
+        """For each prompt the n best texts that go on from it, by at most `length` tokens (None: the usual number).
 
-def write_stream(
-    model: Generator[S],
-    tokenizer: Tokenizer,
-    prompt: str,
-    unit: str,
-    length: int | None,
-    config: DecodingConfig,
-    stop: Sequence[str] = (),
-) -> TextPieces:
-    """What `write` gives after the prompt, in pieces as it is written; none ends within a character."""
-    most, config = limited(model, unit, length, config)
-    start, ids = begin(prompt, tokenizer, unit)
-    stops = Stops(stop, tokenizer.decode)
-    tokens = stream(model, [*start, *ids][-most:], config, tokenizer.start_id, tokenizer.end_id, stops)
-    shown = Stops(stop, lambda tokens: following(ids, tokens, tokenizer))
-    return TextPieces(tokens, shown, notes_on(prompt, start, ids, most, tokenizer))
+        Of a prompt that is too long for the model the end is read.  A line ends by itself; a text has no end of its
+        own.  Either ends before the first stop string.  With `n_likeliest` each token says what else might have stood
+        there.  A `label` is read before every prompt, in place of what stands before a text.
+        """
+        model, tokenizer = use.generator, self.tokenizer
+        most, config = self.limited(model, ask.length, ask.decoding or use.decoding)
+        if label is None:
+            begun = [self.begin(prompt) for prompt in ask.prompts]
+            read = [[*start, *ids][-most:] for start, ids in begun]
+        else:
+            most -= 1
+            begun = [([], ids) for ids in tokenizer.encode_batch(ask.prompts)]
+            read = [[label, *ids[max(0, len(ids) - most) :]] for _, ids in begun]
+        stops = Stops(ask.stop, tokenizer.decode)
+        start_id, end_id = tokenizer.start_id, tokenizer.end_id
+        groups = generate(model, read, config, start_id, end_id, stops=stops if ask.stop else None)
+        places: list[list[Place]] = [[] for group in groups for _ in group]
+        if ask.n_likeliest:
+            owners = [ids for ids, group in zip(read, groups, strict=True) for _ in group]
+            outputs = [best.tokens for group in groups for best in group]
+            places = likeliest(model, owners, outputs, ask.n_likeliest, start_id, end_id)
+        places_of_outputs = iter(places)
+        written = []
+        for prompt, (start, ids), group in zip(ask.prompts, begun, groups, strict=True):
+            notes = self.notes_on(prompt, len(start) + len(ids), len(ids), most)
+            texts = []
+            for best in group:
+                text, whole = following(ids, best.tokens, tokenizer), tokenizer.decode(ids + best.tokens)
+                shown = stops.cut(text)
+                whole = whole[: len(whole) - (len(text) - len(shown))]  # a stop string of the prompt's own ends nothing
+                own_places = tuple(next(places_of_outputs))
+                texts.append(Written(shown, whole, best.log_prob, best.finished, notes, own_places))
+            written.append(texts)
+        return written
+
+    def stream(self, use: Use, ask: StreamText) -> TextPieces:
+        """What `write` gives after the prompt, in pieces as it is written; none ends within a character."""
+        most, config = self.limited(use.generator, ask.length, ask.decoding or use.decoding)
+        start, ids = self.begin(ask.prompt)
+        read, start_id, end_id = [*start, *ids], self.tokenizer.start_id, self.tokenizer.end_id
+        stops = Stops(ask.stop, self.tokenizer.decode)
+        tokens = stream(use.generator, read[-most:], config, start_id, end_id, stops)
+        shown = Stops(ask.stop, lambda tokens: following(ids, tokens, self.tokenizer))
+        return TextPieces(tokens, shown, self.notes_on(ask.prompt, len(read), len(ids), most))
+
+    def score(self, use: Use, ask: ScoreTexts) -> list[list[float]]:
+        """log P of each token of the texts; of lines also, last, of their end.
+
+        A text that is too long for the model is read in pieces, each knowing only the last token of the one before.
+        """
+        most = max(use.generator.max_length - 1, 1)
+        start_id, end_id = self.tokenizer.start_id, self.tokenizer.end_id
+        end = [] if self.unit == "text" else [end_id]
+        owners, prompts, targets, n_wanted = [], [], [], []
+        for i, text in enumerate(ask.texts):
+            before, ids = self.begin(text)
+            tokens = [*(before or [start_id]), *ids, *end]  # the first token of a text follows something, too
+            for start in range(0, len(tokens) - 1, most):
+                piece = tokens[start + 1 : start + most + 1]
+                owners.append(i)
+                prompts.append([tokens[start]])
+                targets.append(piece[:-1] if piece[-1] == end_id else piece)  # the search adds an end to each
+                n_wanted.append(len(piece))
+        scores: list[list[float]] = [[] for _ in ask.texts]
+        for i, row, n in zip(owners, score(use.generator, prompts, targets, start_id, end_id), n_wanted, strict=True):
+            scores[i] += row[:n]
+        return scores
+
+    def limited(self, model: Generator, length: int | None, config: DecodingConfig) -> tuple[int, DecodingConfig]:
+        """How many tokens of a prompt can be read, and the settings for `length` tokens more."""
+        length = usual_length(model.max_length) if length is None else length
+        if length < 1:
+            raise RegardError(f"the length must be at least 1 token, got {length}")
+        most = model.max_length - length + 1  # tokens of a prompt: the last one written is not read
+        if most < 1:
+            raise RegardError(f"{length} tokens do not fit the model's {model.max_length}; ask for fewer")
+        least = length if self.unit == "text" else config.min_length
+        return most, replace(config, length_ratio=0.0, extra_length=length, min_length=least)
+
+    def begin(self, prompt: str) -> tuple[list[int], list[int]]:
+        """The tokens that a model has read before it writes: what stands before every text, and the prompt.
+
+        Before a text stands what our models learned to see there, or what another tool's tokenizer puts there (GPT-2's
+        nothing), unless lines were learned since.  Something has to be read: before no token, the start token.
+        """
+        ids = self.tokenizer.encode(prompt)
+        if self.tokenizer.adds_start is None or self.unit != "stream":
+            return [UNITS[self.unit](self.tokenizer)], ids
+        return [self.tokenizer.start_id] if self.tokenizer.adds_start or not ids else [], ids
+
+    def notes_on(self, prompt: str, n_read: int, n_tokens: int, most: int) -> tuple[str, ...]:
+        """What happened to a prompt of `n_tokens`, `n_read` with what stands before it."""
+        notes = unknown_words(prompt, self.tokenizer)
+        if n_read > most:
+            notes.append(f"too long: only its last {most:,} of {n_tokens:,} tokens were read")
+        return tuple(notes)
 
 
 def following(ids: Sequence[int], tokens: Iterable[int], tokenizer: Tokenizer) -> str:
@@ -87,38 +140,9 @@ def following(ids: Sequence[int], tokens: Iterable[int], tokenizer: Tokenizer) -
     return tokenizer.decode([*ids, *tokens])[len(tokenizer.decode(ids)) :]
 
 
-def limited(model: Generator[S], unit: str, length: int | None, config: DecodingConfig) -> tuple[int, DecodingConfig]:
-    """How many tokens of a prompt can be read, and the settings for `length` tokens more."""
-    if length is None:
-        length = max(1, min(USUAL_LENGTH, model.max_length // 2))  # a small model has to read the prompt, too
-    if length < 1:
-        raise RegardError(f"the length must be at least 1 token, got {length}")
-    most = model.max_length - length + 1  # tokens of a prompt: the last one written is not read
-    if most < 1:
-        raise RegardError(f"{length} tokens do not fit the model's {model.max_length}; ask for fewer")
-    least = length if unit == "text" else config.min_length
-    return most, replace(config, length_ratio=0.0, extra_length=length, min_length=least)
-
-
-def begin(prompt: str, tokenizer: Tokenizer, unit: str) -> tuple[list[int], list[int]]:
-    """The tokens that a model has read before it writes: what stands before every text, and the prompt."""
-    ids = tokenizer.encode(prompt)
-    return start_of(ids, tokenizer, unit), ids
-
-
-def start_of(ids: list[int], tokenizer: Tokenizer, unit: str) -> list[int]:
-    """What stands before a text: what our models learned to see there, or what another tool's tokenizer puts there
-    (GPT-2's nothing), unless lines were learned since.  Something has to be read: before no token, the start token."""
-    if tokenizer.adds_start is None or unit != "stream":
-        return [UNITS[unit](tokenizer)]
-    return [tokenizer.start_id] if tokenizer.adds_start or not ids else []
-
-
-def notes_on(prompt: str, start: list[int], ids: list[int], most: int, tokenizer: Tokenizer) -> tuple[str, ...]:
-    notes = unknown_words(prompt, tokenizer)
-    if len(start) + len(ids) > most:
-        notes.append(f"too long: only its last {most:,} of {len(ids):,} tokens were read")
-    return tuple(notes)
+def usual_length(max_length: int) -> int:
+    """The tokens of a text whose length nobody asked for: a small model has to read the prompt, too."""
+    return max(1, min(USUAL_LENGTH, max_length // 2))
 
 
 def unknown_words(text: str, tokenizer: Tokenizer) -> list[str]:
@@ -127,25 +151,39 @@ def unknown_words(text: str, tokenizer: Tokenizer) -> list[str]:
     return [f"unknown: {' '.join(map(repr, unknown))}"] if unknown else []
 
 
-def score_texts(model: Generator[S], tokenizer: Tokenizer, texts: list[str], unit: str) -> list[list[float]]:
-    """log P of each token of the texts; of lines also, last, of their end.
+@dataclass(frozen=True, eq=False)
+class Reached:
+    norms: np.ndarray  # |∂L/∂h_{T-d}| for d = 0, 1, 2 ..., the mean over the passages
+    n_passages: int
 
-    A text that is too long for the model is read in pieces, each knowing only the last token of the one before.
-    """
-    most = max(model.max_length - 1, 1)
-    start_id, end_id = tokenizer.start_id, tokenizer.end_id
-    end = [] if unit == "text" else [end_id]
-    owners, prompts, targets, n_wanted = [], [], [], []
-    for i, text in enumerate(texts):
-        before, ids = begin(text, tokenizer, unit)
-        tokens = [*(before or [start_id]), *ids, *end]  # the first token of a text follows something, too
-        for start in range(0, len(tokens) - 1, most):
-            piece = tokens[start + 1 : start + most + 1]
-            owners.append(i)
-            prompts.append([tokens[start]])
-            targets.append(piece[:-1] if piece[-1] == end_id else piece)  # the search adds an end to each
-            n_wanted.append(len(piece))
-    scores: list[list[float]] = [[] for _ in texts]
-    for i, row, n in zip(owners, score(model, prompts, targets, start_id, end_id), n_wanted, strict=True):
-        scores[i] += row[:n]
-    return scores
+    @property
+    def shares(self) -> np.ndarray:
+        """Of the norm at distance 0: states of different models have different scales."""
+        return self.norms / self.norms[0]
+
+    @property
+    def faded(self) -> int | None:
+        """The first distance from which on all shares are below `FADED`; None: it does not fade."""
+        last = np.flatnonzero(self.shares >= FADED)[-1]
+        return None if last + 1 == len(self.norms) else int(last) + 1
+
+
+def measure_reach(model: LanguageModel, stream: Stream, distance: int, n_passages: int) -> Reached:
+    """Passages of distance + 1 tokens, spread evenly over the text; L is the loss of the token that follows them."""
+    if distance < 1 or n_passages < 1:
+        raise RegardError(f"distance and passages must be at least 1, got {distance} and {n_passages}")
+    if model.is_counted:
+        raise RegardError("this model was trained by counting: it has no gradients whose reach could be measured")
+    length = distance + 1
+    if length > model.reader.max_length:
+        raise RegardError(f"{length} tokens do not fit the model's {model.reader.max_length}; lower the distance")
+    if length > len(stream):
+        raise RegardError(f"a text of {len(stream):,} tokens has no passage of {length}; lower the distance")
+    starts = np.unique(np.linspace(0, len(stream) - length, n_passages).astype(np.int64))
+    batch = make_batch(stream, np.stack([starts, starts + length], 1)).to(model.device)
+    next_tokens = batch.labels[length - 1 :: length]
+
+    def loss(last: Tensor) -> Tensor:
+        return F.cross_entropy(logits(last, model.output_table), next_tokens, reduction="none")
+
+    return Reached(gradient_reach(model.reader, batch.tokens, batch.layout, loss), len(starts))

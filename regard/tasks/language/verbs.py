@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.outputs import Place
-from regard.tasks.verb import Verb
+from regard.tasks.request import Request
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Generate(Verb[list[Written]]):
+class Generate(Request[list[Written]]):
     """For each prompt the `n_best` texts that go on from it, by at most `length` tokens, up to a stop string."""
 
     name = "generate"  # the command can stream, and takes a label
@@ -32,7 +32,7 @@ class Generate(Verb[list[Written]]):
 
 
 @dataclass(frozen=True)
-class Stream(Verb[str]):
+class StreamText(Request[str]):
     """The text that `generate` gives, in pieces as it is written; its `notes` say what happened to the prompt."""
 
     name = "stream"
@@ -44,7 +44,7 @@ class Stream(Verb[str]):
 
 
 @dataclass(frozen=True)
-class GenerateAs(Verb[list[Written]]):
+class GenerateAs(Request[list[Written]]):
     """`generate` from a label: a prompt, which may be empty, is how the text begins."""
 
     name = "generate_as"
@@ -56,7 +56,7 @@ class GenerateAs(Verb[list[Written]]):
 
 
 @dataclass(frozen=True)
-class ScoreTexts(Verb[list[float]]):
+class ScoreTexts(Request[list[float]]):
     """log P of each token of the given texts and, where lines have one, of their end."""
 
     name = "score_texts"
@@ -65,7 +65,7 @@ class ScoreTexts(Verb[list[float]]):
 
 
 @dataclass(frozen=True)
-class Reach(Verb[float]):
+class Reach(Request[float]):
     """|∂L/∂h_{T-d}| by distance, measured on a text (default: the recipe's test or validation text)."""
 
     name = "reach"

@@ -11,7 +11,6 @@ from regard.data.batching.batch import SequenceBatch
 from regard.data.batching.noise import Hiding, chances, keys
 from regard.data.batching.packing import cut
 from regard.data.batching.streams import Passages
-from regard.data.notes import Notes
 from regard.nn.layout import Ragged
 from regard.text.dropout import ranges
 from regard.text.tokenizer import Tokenizer
@@ -37,16 +36,12 @@ class MaskedPassages:
     """Makes passages of a corpus.  All chance is a function of (seed, draw, window)."""
 
     def __init__(self, corpus: Passages, tokenizer: Tokenizer, share: float, nsp: bool):
-        self.corpus, self.nsp = corpus, nsp
+        self.corpus, self.nsp, self.notes = corpus, nsp, corpus.notes
         self.start, self.end = tokenizer.start_id, tokenizer.end_id
         no_words = {tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, tokenizer.unknown_id}
         words = [i for i in range(tokenizer.vocab_size) if i not in no_words and tokenizer.decode([i])]
         self.hiding = Hiding(share, tokenizer.special_id("<mask>"), np.array(words, np.int64))
         self.lengths = corpus.lengths + N_FIXED[nsp]
-
-    @property
-    def notes(self) -> Notes:
-        return self.corpus.notes
 
     def describe(self) -> str:
         corpus = self.corpus
@@ -54,7 +49,8 @@ class MaskedPassages:
 
     def batch(self, windows: np.ndarray, seed: int, draw: int) -> MaskedBatch:
         drawn = keys(seed, draw, windows)
-        parts, follows = self.pairs(windows, chances(drawn, 3)) if self.nsp else (self.wholes(windows), None)
+        wholes = [(self.corpus.starts[windows], self.corpus.stops[windows])]
+        parts, follows = self.pairs(windows, chances(drawn, 3)) if self.nsp else (wholes, None)
         lengths = sum(stops - starts + 1 for starts, stops in parts) + 1
         tokens = np.full(int(lengths.sum()), self.end, np.int64)
         fixed = np.ones(len(tokens), bool)
@@ -75,9 +71,6 @@ class MaskedPassages:
             labels=torch.from_numpy(hidden.labels),
             follows=None if follows is None else torch.from_numpy(follows),
         )
-
-    def wholes(self, windows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        return [(self.corpus.starts[windows], self.corpus.stops[windows])]
 
     def pairs(self, windows: np.ndarray, chance: np.ndarray) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
         """A window cut in two; in half of the cases a text from elsewhere, about as long, takes the second place."""

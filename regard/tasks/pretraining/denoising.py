@@ -1,13 +1,13 @@
 """Denoising: a corrupted text in, the text as it was out (BART), or only what is missing (T5)."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
+from regard.checks import at_least, not_negative, one_of, proper_share, share
+from regard.choose import choose
 from regard.data.batching.noise import NOISES, Draws, Noise, corrupt_spans, n_sentinels
 from regard.data.batching.streams import Stream
 from regard.data.files.plain import PlainText
@@ -16,46 +16,49 @@ from regard.decoding.search import generate
 from regard.errors import ConfigError, RegardError
 from regard.models.interface import Translator
 from regard.tasks.exchange import SOURCE_TO_TARGET
-from regard.tasks.learnable import Sample
-from regard.tasks.pretraining.noised import NoisedTask
-from regard.tasks.pretraining.settings import DenoisingConfig
-from regard.tasks.setup import Setup
+from regard.tasks.framing import Frame
+from regard.tasks.language.running_text import NoisedConfig, NoisedTask
+from regard.tasks.setup import Sample, Use
 from regard.tasks.translation.batches import PairBatch, make_batch
-from regard.tasks.translation.looking import look_at_pair
-from regard.tasks.translation.task import pair_loss
-from regard.tasks.use import Use
+from regard.tasks.translation.framed import FramedTask, pair_loss
 from regard.text.tokenizer import Tokenizer
-from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked
 
+OBJECTIVES = ("text", "spans")
 MASK = "<mask>"
 ENDS = ".!?"  # the marks that end a sentence
 SHOWN_TOKENS = 40  # of a validation window
 
-Pair = tuple[np.ndarray, np.ndarray]
+
+@dataclass(frozen=True, kw_only=True)
+class DenoisingConfig(NoisedConfig):
+    """The defaults are BART's: sentences permuted, 30 % of the tokens masked in spans of three on average."""
+
+    objective: str = "text"  # what is to be written: the text, or the spans that are missing
+    noises: tuple[str, ...] = ("permute", "infill")  # for "text": mask, delete, infill, permute, rotate, in this order
+    share: float = 0.3  # of the tokens that are masked
+    mean_span: float = 3.0  # tokens
+    smoothing: float = 0.0
+    shown: int = 2  # samples at each validation
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of(self, OBJECTIVES, "objective")
+        for name in self.noises:
+            choose(NOISES, name, "noise")
+        if self.objective == "text" and not self.noises:
+            raise ConfigError(f"objective = 'text' needs noises: some of {', '.join(NOISES)}")
+        if self.objective == "spans" and self.noises:
+            raise ConfigError("objective = 'spans' is a noise by itself; set noises = []")
+        proper_share(self, "share")
+        at_least(self, 1, "mean_span")
+        share(self, "smoothing")
+        not_negative(self, "shown")
+
+    def frame(self, tokenizer: Tokenizer) -> Frame:
+        return Frame(tokenizer.start_id, tokenizer.end_id)
 
 
-def whole_text(tokens: np.ndarray, draws: Draws, noise: Noise, names: tuple[str, ...]) -> Pair:
-    """Source: the text through all noises, one after the other, cut where masks between words made it longer than it
-    was.  Target: the text  (Lewis et al. 2020)"""
-    corrupted = tokens
-    for name in names:
-        corrupted = NOISES[name](corrupted, draws, noise)
-    return corrupted[: len(tokens)], tokens
-
-
-def missing_spans(tokens: np.ndarray, draws: Draws, noise: Noise, names: tuple[str, ...]) -> Pair:
-    """Source: the text with numbered gaps.  Target: what stood in each  (Raffel et al. 2020)"""
-    return corrupt_spans(tokens, draws, noise)
-
-
-OBJECTIVES: dict[str, Callable[[np.ndarray, Draws, Noise, tuple[str, ...]], Pair]] = {
-    "text": whole_text,
-    "spans": missing_spans,
-}
-
-
-class Denoising(NoisedTask[Translator[Any], PairBatch]):
+class Denoising(FramedTask[PlainText, Stream, Translator[Any], PairBatch], NoisedTask[Translator[Any], PairBatch]):
     """BART's and T5's: a corrupted text is read, the text or what is missing of it is written."""
 
     settings = DenoisingConfig
@@ -63,10 +66,6 @@ class Denoising(NoisedTask[Translator[Any], PairBatch]):
     exchange = SOURCE_TO_TARGET
     commands = ("regard train RECIPE --from RUN", "regard embed RUN FILE", "regard evaluate RUN")
     config: DenoisingConfig
-
-    def __init__(self, config: DenoisingConfig, setup: Setup):
-        super().__init__(config, setup)
-        self.frame = config.frame(self.tokenizer)
 
     def read(self, parts: Parts[PlainText]) -> None:
         if self.config.window > self.max_length:
@@ -80,29 +79,30 @@ class Denoising(NoisedTask[Translator[Any], PairBatch]):
     def noise(self) -> Noise:
         return noise_of(self.config, self.tokenizer)
 
-    def encode(self, text: str) -> list[int]:
-        return self.frame.source(self.tokenizer.encode(text))
-
     def draw(self, texts: list[np.ndarray], lines: list[str], draws: list[Draws]) -> PairBatch:
-        corrupt = OBJECTIVES[self.config.objective]
         if self.config.unit == "lines":  # their ends are the frame's
             texts = [text[:-1] if text[-1] == self.tokenizer.end_id else text for text in texts]
-        pairs = [corrupt(text, d, self.noise, self.config.noises) for text, d in zip(texts, draws, strict=True)]
+        pairs = [self.corrupted(text, own) for text, own in zip(texts, draws, strict=True)]
         sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
         return make_batch(sources, targets, lines, self.frame)
 
-    def loss(self, model: Translator[Any], batch: PairBatch) -> Tensor:
-        return pair_loss(model, batch, self.config.smoothing)
+    def corrupted(self, tokens: np.ndarray, draws: Draws) -> tuple[np.ndarray, np.ndarray]:
+        """Source: the text with numbered gaps; target: what stood in each  (Raffel et al. 2020).  Or source: the text
+        through all noises, one after the other, cut where masks between words made it longer than it was; target: the
+        text  (Lewis et al. 2020)."""
+        if self.config.objective == "spans":
+            return corrupt_spans(tokens, draws, self.noise)
+        corrupted = tokens
+        for name in self.config.noises:
+            corrupted = NOISES[name](corrupted, draws, self.noise)
+        return corrupted[: len(tokens)], tokens
 
-    def plain_loss(self, model: Translator[Any], batch: PairBatch) -> Tensor:
-        return pair_loss(model, batch, 0.0)
+    nats = staticmethod(pair_loss)
 
-    def samples(self, model: Translator[Any]) -> list[Sample]:
+    def first_samples(self, model: Translator[Any], valid: Stream) -> list[Sample]:
         """The beginning of some validation windows: corrupted, what should be written, and what the model writes."""
-        if self.valid is None or not self.config.shown:
-            return []
-        windows = self.valid.all_windows(self.config.window)[: self.config.shown]
-        batch = self.collate(self.valid, np.minimum(windows, windows[:, :1] + SHOWN_TOKENS))
+        windows = valid.all_windows(self.config.window)[: self.config.shown]
+        batch = self.collate(valid, np.minimum(windows, windows[:, :1] + SHOWN_TOKENS))
         sources = [part.tolist() for part in batch.source.split(batch.source_layout.lengths.tolist())]
         targets = [part.tolist()[:-1] for part in batch.labels.split(batch.target_layout.lengths.tolist())]
         few = replace(self.setup.decoding, beam=1, n_best=1, sample=False, extra_length=SHOWN_TOKENS // 2)
@@ -122,15 +122,13 @@ class Denoising(NoisedTask[Translator[Any], PairBatch]):
         c = self.config
         return f"window:{c.window}|{'+'.join(c.noises) or f'spans:{c.mean_span:g}'}|share:{c.share:g}"
 
+    @property
     def purpose(self) -> str:
         what = "the text" if self.config.objective == "text" else "what is missing"
         return f"was trained to read a corrupted text and to write {what}"
 
-    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
-        asked.check(use.model)
-        if target is None:
-            raise RegardError("this run restores corrupted texts: say what it is to write, as the target (--target)")
-        return look_at_pair(use.model, self.tokenizer, self.frame, source, target, asked)
+    def own_target(self, use: Use, source: str) -> str:
+        raise RegardError("this run restores corrupted texts: say what it is to write, as the target (--target)")
 
 
 def noise_of(config: DenoisingConfig, tokenizer: Tokenizer) -> Noise:

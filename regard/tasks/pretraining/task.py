@@ -1,27 +1,68 @@
-"""What every task on masked words has in common: passages of plain documents, masked at random, as batches."""
+"""Masked words: documents in, and out what was masked and whether a text follows another (BERT), or which words are a
+generator's (ELECTRA)."""
 
-from abc import abstractmethod
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
 
-from regard.data.batching.streams import Passages
+from regard.checks import at_least, not_negative, one_of, positive, positive_share, proper_share
+from regard.choose import choose
+from regard.data.batching.streams import DOCUMENTS, Passages
 from regard.data.config import DataConfig
 from regard.data.files.plain import PlainText, text_parts
 from regard.data.files.splits import Parts
 from regard.data.report import Row
-from regard.tasks.language.running_text import inspect_texts
+from regard.errors import ConfigError
+from regard.models.masked import MaskedWords, ReplacedWords, draw, rows_at
+from regard.tasks.exchange import MASKED
+from regard.tasks.language.running_text import check_window, inspect_texts
 from regard.tasks.pretraining.batches import N_FIXED, MaskedBatch, MaskedPassages
-from regard.tasks.pretraining.settings import MASKS, MaskingConfig
+from regard.tasks.pretraining.use import fill
+from regard.tasks.pretraining.verbs import Fill, Filled
+from regard.tasks.setup import Sample, TaskConfig, Use
 from regard.tasks.task import M, Task
+from regard.text.tokenizer import Tokenizer
+
+SHOWN_TOKENS = 40  # of a validation passage
+# How often masks are drawn before they come again: BERT's data held ten copies of each text (section A.2), RoBERTa's
+# texts are never masked in the same way twice (Liu et al. 2019, section 4.1).
+MASKS: dict[str, int | None] = {"static": 10, "dynamic": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskingConfig(TaskConfig):
+    """What every task on masked words may set."""
+
+    documents: str = "lines"  # what a document is: a line, or a block of lines up to an empty one
+    window: int = 128  # the most tokens of a passage, <s> and </s> among them
+    share: float = 0.15  # of the tokens that are masked
+    masks: str = "dynamic"  # drawn anew each epoch; static: ten draws, again and again
+
+    def __post_init__(self) -> None:
+        choose(DOCUMENTS, self.documents, "kind of documents")
+        choose(MASKS, self.masks, "kind of masks")
+        at_least(self, N_FIXED[self.nsp] + 2, "window")
+        proper_share(self, "share")
+        one_of(self, ("loss", "accuracy"), "metric")
+
+    @property
+    def nsp(self) -> bool:
+        """Whether passages have two parts, of which the second may not follow the first."""
+        return False
 
 
 class MaskingTask(Task[PlainText, MaskedPassages, M, MaskedBatch]):
-    """Which words are masked is a function of (seed, epoch, passage)."""
+    """Which words are masked is a function of (seed, epoch, passage).  Figures are of every passage once, with the same
+    words masked, and any other chance the same, each time."""
 
-    cut_once = "a text with masked words"
-    config: Any
+    cut_once, reads_marks = "a text with masked words", True
+    config: MaskingConfig
 
     @classmethod
     def read_parts(cls, config: MaskingConfig, data: DataConfig) -> Parts[PlainText]:
@@ -33,13 +74,9 @@ class MaskingTask(Task[PlainText, MaskedPassages, M, MaskedBatch]):
 
     def part(self, raw: PlainText, to_learn: bool) -> MaskedPassages:
         c = self.config
-        width = c.window - N_FIXED[c.asks_next]
+        width = c.window - N_FIXED[c.nsp]
         corpus = Passages(raw, c.documents, width, self.tokenizer, self.setup.cache)
-        return MaskedPassages(corpus, self.tokenizer, c.share, c.asks_next)
-
-    def encode(self, text: str) -> list[int]:
-        """<s> text </s>, in which [MASK] and [SEP] mean tokens."""
-        return self.marked.encode(text)
+        return MaskedPassages(corpus, self.tokenizer, c.share, c.nsp)
 
     def collate(self, part: MaskedPassages, chosen: np.ndarray, epoch: int | None = None) -> MaskedBatch:
         if epoch is None:
@@ -50,13 +87,194 @@ class MaskingTask(Task[PlainText, MaskedPassages, M, MaskedBatch]):
     def small_batch(self, n_tokens: int) -> MaskedBatch:
         return next(self.train.all_batches(n_tokens))
 
-    @abstractmethod
-    def figures(self, model: M, part: MaskedPassages) -> dict[str, float]:
-        """Every passage once; with the same words masked, and any other chance the same, each time."""
-
     def signature(self, part: MaskedPassages) -> str:
         c = self.config
         return f"documents:{c.documents}|window:{c.window}|share:{c.share:g}|passages:{len(part.corpus)}"
 
     def inspect(self) -> list[Row]:
         return inspect_texts({name: part.corpus.text for name, part in self.parts().items()}, self.tokenizer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedConfig(MaskingConfig):
+    nsp: bool = True  # predict also whether the second half of a passage follows the first: next-sentence prediction
+    shown: int = 2  # passages shown at each validation
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        not_negative(self, "shown")
+
+
+class MaskedLanguage(MaskingTask[MaskedWords]):
+    """BERT's: the masked words and, if asked, whether one text follows another."""
+
+    settings = MaskedConfig
+    exchange = MASKED
+    commands = (
+        'regard fill RUN "Paris is the [MASK] of France."',
+        "regard train sst2-bert --from RUN",
+        "regard embed RUN FILE",
+    )
+    config: MaskedConfig
+
+    @classmethod
+    def build(cls, config: MaskedConfig, model: Any) -> MaskedWords:
+        check_window(config.window, model)
+        return MaskedWords(model, config.nsp)
+
+    # Loss.
+
+    def nats(self, model: MaskedWords, batch: MaskedBatch, smoothing: float) -> Tensor:
+        """The mean over the masked words and the mean over the passages are added, as in the paper; the loop divides by
+        the number of words."""
+        words, follows = both_nats(model, model(batch.tokens, batch.layout), batch)
+        return words + follows * (batch.n_targets / batch.layout.n_sequences)
+
+    def predictions(self, model: MaskedWords, batch: MaskedBatch) -> tuple[Tensor, Tensor, Tensor]:
+        rows = model(batch.tokens, batch.layout)
+        return model.word_logits(rows_at(rows, batch.places)), batch.labels, rows
+
+    @classmethod
+    def refuse_teacher(cls, config: MaskedConfig, theirs: Any) -> None:
+        if config.nsp:
+            raise ConfigError("distillation has no next-sentence prediction: set nsp = false")
+
+    # Validation.
+
+    @torch.no_grad()
+    def figures(self, model: MaskedWords, part: MaskedPassages) -> dict[str, float]:
+        """Nats and percent of the masked words, percent of what follows."""
+        n_words = n_passages = 0
+        of_words = of_next = right = right_next = 0.0
+        for batch in (batch.to(model.device) for batch in part.all_batches(self.batch_tokens)):
+            rows = model(batch.tokens, batch.layout)
+            words, follows = both_nats(model, rows, batch)
+            of_words, of_next = of_words + float(words), of_next + float(follows)
+            right += int((model.guesses(rows_at(rows, batch.places)) == batch.labels).sum())
+            n_words, n_passages = n_words + batch.n_targets, n_passages + batch.layout.n_sequences
+            if batch.follows is not None:
+                right_next += int((model.next_logits(rows, batch.layout).argmax(-1) == batch.follows).sum())
+        values = {"loss": of_words / n_words + of_next / n_passages, "accuracy": 100 * right / n_words}
+        if part.nsp:
+            values |= {"word_loss": of_words / n_words, "next_accuracy": 100 * right_next / n_passages}
+        return values
+
+    @torch.no_grad()
+    def first_samples(self, model: MaskedWords, valid: MaskedPassages) -> list[Sample]:
+        """The beginning of some validation passages, the words masked there, and what the model takes them for."""
+        few = np.arange(min(self.config.shown, len(valid.corpus)))
+        samples = []
+        for i in few:
+            batch = self.collate(valid, few[i : i + 1]).to(model.device)
+            guesses = model.guesses(rows_at(model(batch.tokens, batch.layout), batch.places))
+            is_shown = batch.places < SHOWN_TOKENS
+            shown = with_marks(batch.tokens[:SHOWN_TOKENS].tolist(), self.tokenizer)
+            truth, guess = ("|".join(self.tokenizer.tokens(ids[is_shown].tolist())) for ids in (batch.labels, guesses))
+            samples.append((shown, truth, guess))
+        return samples
+
+    # For people, and use.
+
+    @property
+    def purpose(self) -> str:
+        return "was trained to predict masked words" + (" and what follows a text" if self.config.nsp else "")
+
+    @property
+    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+        return {"fill": self.fill, **super().verbs}
+
+    def fill(self, use: Use, ask: Fill) -> list[Filled]:
+        documents = [np.array(self.encode(text), np.int64) for text in ask.texts]
+        return fill(use.model, self.tokenizer, documents, ask.top, self.batch_tokens)
+
+
+def with_marks(ids: list[int], tokenizer: Tokenizer) -> str:
+    """The text of some tokens, the special ones by their names."""
+    marks = {tokenizer.special_id(name) for name in tokenizer.special}
+    parts = [(is_mark, list(part)) for is_mark, part in groupby(ids, marks.__contains__)]
+    return " ".join(" ".join(tokenizer.tokens(p)) if is_mark else tokenizer.decode(p).strip() for is_mark, p in parts)
+
+
+def both_nats(model: MaskedWords, rows: Tensor, batch: MaskedBatch) -> tuple[Tensor, Tensor]:
+    """-log P of all masked words, and of all answers to what follows (0 where it is not asked), of the hidden rows."""
+    words = model.word_nats(rows_at(rows, batch.places), batch.labels)
+    if batch.follows is None:
+        return words, words.new_zeros(())
+    logits = model.next_logits(rows, batch.layout).float()
+    return words, F.cross_entropy(logits, batch.follows, reduction="sum")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplacedConfig(MaskingConfig):
+    generator: float = 0.25  # the generator's width, as a share of the reader's
+    weight: float = 50.0  # of what the reader predicts, beside the generator's masked words
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive_share(self, "generator")
+        positive(self, "weight")
+
+
+class Judged(NamedTuple):
+    """A batch, filled in by the generator and judged by the reader."""
+
+    word_nats: Tensor  # of the masked words, all together
+    tokens: Tensor  # N, with the generator's words
+    is_replaced: Tensor  # N, where they differ from the text's; one that the generator guessed right is the text's own
+    logits: Tensor  # N, above 0 where the reader takes a word for replaced
+
+    @property
+    def nats(self) -> Tensor:
+        """Of all tokens together."""
+        return F.binary_cross_entropy_with_logits(self.logits.float(), self.is_replaced.float(), reduction="sum")
+
+
+class ReplacedLanguage(MaskingTask[ReplacedWords]):
+    """ELECTRA's: which words of a text a generator has replaced."""
+
+    settings = ReplacedConfig
+    commands = ("regard train sst2-bert --from RUN", "regard embed RUN FILE", "regard evaluate RUN")
+    purpose = "was trained to detect which words of a text were replaced"
+    config: ReplacedConfig
+
+    @classmethod
+    def build(cls, config: ReplacedConfig, model: Any) -> ReplacedWords:
+        check_window(config.window, model)
+        return ReplacedWords(model, config.generator)
+
+    def nats(self, model: ReplacedWords, batch: MaskedBatch, smoothing: float) -> Tensor:
+        """The mean over the masked words, and `weight` times the mean over all tokens (Clark et al. 2020, section 2);
+        the loop divides by the number of words.  No gradient goes through the words that are drawn."""
+        judged = judge(model, batch)
+        return judged.word_nats + self.config.weight * judged.nats * (batch.n_targets / batch.n_tokens)
+
+    @torch.no_grad()
+    def figures(self, model: ReplacedWords, part: MaskedPassages) -> dict[str, float]:
+        """The loss; of all tokens, how many percent are judged right; and how many of the replaced ones are found."""
+        chance = torch.Generator(model.device).manual_seed(0)
+        n_words = n_tokens = n_replaced = 0
+        word_nats = nats = right = seen = 0.0
+        for batch in (batch.to(model.device) for batch in part.all_batches(self.batch_tokens)):
+            judged = judge(model, batch, chance)
+            verdict = judged.logits > 0
+            n_words, n_tokens = n_words + batch.n_targets, n_tokens + batch.n_tokens
+            n_replaced += int(judged.is_replaced.sum())
+            word_nats, nats = word_nats + float(judged.word_nats), nats + float(judged.nats)
+            right += int((verdict == judged.is_replaced).sum())
+            seen += int((verdict & judged.is_replaced).sum())
+        return {
+            "loss": word_nats / n_words + self.config.weight * nats / n_tokens,
+            "accuracy": 100 * right / n_tokens,
+            "found": 100 * seen / max(n_replaced, 1),
+            "word_loss": word_nats / n_words,
+        }
+
+
+def judge(model: ReplacedWords, batch: MaskedBatch, chance: torch.Generator | None = None) -> Judged:
+    words = rows_at(model.generator(batch.tokens, batch.layout), batch.places)
+    word_nats = model.generator.word_nats(words, batch.labels)
+    own = batch.tokens.scatter(0, batch.places, batch.labels)
+    with torch.no_grad():
+        drawn = draw(model.generator.word_logits(words), chance)
+    tokens = own.scatter(0, batch.places, drawn)
+    return Judged(word_nats, tokens, tokens != own, model.replaced_logits(model(tokens, batch.layout)))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from regard.tasks.verb import Help, LineVerb
+from regard.tasks.request import Help, LineRequest
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Filled:
 
 
 @dataclass(frozen=True)
-class Fill(LineVerb[Filled]):
+class Fill(LineRequest[Filled]):
     """Predict the word in place of each [MASK]: N lines in, N lines out; [SEP] divides two texts.
 
     Texts that come as lines give lines, filled with the likeliest words.  Texts given as arguments also give other

@@ -37,15 +37,12 @@ class TaggedSet:
         tagged.expect(tags)
         self.tagged = tagged
         self.pieces = WordPieces(tagged.words, tagged.places, tokenizer, max_length, framed)
+        self.lengths = self.pieces.lengths
         place = {tag: i for i, tag in enumerate(tags)}
         self.tags = np.array([place[tag] for tag in chain.from_iterable(tagged.tags)], np.int64)
         self.notes = Notes()
         self.notes.update(tagged.notes)
         self.notes.update(self.pieces.notes)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return self.pieces.lengths
 
     def batch(self, pieces: np.ndarray) -> TagBatch:
         rows = self.pieces.rows(pieces)
@@ -54,16 +51,16 @@ class TaggedSet:
         return TagBatch(lines, tokens, Ragged(torch.from_numpy(rows.lengths)), last, tags)
 
     def describe(self) -> str:
-        n_tokens = int(self.pieces.lengths.sum())
+        n_tokens = int(self.lengths.sum())
         return f"{len(self.tagged):,} sentences, {len(self.tags):,} words, {n_tokens:,} tokens"
 
     def report(self, part: str) -> list[Row]:
         """For the doctor: how much there is, how long it is, and how often each tag."""
         counts = Counter(chain.from_iterable(self.tagged.tags))
-        n_words, longest = len(self.tags), int(self.pieces.lengths.max())
+        n_words, longest = len(self.tags), int(self.lengths.max())
         return [
             Row(part, "sentences, words", f"{len(self.tagged):,}, {n_words:,}"),
-            Row(part, "tokens per word", f"{int(self.pieces.lengths.sum()) / n_words:.2f}"),
+            Row(part, "tokens per word", f"{int(self.lengths.sum()) / n_words:.2f}"),
             Row(part, "pieces, tokens of the longest", f"{len(self.pieces):,}, {longest:,}"),
             *(Row(part, f"tag {tag}", f"{n:,} ({100 * n / n_words:.1f} %)") for tag, n in counts.most_common()),
             *note_rows(part, self.notes),

@@ -1,34 +1,71 @@
 """Tagging (aligned seq2seq): words in, one tag for each of them out."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.checks import distinct, one_of, share
+from regard.data.batching import restoring
 from regard.data.batching.batch import by_length
 from regard.data.batching.packing import cut
+from regard.data.batching.windows import WordPieces
 from regard.data.config import DataConfig
 from regard.data.files.labelled import Tagged, tag_set, tagged_parts
+from regard.data.files.plain import text_parts
 from regard.data.files.recognizing import tagged_words
 from regard.data.files.splits import Parts
 from regard.data.report import Row
+from regard.errors import ConfigError
 from regard.evaluation.classification import beside, tag_figures, unigram_tags
 from regard.evaluation.metric import Metric
 from regard.models.heads import Tagger
 from regard.models.interface import Reader
+from regard.nn.layout import Gather, Ragged
 from regard.tasks.exchange import TAGS
-from regard.tasks.learnable import Sample
+from regard.tasks.setup import Sample, TaskConfig, Use
 from regard.tasks.tagging.batches import TagBatch, TaggedSet
-from regard.tasks.tagging.settings import TaggingConfig
-from regard.tasks.tagging.use import predict, tag, word_logits
 from regard.tasks.tagging.verbs import Tag, TaggedLine
 from regard.tasks.task import Task
-from regard.tasks.use import Use
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggerConfig(TaskConfig):
+    """What every tagger may set."""
+
+    framed: bool = False  # read <s> words </s>, as BERT does
+    dropout: float = 0.1  # on the rows from which tags are read
+    shown: int = 3  # fixed samples shown at each validation
+    metric: str = "f1"  # which validated figure chooses the best checkpoint
+
+    def __post_init__(self) -> None:
+        one_of(self, ("f1", "accuracy", "loss"), "metric")
+        share(self, "dropout")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggingConfig(TaggerConfig):
+    tags: tuple[str, ...] = ()  # empty: those of the training data
+    neutral: str = ""  # the tag that says nothing, such as O: F1 is that of the others
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        distinct(self, "tags")
+        if self.tags and self.neutral and self.neutral not in self.tags:
+            raise ConfigError(f"neutral = {self.neutral!r} is not one of the tags: {', '.join(self.tags)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestorationConfig(TaggerConfig):
+    """The tags are what text may need, whether or not the training text has them."""
+
+    tags: ClassVar[tuple[str, ...]] = restoring.TAGS
+    neutral: ClassVar[str] = restoring.NEUTRAL
 
 
 class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
@@ -36,6 +73,7 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
 
     cut_once = "a word that gets a tag"
     commands = ("regard tag RUN < lines.txt", "regard evaluate RUN")
+    purpose = "was trained to tag the words of a sentence"
     config: Any
 
     @staticmethod
@@ -71,7 +109,7 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
     def small_batch(self, n_tokens: int) -> TagBatch:
         return self.train.batch(cut(np.arange(len(self.train.lengths)), self.train.lengths, n_tokens)[0])
 
-    def loss(self, model: Tagger, batch: TagBatch) -> Tensor:
+    def nats(self, model: Tagger, batch: TagBatch, smoothing: float) -> Tensor:
         logits = word_logits(model, batch.tokens, batch.layout, batch.last)
         return F.cross_entropy(logits.float(), batch.tags, reduction="sum")
 
@@ -83,8 +121,20 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
         accuracy, f1, *_ = self.shares(model, part)
         return {"loss": loss, "accuracy": accuracy.value, "f1": f1.value}
 
+    @torch.no_grad()
+    def predict(self, model: Tagger, pieces: WordPieces) -> tuple[np.ndarray, np.ndarray]:
+        """The best tag of every word, and its probability.  Pieces of about one length are read together."""
+        best, probabilities = np.zeros(len(pieces.words), np.int64), np.zeros(len(pieces.words))
+        for part in by_length(pieces.lengths, self.batch_tokens):
+            rows = pieces.rows(part)
+            layout = Ragged(torch.from_numpy(rows.lengths)).to(model.device)
+            tokens, last = (torch.from_numpy(array).to(model.device) for array in (rows.tokens, rows.last))
+            highest = word_logits(model, tokens, layout, last).float().softmax(-1).max(-1)
+            best[rows.words], probabilities[rows.words] = highest.indices.cpu().numpy(), highest.values.cpu().numpy()
+        return best, probabilities
+
     def shares(self, model: Tagger, part: TaggedSet) -> list[Metric]:
-        tags, (best, _) = self.config.tags, predict(model, part.pieces, self.batch_tokens)
+        tags, (best, _) = self.config.tags, self.predict(model, part.pieces)
         true = list(chain.from_iterable(part.tagged.tags))
         return tag_figures([tags[i] for i in best], true, tags, self.config.neutral)
 
@@ -97,12 +147,9 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
         baseline = tag_figures(predicted, true, self.config.tags, self.config.neutral, who="unigram baseline: ")
         return beside(self.shares(use.model, part), baseline)
 
-    @torch.no_grad()
-    def samples(self, model: Tagger) -> list[Sample]:
-        if self.valid is None or not self.config.shown:
-            return []
-        few = self.valid.tagged.take(np.arange(min(self.config.shown, len(self.valid.tagged))))
-        best = iter(predict(model, self.part(few, to_learn=False).pieces, self.batch_tokens)[0])
+    def first_samples(self, model: Tagger, valid: TaggedSet) -> list[Sample]:
+        few = valid.tagged.take(np.arange(min(self.config.shown, len(valid.tagged))))
+        best = iter(self.predict(model, self.part(few, to_learn=False).pieces)[0])
         predicted = [[self.config.tags[next(best)] for _ in words] for words in few.words]
         return [
             (" ".join(words), self.write(words, true), self.write(words, tags))
@@ -117,9 +164,6 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
     def settled_rows(self) -> list[tuple[str, str]]:
         return [("tags", f"{len(self.config.tags)}: {', '.join(self.config.tags)}")]
 
-    def purpose(self) -> str:
-        return "was trained to tag the words of a sentence"
-
     # Use.
 
     @property
@@ -127,10 +171,19 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
         return {"tag": self.tag, **super().verbs}
 
     def tag(self, use: Use, ask: Tag) -> list[TaggedLine]:
-        c, sentences = self.config, [self.words_of(line) for line in ask.lines]
-        return tag(
-            use.model, self.tokenizer, sentences, c.tags, self.write, self.max_length, c.framed, self.batch_tokens
-        )
+        """One answer per line, in order."""
+        sentences, numbers = [self.words_of(line) for line in ask.lines], [str(i + 1) for i in range(len(ask.lines))]
+        pieces = WordPieces(sentences, numbers, self.tokenizer, self.max_length, self.config.framed)
+        best, probabilities = self.predict(use.model, pieces)
+        n_pieces = np.bincount(pieces.sentence, minlength=len(sentences))
+        answers, start = [], 0
+        for words, n in zip(sentences, n_pieces, strict=True):
+            own = slice(start, start + len(words))
+            notes = ["empty"] if not words else [f"split into {n}"] if n > 1 else []
+            tags = [self.config.tags[i] for i in best[own]]
+            answers.append(TaggedLine(words, tags, probabilities[own].tolist(), self.write(words, tags), notes))
+            start += len(words)
+        return answers
 
 
 class Tagging(WordTask):
@@ -139,7 +192,6 @@ class Tagging(WordTask):
     settings = TaggingConfig
     exchange = TAGS
     config: TaggingConfig
-
     recognize = staticmethod(tagged_words)
 
     @classmethod
@@ -149,3 +201,26 @@ class Tagging(WordTask):
 
     def settle(self, train: Tagged) -> TaggingConfig:
         return replace(self.config, tags=tag_set(train, self.config.tags))
+
+
+class Restoration(WordTask):
+    """Of case and punctuation.  Plain text is its own teacher: words in lower case without punctuation, tagged with
+    what was taken away."""
+
+    settings = RestorationConfig
+    purpose = "was trained to restore the case and punctuation of a text"
+
+    @classmethod
+    def read_parts(cls, config: RestorationConfig, data: DataConfig) -> Parts[Tagged]:
+        return text_parts(data, "lines").mapped(restoring.stripped)
+
+    @staticmethod
+    def words_of(line: str) -> list[str]:
+        return restoring.strip(line)[0]
+
+    write = staticmethod(restoring.restore)
+
+
+def word_logits(model: Tagger, tokens: Tensor, layout: Ragged, last: Tensor) -> Tensor:
+    """(words, tags): what the model says at the last token of each word."""
+    return Gather.apply(model(tokens, layout), last)

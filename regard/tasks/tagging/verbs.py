@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from regard.tasks.verb import LineVerb
+from regard.tasks.request import LineRequest
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class TaggedLine:
 
 
 @dataclass(frozen=True)
-class Tag(LineVerb[TaggedLine]):
+class Tag(LineRequest[TaggedLine]):
     """Tag the words of each line, word/tag, or restore their case and punctuation: N lines in, N lines out."""
 
     name, silent = "tag", ("empty",)

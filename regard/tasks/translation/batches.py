@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
@@ -12,14 +11,11 @@ from torch.nn import functional as F
 
 from regard.data.batching.batch import Batch
 from regard.data.batching.packing import select
-from regard.data.batching.shards import TokenShard
 from regard.data.files.reading import Examples
-from regard.data.notes import Notes
 from regard.nn.layout import Ragged, filled
 from regard.nn.loss import IGNORED
 from regard.tasks.framing import Frame
-from regard.tasks.setup import Setup
-from regard.text.dropout import SampledTexts
+from regard.tasks.setup import ExampleSet, Setup
 
 Weigh = Callable[..., np.ndarray]  # what a batch counts of the lengths of source and target
 
@@ -77,16 +73,13 @@ def make_batch(sources: list[np.ndarray], targets: list[np.ndarray], lines: list
     )
 
 
-class PairSet:
-    """One part of a data set: tokenized once, and left without what cannot be used (see `notes`)."""
+class PairSet(ExampleSet):
+    """One part of a data set, left without what cannot be used (see `notes`)."""
 
     def __init__(self, examples: Examples, setup: Setup, frame: Frame, weigh: Weigh = np.maximum):
-        self.examples, self.setup, self.frame, self.weigh = examples, setup, frame, weigh
-        self.max_length = setup.data.max_length
-        self.sides: list[TokenShard] = [setup.tokens(column) for column in examples.columns]
-        side_lengths = [side.lengths for side in self.sides]
-        self.notes = Notes()
-        self.notes.update(examples.notes)
+        super().__init__(examples, setup)
+        self.frame, self.max_length = frame, setup.data.max_length
+        side_lengths = [side.lengths for side in self.shards]
         long = np.flatnonzero(side_lengths[0] > self.max_length)
         if frame.cut and len(long):
             self.notes.add(f"cut after {self.max_length} tokens", examples.where(int(long[0])), len(long))
@@ -94,21 +87,11 @@ class PairSet:
         self.kept, dropped = select(examples, side_lengths, self.max_length)
         self.side_lengths = [lengths[self.kept] for lengths in side_lengths]
         self.notes.update(dropped)
-
-    def __len__(self) -> int:
-        return len(self.kept)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Tokens of the longer side, with its start or end; or of both (`weigh`)."""
-        return self.weigh(*(lengths + 1 for lengths in self.side_lengths))
+        # Tokens of the longer side, with its start or end; or of both.
+        self.lengths = weigh(*(lengths + 1 for lengths in self.side_lengths))
 
     def describe(self) -> str:
         return f"{len(self):,} pairs, {int(self.side_lengths[1].sum()):,} target tokens"
-
-    @cached_property
-    def samplers(self) -> list[SampledTexts]:
-        return self.setup.samplers(self.examples.columns)
 
     def texts(self, side: int) -> list[str]:
         return [self.examples.columns[side][i] for i in self.kept]
@@ -121,7 +104,7 @@ class PairSet:
     def columns(self, indices: np.ndarray, epoch: int | None = None) -> list[list[np.ndarray]]:
         """Sources and targets as tokens; with BPE-dropout their cut into tokens depends on the epoch alone."""
         places = self.kept[indices]
-        columns = [[tokens[i] for i in places] for tokens in self.sides]
+        columns = [[tokens[i] for i in places] for tokens in self.shards]
         if epoch is not None and self.setup.dropout:
             for side, sampler in enumerate(self.samplers):
                 drawn = sampler.sample(places, keys(epoch, places, side))  # too long: cut as it usually is
@@ -130,9 +113,6 @@ class PairSet:
         if self.frame.cut:
             columns[0] = [ids[: self.max_length] for ids in columns[0]]
         return columns
-
-    def lines(self, indices: np.ndarray) -> list[str]:
-        return [self.examples.where(i) for i in self.kept[indices]]
 
 
 def keys(epoch: int, examples: np.ndarray, side: int) -> np.ndarray:

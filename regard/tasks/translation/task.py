@@ -1,204 +1,49 @@
-"""Translation: pairs of lines in, the target's tokens out.  Any pair of texts will do: questions and answers, say."""
+"""Pairs of texts: for a translator; for a language model, source, a token that names the task, and answer in one
+sequence."""
 
-import time
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from regard.data.config import DataConfig
-from regard.data.files.reading import Examples, read_examples
+from regard.checks import at_least, at_most
 from regard.data.files.recognizing import pairs
-from regard.data.files.splits import Parts
-from regard.data.report import UNLIMITED, Part, Row, note_rows, report
-from regard.decoding.forced import score
-from regard.decoding.graphs import fastest
-from regard.errors import ConfigError, RegardError
-from regard.evaluation.metric import Measured, Versus
+from regard.errors import ConfigError
+from regard.models.heads import LanguageModel
 from regard.models.interface import Translator
-from regard.nn.loss import cross_entropy
-from regard.tasks.exchange import SOURCE_TO_TARGET
-from regard.tasks.learnable import B, Sample
-from regard.tasks.task import AnyTask, M, Task
-from regard.tasks.translation.alignments import alignments
-from regard.tasks.translation.batches import PairBatch, PairSet, Weigh
-from regard.tasks.translation.looking import look_at_pair
-from regard.tasks.translation.measuring import compare_translations, measure_translations
-from regard.tasks.translation.settings import MEASURES, PairsConfig, TranslationConfig
-from regard.tasks.translation.use import translate
-from regard.tasks.translation.verbs import Align, Score, Summarize, Translate, Translated
-from regard.tasks.use import Use
+from regard.tasks.chat.batches import AnswerBatch, Script, answer_nats, make_batch
+from regard.tasks.exchange import CAUSAL, SOURCE_TO_TARGET
+from regard.tasks.framing import Frame
+from regard.tasks.setup import Use
+from regard.tasks.translation.batches import PairBatch, PairSet
+from regard.tasks.translation.framed import pair_loss
+from regard.tasks.translation.pairs import PairsConfig, PairTask
+from regard.tasks.translation.use import alignments
+from regard.tasks.translation.verbs import Align
+from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked
-
-SHOWN = 300  # characters of a source that a validation shows
+from regard.viewer.looking import Asked, look_at_text
 
 
-def pair_loss(model: Translator, batch: PairBatch, smoothing: float) -> Tensor:
-    """The summed cross-entropy of the labels, in nats."""
-    hidden = model(batch.source, batch.source_layout, batch.target, batch.target_layout)
-    return cross_entropy(hidden, model.output_table, batch.labels, smoothing, model.output_bias)
+@dataclass(frozen=True, kw_only=True)
+class TranslationConfig(PairsConfig):
+    source_start: int = -1  # a token that every source begins with (BART's has one); -1: none
+    target_start: int = -1  # the token that every target begins with; -1: the tokenizer's start
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, -1, "source_start", "target_start")
 
-class PairTask(Task[Examples, PairSet, M, B]):
-    """What a translator and a language model that translates have in common."""
+    def check_tokens(self, vocab_size: int) -> None:
+        at_most(self, vocab_size - 1, "source_start", "target_start")
 
-    compared_as, tests_on_validation, has_outputs = "pairs", False, True
-    weigh: ClassVar[Weigh] = np.maximum
-    config: Any
-
-    def __init__(self, config: PairsConfig, setup: Any):
-        super().__init__(config, setup)
-        self.frame = config.frame(self.tokenizer)
-
-    # Files.
-
-    @classmethod
-    def read_parts(cls, config: PairsConfig, data: DataConfig) -> Parts[Examples]:
-        if data.valid_share or data.test_share:
-            raise ConfigError("pairs are validated and tested on files of their own: set data.valid and data.test")
-        if config.metric != "loss" and not data.valid:
-            raise ConfigError(f"metric = {config.metric!r} needs validation files: set data.valid")
-
-        def read(files: tuple[str, ...], root: str) -> Examples:
-            return read_pairs(files, data.columns, root)
-
-        return Parts(data, "pairs", read, lambda: (read(data.train, data.root), None, None), files="SOURCE REFERENCE")
-
-    def test(self, files: Sequence[str] = ()) -> tuple[str, Examples]:
-        """Given files are a source and a reference, whatever columns those of the recipe have."""
-        return (", ".join(files), read_pairs(tuple(files), (), ".")) if files else super().test()
-
-    @classmethod
-    def texts(cls, data: DataConfig) -> Iterable[str]:
-        """Both sides."""
-        return (line for column in read_pairs(data.train, data.columns, data.root).columns for line in column)
-
-    def part(self, raw: Examples, to_learn: bool) -> PairSet:
-        return PairSet(raw, self.setup, self.frame, type(self).weigh)
-
-    def encode(self, text: str) -> list[int]:
-        return self.frame.source(self.tokenizer.encode(text))
-
-    # Batches and loss.
-
-    @abstractmethod
-    def nats(self, model: M, batch: B, smoothing: float) -> Tensor:
-        """-log P of all targets of a batch."""
-
-    def loss(self, model: M, batch: B) -> Tensor:
-        return self.nats(model, batch, self.config.smoothing)
-
-    def plain_loss(self, model: M, batch: B) -> Tensor:
-        return self.nats(model, batch, smoothing=0.0)
-
-    # Validation.
-
-    @torch.no_grad()
-    def figures(self, model: M, part: PairSet) -> dict[str, float]:
-        """The loss in nats a token, without smoothing; BLEU or ROUGE-L of greedy outputs."""
-        values = {
-            "loss": self.mean_loss(model, part, self.packing(part, self.batch_tokens, "grouped", seed=0).epoch(0))
-        }
-        n = min(self.config.validation_lines, len(part))
-        if n:
-            outputs = self.greedily(model, part.texts(0)[:n])
-            values[self.config.measured] = MEASURES[self.config.measured](outputs, part.texts(1)[:n])
-        return values
-
-    def samples(self, model: M) -> list[Sample]:
-        if self.valid is None:
-            return []
-        sources, references = (self.valid.texts(side)[: self.config.shown] for side in (0, 1))
-        return list(zip(map(shortened, sources), references, self.greedily(model, sources), strict=True))
-
-    def greedily(self, model: Any, lines: list[str]) -> list[str]:
-        """Greedy outputs, for validation."""
-        quick = replace(self.setup.decoding, beam=1, n_best=1, sample=False)
-        use = Use(model, fastest(model, model.device), quick)
-        return [answer.text for answer in self.translate(use, Translate(lines))]
-
-    # Measuring.
-
-    def measure(self, use: Use, files: Sequence[str] = ()) -> Measured:
-        return self.measure_pairs(use, *self.test(files))
-
-    def measure_pairs(self, use: Use, of: str, test: Examples) -> Measured:
-        begin = time.perf_counter()
-        answers = self.translate(use, Translate(test.columns[0]))
-        seconds = time.perf_counter() - begin
-        return measure_translations(answers, of, test, use.decoding, seconds, self.config.measured == "rouge")
-
-    def versus(self, use: Use, other: AnyTask, its: Use, files: Sequence[str]) -> Versus:
-        (of, ours), (_, theirs) = self.test(files), other.test(files)
-        if ours.columns != theirs.columns:
-            raise ConfigError(
-                "the two runs have different test sets, so nothing was compared; name one for both: "
-                "regard evaluate RUN RUN SOURCE REFERENCE"
-            )
-        return compare_translations([self.measure_pairs(use, of, ours), other.measure(its, files)], ours.columns[1])
-
-    # For people.
-
-    def inspect(self) -> list[Row]:
-        shown = {name: Part(part.examples, part.sides) for name, part in self.parts().items()}
-        if not self.frame.cut:
-            return report(shown, self.tokenizer, self.max_length)
-        cut = [row for row in note_rows("train", self.train.notes) if row.what.startswith("cut")]
-        return report(shown, self.tokenizer, UNLIMITED) + cut
-
-    def purpose(self) -> str:
-        return f"was trained to turn {self.config.source} into {self.config.target}"
-
-    def usage(self, folder: Path) -> tuple[str, ...]:
-        return (f"regard {self.config.verb} {folder} < lines.txt", f"regard evaluate {folder}")
-
-    # Use.
-
-    @property
-    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
-        return {"translate": self.translate, "summarize": self.summarize, "score": self.score, **super().verbs}
-
-    def longest_source(self, model: M) -> int:
-        """Source tokens that are translated in one piece: what the model was trained on."""
-        return min(self.max_length, model.max_length - self.frame.n_around)
-
-    def room(self, model: M) -> int:
-        """Tokens of an answer that the model has room for: a decoder has its own."""
-        return model.max_length
-
-    def translate(self, use: Use, ask: Translate) -> list[Translated]:
-        config = (ask.decoding or use.decoding).within(self.room(use.model))
-        prefixes = None if ask.prefixes is None else list(ask.prefixes)
-        longest = self.longest_source(use.model)
-        answers = translate(
-            use.generator, self.tokenizer, list(ask.lines), config, longest, self.frame, prefixes, ask.on_progress
-        )
-        if ask.alignments:
-            answers = [replace(answer, alignment=self.align(use, Align(answer))) for answer in answers]
-        return answers
-
-    def summarize(self, use: Use, ask: Summarize) -> list[Translated]:
-        return self.translate(use, Translate(ask.texts, ask.decoding))
-
-    def align(self, use: Use, ask: Align) -> list[tuple[int, int]]:
-        raise RegardError("words are aligned by cross-attention, which a model of one sequence does not have")
-
-    def score(self, use: Use, ask: Score) -> list[list[float]]:
-        sources, targets = (self.tokenizer.encode_batch(side) for side in (ask.sources, ask.targets))
-        most = use.model.max_length
-        limits = (most - self.frame.n_around, most - 1)  # what stands around a source, and a start
-        for side, limit, lines in zip(("source", "target"), limits, (sources, targets), strict=True):
-            for number, ids in enumerate(lines, start=1):
-                if len(ids) > limit:
-                    raise RegardError(f"{side} line {number} has {len(ids)} tokens, the model takes {limit}; split it")
-        prompts = [self.frame.source(ids) for ids in sources]
-        return score(use.generator, prompts, targets, self.frame.start, self.frame.end)
+    def frame(self, tokenizer: Tokenizer) -> Frame:
+        before = () if self.source_start < 0 else (self.source_start,)
+        start = tokenizer.start_id if self.target_start < 0 else self.target_start
+        return Frame(start, tokenizer.end_id, before, cut=self.long == "cut")
 
 
 class Translation(PairTask[Translator, PairBatch]):
@@ -207,8 +52,6 @@ class Translation(PairTask[Translator, PairBatch]):
     settings = TranslationConfig
     roles = ("translator",)
     exchange = replace(SOURCE_TO_TARGET, has_references=True)
-    config: TranslationConfig
-
     recognize = staticmethod(pairs)
 
     def collate(self, part: PairSet, chosen: np.ndarray, epoch: int | None = None) -> PairBatch:
@@ -226,23 +69,55 @@ class Translation(PairTask[Translator, PairBatch]):
     def align(self, use: Use, ask: Align) -> list[tuple[int, int]]:
         return alignments(use.model, self.tokenizer, self.frame, ask.translated, ask.layer)
 
-    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
-        asked.check(use.model)
-        target = self.translate(use, Translate([source]))[0].text if target is None else target
-        return look_at_pair(use.model, self.tokenizer, self.frame, source, target, asked)
+
+@dataclass(frozen=True, kw_only=True)
+class PromptedConfig(PairsConfig):
+    token: str = "<answer>"  # stands between source and answer; one of tokenizer.extra, such as <to-fr>
+
+    def frame(self, tokenizer: Tokenizer) -> Frame:
+        start, end, after = tokenizer.start_id, tokenizer.end_id, tokenizer.special_id(self.token)
+        return Frame(start, end, (start,), after, cut=self.long == "cut")
 
 
-def read_pairs(files: tuple[str, ...], columns: tuple[str, ...], root: str) -> Examples:
-    examples = read_examples(files, columns, root)
-    if len(examples.columns) != 2:
-        names = ", ".join(examples.names)
-        raise ConfigError(
-            f"pairs need two files, source and target, or a table with two columns; {', '.join(files)} give {names}"
-        )
-    return examples
+class Prompted(PairTask[LanguageModel, AnswerBatch]):
+    """<s> source <task> answer </s>, of which the answer and its end are learned (Radford et al. 2018, section 3.3)."""
 
+    settings = PromptedConfig
+    exchange = CAUSAL
+    weigh = np.add  # one sequence
 
-def shortened(text: str) -> str:
-    """For the screen: one line, shortened."""
-    line = " ".join(text.split("\n"))
-    return line if len(line) <= SHOWN else line[:SHOWN] + " …"
+    @classmethod
+    def build(cls, config: PromptedConfig, model: Any) -> LanguageModel:
+        return LanguageModel(model)
+
+    def collate(self, part: PairSet, chosen: np.ndarray, epoch: int | None = None) -> AnswerBatch:
+        sources, targets = part.columns(chosen, epoch)
+        scripts = [self.script(source, target) for source, target in zip(sources, targets, strict=True)]
+        return make_batch(scripts, part.lines(chosen))
+
+    def script(self, source: np.ndarray, target: np.ndarray) -> Script:
+        """The sequence, and which of its tokens are learned."""
+        ids = np.array([*self.frame.source(source.tolist()), *target, self.frame.end], np.int64)
+        return ids, np.arange(len(ids)) > len(ids) - len(target) - 2
+
+    def nats(self, model: LanguageModel, batch: AnswerBatch, smoothing: float) -> Tensor:
+        if batch.layout.longest > model.max_length:
+            raise ConfigError(
+                f"a source and its answer have {batch.layout.longest} tokens together, model.max_length is "
+                f"{model.max_length}; lower data.max_length or raise model.max_length"
+            )
+        return answer_nats(model, batch, smoothing)
+
+    def room(self, model: LanguageModel) -> int:
+        """What a source with its <s> and its task leaves, and the answer's last token is not read."""
+        room = model.max_length - self.max_length - 1
+        if room < 1:
+            raise ConfigError(
+                f"a source of data.max_length = {self.max_length} tokens leaves no room for an answer in "
+                f"model.max_length = {model.max_length}; lower the one or raise the other"
+            )
+        return room
+
+    def look_at_pair(self, model: LanguageModel, source: str, target: str, asked: Asked) -> Capture:
+        ids = [*self.encode(source), *self.tokenizer.encode(target)]
+        return look_at_text(model, self.tokenizer, ids, f"{source} → {target}", asked)

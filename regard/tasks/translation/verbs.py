@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.outputs import Hypothesis
-from regard.tasks.verb import Help, LineVerb, Verb
+from regard.tasks.request import Help, LineRequest, Request
 
 
 class Token(NamedTuple):
@@ -33,7 +33,7 @@ class Translated:
 
 
 @dataclass(frozen=True)
-class Translate(LineVerb[Translated]):
+class Translate(LineRequest[Translated]):
     """Translate lines: N lines in, N lines out."""
 
     name, joins_runs, gives_n_best, silent = "translate", True, True, ("empty",)
@@ -60,7 +60,7 @@ class Translate(LineVerb[Translated]):
 
 
 @dataclass(frozen=True)
-class Summarize(LineVerb[Translated]):
+class Summarize(LineRequest[Translated]):
     """Summarize lines: N texts in, N summaries out, each a line."""
 
     name, takes_whole, silent = "summarize", True, ("empty",)
@@ -77,7 +77,7 @@ class Summarize(LineVerb[Translated]):
 
 
 @dataclass(frozen=True)
-class Align(Verb[tuple[int, int]]):
+class Align(Request[tuple[int, int]]):
     """(source word, target word) of one translation, by the mean of the cross-attention heads of a layer."""
 
     name = "alignments"
@@ -87,7 +87,7 @@ class Align(Verb[tuple[int, int]]):
 
 
 @dataclass(frozen=True)
-class Score(Verb[list[float]]):
+class ScorePairs(Request[list[float]]):
     """log P of each token of given targets and, last, of their end."""
 
     name = "score"  # the command reads two files

@@ -12,7 +12,7 @@ from regard.errors import ConfigError, RunError
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run, load
 from regard.runs.weights import weights_of
-from regard.tasks.answering.task import Answers, AnswersConfig
+from regard.tasks.answering.task import Answering, AnsweringConfig
 from regard.training.prepare import prepare
 
 
@@ -168,8 +168,8 @@ def test_shares_are_held_out_by_context(tmp_path: Path) -> None:
     parts = question_parts(recipe.data)
     assert parts.valid is not None and parts.test is None
     assert not {q.context for q in parts.train.all} & {q.context for q in parts.valid.all}
-    assert set(Answers.texts(recipe.data)) >= {q.context for q in parts.train.all}
-    assert AnswersConfig().metric == "f1"
+    assert set(Answering.texts(recipe.data)) >= {q.context for q in parts.train.all}
+    assert AnsweringConfig().metric == "f1"
 
 
 def test_it_begins_with_a_pre_trained_reader(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Instruction tuning: what is learnt, what is measured, and answers to conversations that are too long."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -13,17 +13,18 @@ from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, DataError, RegardError
 from regard.models.stack import Stack, StackConfig
 from regard.nn.layout import Ragged
-from regard.tasks.chat.task import Chat, ChatConfig
-from regard.tasks.chat.use import fitted, reply, reply_stream
-from regard.tasks.use import Use
+from regard.tasks.chat.task import ChatConfig, InstructionTuning
+from regard.tasks.chat.use import Talker, fitted
+from regard.tasks.chat.verbs import ChatStream
+from regard.tasks.setup import Use
 
 
-def chat(folder: Path, **settings) -> Chat:
-    return Chat.make(ChatConfig(**settings), setup(folder, "talk.jsonl"))
+def chat(folder: Path, **settings) -> InstructionTuning:
+    return InstructionTuning.make(ChatConfig(**settings), setup(folder, "talk.jsonl"))
 
 
 @torch.no_grad()
-def by_hand(model, task: Chat) -> tuple[float, int]:
+def by_hand(model, task: InstructionTuning) -> tuple[float, int]:
     """-log P of the assistant's tokens, read one conversation at a time."""
     total, count = 0.0, 0
     for ids, learnt in task.train.scripts[0]:
@@ -74,11 +75,11 @@ def test_it_learns_and_is_measured(tmp_path):
 
 def test_long_conversations_are_dropped_and_counted(tmp_path):
     short = setup(tmp_path, "talk.jsonl", max_length=8)
-    task = Chat.make(ChatConfig(), short)
+    task = InstructionTuning.make(ChatConfig(), short)
     assert len(task.train) == 6 and task.train.notes.counts == {"dropped: longer than 8 tokens": 6}
     assert ("decided", "dropped: longer than 8 tokens: 6 (first at talk.jsonl:7)") in task.rows()
     with pytest.raises(DataError, match=r"all 12 conversations are too long; raise data\.max_length to 6 at least"):
-        Chat.make(ChatConfig(), replace(short, data=replace(short.data, max_length=4)))
+        InstructionTuning.make(ChatConfig(), replace(short, data=replace(short.data, max_length=4)))
 
 
 def test_the_doctor_sees_every_part(tmp_path):
@@ -92,16 +93,19 @@ def test_answers_alone_and_together_are_the_same(tmp_path):
     task = chat(tmp_path)
     model, cut = model_for(task.tokenizer), task.tokenizer
     prompts = task.train.dialogues.prompts
-    together = reply(model, cut, prompts, 6, DecodingConfig())
-    alone = [reply(model, cut, [prompt], 6, DecodingConfig())[0] for prompt in prompts]
+    talker, use = Talker(cut), Use(model, model, DecodingConfig())
+    together = talker.reply(use, prompts, 6)
+    alone = [talker.reply(use, [prompt], 6)[0] for prompt in prompts]
+
+    def streamed(conversation):
+        return talker.chat_stream(use, ChatStream([asdict(message) for message in conversation], 6))
+
     assert [answer.text for answer in together] == [answer.text for answer in alone]
     assert [answer.log_prob for answer in together] == pytest.approx([answer.log_prob for answer in alone], abs=1e-4)
-    assert ["".join(reply_stream(model, cut, prompt, 6, DecodingConfig())).strip() for prompt in prompts] == [
-        answer.text for answer in together
-    ]
+    assert ["".join(streamed(prompt)).strip() for prompt in prompts] == [answer.text for answer in together]
     long = [*prompts[0], Message("assistant", "owl"), Message("user", "say " + "cat " * 200)]
-    [answer] = reply(model, cut, [tuple(long)], 6, DecodingConfig())
-    assert answer.notes and reply_stream(model, cut, tuple(long), 6, DecodingConfig()).notes == answer.notes
+    [answer] = talker.reply(use, [tuple(long)], 6)
+    assert answer.notes and streamed(long).notes == answer.notes
 
 
 def test_the_oldest_turns_are_left_out(tmp_path):
@@ -122,14 +126,15 @@ def test_the_oldest_turns_are_left_out(tmp_path):
 
 def test_an_answer_must_fit(tmp_path):
     cut = setup(tmp_path, "talk.jsonl").tokenizer
+    model = model_for(cut)
     with pytest.raises(RegardError, match="an answer of 48 tokens does not fit the model's 48"):
-        reply(model_for(cut), cut, [(Message("user", "say cat"),)], 48, DecodingConfig())
+        Talker(cut).reply(Use(model, model, DecodingConfig()), [(Message("user", "say cat"),)], 48)
 
 
 def test_it_needs_a_model_that_writes(tmp_path):
     sizes = {"d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 8}
     with pytest.raises(ConfigError, match="must not see the future"):
-        Chat.build(ChatConfig(), Stack(StackConfig(vocab_size=9, causal=False, **sizes)))
+        InstructionTuning.build(ChatConfig(), Stack(StackConfig(vocab_size=9, causal=False, **sizes)))
 
 
 @pytest.mark.parametrize("settings", [{"shown": -1}, {"sample_length": 0}, {"smoothing": 1.0}, {"metric": "bleu"}])
@@ -140,9 +145,9 @@ def test_settings_that_mean_nothing(settings):
 
 def test_conversations_are_cut_in_one_way(tmp_path):
     with pytest.raises(ConfigError, match=r"set tokenizer\.dropout = 0"):
-        Chat.make(ChatConfig(), replace(setup(tmp_path, "talk.jsonl"), dropout=0.1))
+        InstructionTuning.make(ChatConfig(), replace(setup(tmp_path, "talk.jsonl"), dropout=0.1))
 
 
 def test_the_tokenizer_learns_from_what_is_said(tmp_path):
-    texts = list(Chat.texts(setup(tmp_path, "talk.jsonl").data))
+    texts = list(InstructionTuning.texts(setup(tmp_path, "talk.jsonl").data))
     assert {"be kind", "say cat", *WORDS} <= set(texts)

@@ -14,11 +14,9 @@ from regard.errors import ConfigError, DataError
 from regard.nn.layout import Ragged
 from regard.tasks.chat.batches import Turns
 from regard.tasks.chat.preference import Preference, PreferenceConfig, dpo_loss, margins
-from regard.tasks.chat.settings import ChatConfig
-from regard.tasks.chat.task import Chat
-from regard.tasks.chat.versus import PAIR, SINGLE, wins
-from regard.tasks.chat.versus import test_of as dialogues_of
-from regard.tasks.use import Use
+from regard.tasks.chat.task import PAIR, SINGLE, ChatConfig, InstructionTuning, wins
+from regard.tasks.chat.task import test_of as dialogues_of
+from regard.tasks.setup import Use
 
 
 def preference(folder: Path, **settings) -> Preference:
@@ -143,10 +141,10 @@ def test_each_file_of_a_comparison_is_read_as_the_run_of_its_kind_reads_it(tmp_p
     (tmp_path / "talk.csv").write_text("prompt,answer\nHi,Hello\n")
     (tmp_path / "pairs.csv").write_text("prompt,chosen,rejected\nHi,Hello,No\n")
     made = setup(tmp_path, "pairs.jsonl")
-    chat = Chat(ChatConfig(), replace(made, data=replace(made.data, columns=("prompt", "answer"))))
+    chat = InstructionTuning(ChatConfig(), replace(made, data=replace(made.data, columns=("prompt", "answer"))))
     wanted = ("prompt", "chosen", "rejected")
     taught = Preference(PreferenceConfig(), replace(made, data=replace(made.data, columns=wanted)))
-    for talkers in (((chat, None), (taught, None)), ((taught, None), (chat, None))):
-        _, pairs = dialogues_of(PAIR, "preference", talkers, str(tmp_path / "pairs.csv"))
-        _, talk = dialogues_of(SINGLE, "chat", talkers, str(tmp_path / "talk.csv"))
+    for tasks in ((chat, taught), (taught, chat)):
+        _, pairs = dialogues_of(PAIR, "preference", tasks, str(tmp_path / "pairs.csv"))
+        _, talk = dialogues_of(SINGLE, "chat", tasks, str(tmp_path / "talk.csv"))
         assert pairs.answers == [("Hello", "No")] and talk.answers == [("Hello",)]

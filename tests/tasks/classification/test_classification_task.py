@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from regard.nn.layout import Ragged
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run, load
 from regard.runs.weights import weights_of
-from regard.tasks.classification.batches import Documents, log_probabilities
+from regard.tasks.classification.batches import Documents
 from regard.tasks.classification.task import Classification, ClassificationConfig
 from regard.tasks.setup import Setup
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
@@ -153,7 +154,7 @@ def test_every_text_is_learnt_once_an_epoch(setup: Setup) -> None:
         ]
 
 
-def test_probabilities_come_back_in_the_order_of_the_texts() -> None:
+def test_probabilities_come_back_in_the_order_of_the_texts(setup: Setup) -> None:
     class Lengths:
         """log P is told by the length alone."""
 
@@ -163,7 +164,8 @@ def test_probabilities_come_back_in_the_order_of_the_texts() -> None:
             return torch.stack([layout.lengths.float(), torch.zeros(layout.n_sequences)], 1)
 
     lengths = np.array([5, 0, 3, 9, 1, 3])
-    rows = log_probabilities(Lengths(), [np.zeros(n, np.int64) for n in lengths], budget=4)
+    task = Classification(ClassificationConfig(), replace(setup, data=replace(setup.data, batch_tokens=4)))
+    rows = task.log_probabilities(Lengths(), [np.zeros(n, np.int64) for n in lengths])
     assert rows[:, 0] - rows[:, 1] == pytest.approx(lengths)
     assert np.exp(rows).sum(1) == pytest.approx(1)
 

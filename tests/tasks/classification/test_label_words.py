@@ -58,7 +58,7 @@ def test_votes_are_the_probabilities_of_the_words(run: Run) -> None:
     ids = [run.tokenizer.encode(text) for text in texts]
     tokens = torch.tensor([n for text in ids for n in text])
     with torch.no_grad():
-        votes = run.task.votes(run.model)(tokens, Ragged([len(text) for text in ids]))
+        votes = run.task.votes(run.model, tokens, Ragged([len(text) for text in ids]))
     prefix = run.tokenizer.encode("the film was")
     for column, name in enumerate(run.recipe.task.names):
         prompts = [[*prefix, *text, run.tokenizer.end_id] for text in ids]
@@ -82,9 +82,8 @@ def test_a_batch_reads_the_prefix_and_writes_the_word(recipe: Path, tmp_path: Pa
 
 
 def test_texts_that_do_not_fit_are_an_error(run: Run) -> None:
-    votes = run.task.votes(run.model)
     with pytest.raises(RegardError, match="reads 64"):
-        votes(torch.zeros(62, dtype=torch.long), Ragged([62]))
+        run.task.votes(run.model, torch.zeros(62, dtype=torch.long), Ragged([62]))
 
 
 def test_a_batch_that_was_filled_up_is_no_longer_than_its_texts(run: Run) -> None:

@@ -9,7 +9,7 @@ from tiny_reviews import CPU, reviews, train_reviews, write_table
 
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, DataError, RegardError, RunError
-from regard.models.conditioned import Conditioned
+from regard.models.heads import Conditioned
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.nn.layout import Ragged
 from regard.runs.recipe import Recipe

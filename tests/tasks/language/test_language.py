@@ -16,7 +16,7 @@ from regard.models.stack import Stack, StackConfig
 from regard.nn.layout import Ragged
 from regard.tasks.language.batches import accuracy, carried_nats, total_nats
 from regard.tasks.language.task import Language, LanguageConfig
-from regard.tasks.use import Use
+from regard.tasks.setup import Use
 from regard.text.words import END, START
 
 WAYS = [

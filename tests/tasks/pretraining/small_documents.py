@@ -5,7 +5,7 @@ from typing import Any
 
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
-from regard.tasks.pretraining.masked import MaskedConfig, MaskedLanguage
+from regard.tasks.pretraining.task import MaskedConfig, MaskedLanguage
 from regard.tasks.setup import Setup
 from regard.text import Tokenizer, TokenizerConfig
 

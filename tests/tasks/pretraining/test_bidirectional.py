@@ -10,7 +10,7 @@ from regard.data.files.plain import PlainText
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError
 from regard.models.elmo import BiLM, BiLMConfig
-from regard.tasks.pretraining.bidirectional import Bidirectional, BidirectionalConfig
+from regard.tasks.pretraining.orders import Bidirectional, BidirectionalConfig
 from regard.tasks.setup import Setup
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 

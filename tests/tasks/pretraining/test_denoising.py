@@ -15,9 +15,8 @@ from regard.models.stack import Stack, StackConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.xlnet import PermutationModel, XLNet, XLNetConfig
 from regard.tasks.pretraining.denoising import Denoising, DenoisingConfig
-from regard.tasks.pretraining.permutation import Permutation, PermutationConfig
-from regard.tasks.setup import Setup
-from regard.tasks.use import Use
+from regard.tasks.pretraining.orders import Permutation, PermutationConfig
+from regard.tasks.setup import Setup, Use
 from regard.text import Tokenizer, TokenizerConfig
 
 EXTRA = ("<mask>", *(f"<extra_{i}>" for i in range(6)))

@@ -13,7 +13,7 @@ from regard.models import ARCHITECTURES
 from regard.models.masked import MaskedWords, rows_at
 from regard.models.stack import Stack, StackConfig
 from regard.tasks.pretraining.batches import MaskedBatch
-from regard.tasks.pretraining.masked import MaskedConfig, MaskedLanguage
+from regard.tasks.pretraining.task import MaskedConfig, MaskedLanguage
 from regard.tasks.table import TASKS
 
 END, START = 2, 1
@@ -167,7 +167,7 @@ def test_a_model_must_see_both_sides_and_a_window_must_fit(tmp_path: Path) -> No
         model(task, max_length=12)
 
 
-@pytest.mark.parametrize("architecture", [name for name, row in ARCHITECTURES.items() if row.role == "reader"])
+@pytest.mark.parametrize("architecture", [name for name, row in ARCHITECTURES.items() if row.module.role == "reader"])
 @pytest.mark.parametrize("kind", ["masked", "replaced"])
 def test_a_reader_that_cannot_predict_masked_words_is_refused_with_a_way_out(architecture: str, kind: str) -> None:
     task = TASKS[kind]

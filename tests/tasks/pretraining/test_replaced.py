@@ -7,10 +7,10 @@ from small_documents import setup
 from torch.nn import functional as F
 
 from regard.errors import ConfigError
-from regard.models.electra import ReplacedWords, draw
+from regard.models.masked import ReplacedWords, draw
 from regard.models.stack import Stack, StackConfig
 from regard.runs.weights import weights_of
-from regard.tasks.pretraining.replaced import ReplacedConfig, ReplacedLanguage, judge
+from regard.tasks.pretraining.task import ReplacedConfig, ReplacedLanguage, judge
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_what_is_judged_is_the_text_with_the_generators_words(task: ReplacedLang
 @torch.no_grad()
 def test_a_word_guessed_right_is_the_texts_own(task: ReplacedLanguage, monkeypatch: pytest.MonkeyPatch) -> None:
     net, batch = model(task).eval(), task.batch(0, 0)
-    monkeypatch.setattr("regard.tasks.pretraining.replaced.draw", lambda logits, chance: batch.labels)
+    monkeypatch.setattr("regard.tasks.pretraining.task.draw", lambda logits, chance: batch.labels)
     assert not judge(net, batch).is_replaced.any()
 
 

@@ -12,8 +12,7 @@ from regard.nn.layout import Ragged, Rectangle
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run, load
 from regard.runs.weights import weights_of
-from regard.tasks.tagging.restoration import RestorationConfig
-from regard.tasks.tagging.task import TaggingConfig
+from regard.tasks.tagging.task import RestorationConfig, TaggingConfig
 from regard.training.prepare import prepare
 
 TEXT = ["I saw Ann.", "Then Ann saw me, and I ran.", "Did NASA see Ann?", "Yes, NASA saw me."]

@@ -11,7 +11,9 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.framing import Frame
 from regard.tasks.setup import Setup
 from regard.tasks.translation.batches import PairSet, make_batch
-from regard.tasks.translation.task import Translation, TranslationConfig, pair_loss, read_pairs
+from regard.tasks.translation.framed import pair_loss
+from regard.tasks.translation.pairs import read_pairs
+from regard.tasks.translation.task import Translation, TranslationConfig
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 FRAME = Frame(start=1, end=2)

@@ -14,8 +14,7 @@ from regard.errors import ConfigError
 from regard.models.heads import LanguageModel
 from regard.models.stack import Stack, StackConfig
 from regard.tasks.setup import Setup
-from regard.tasks.translation.prompted import Prompted, PromptedConfig
-from regard.tasks.translation.task import Translation, TranslationConfig
+from regard.tasks.translation.task import Prompted, PromptedConfig, Translation, TranslationConfig
 from regard.tasks.translation.use import translate
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 

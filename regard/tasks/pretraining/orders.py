@@ -1,0 +1,105 @@
+"""Language modeling in other orders than from left to right: in both directions (ELMo), and in a random one (XLNet)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.checks import at_least, proper_share
+from regard.data.batching.batch import SequenceBatch
+from regard.data.batching.noise import Draws, predicted_spans, turns
+from regard.data.batching.streams import Stream
+from regard.errors import ConfigError
+from regard.evaluation.metric import perplexities
+from regard.models.elmo import BiLM
+from regard.models.xlnet import PermutationModel
+from regard.nn.layout import Ragged
+from regard.tasks.exchange import PERMUTED
+from regard.tasks.language.batches import TextBatch, accuracy, make_batch, total_nats
+from regard.tasks.language.running_text import NoisedConfig, NoisedTask, StreamConfig, StreamTask, check_window
+
+
+@dataclass(frozen=True, kw_only=True)
+class BidirectionalConfig(StreamConfig):
+    window: int = 128  # tokens learned from at once, of a stream or a text
+
+
+class Bidirectional(StreamTask[BiLM, TextBatch]):
+    """ELMo's: the next and the previous token of every place.  Of z_0 .. z_n the forward net reads z_0 .. z_{n-1} and
+    writes z_1 .. z_n, the backward net reads z_n .. z_1 and writes z_{n-1} .. z_0."""
+
+    settings = BidirectionalConfig
+    roles = ("bidirectional",)
+    commands = ("regard train sst2-elmo --from RUN", "regard embed RUN FILE", "regard evaluate RUN")
+    purpose = "was trained to predict the next and the previous token of a text"
+
+    def collate(self, part: Stream, chosen: np.ndarray, epoch: int | None = None) -> TextBatch:
+        return make_batch(part, chosen)
+
+    def nats(self, model: BiLM, batch: TextBatch, smoothing: float) -> Tensor:
+        return model.nats(batch.tokens, batch.labels, batch.layout)
+
+    def figures(self, model: BiLM, part: Stream) -> dict[str, float]:
+        """Nats a token, the mean of both directions, and what they mean; how often the next token is the likeliest."""
+        window = self.config.window
+        nats = total_nats(model, part, window, self.batch_tokens)
+        values = perplexities(nats, len(part), part.text.n_words, part.text.n_bytes)
+        return {**values, "accuracy": accuracy(model, part, window, self.batch_tokens)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PermutationConfig(NoisedConfig):
+    share: float = 1 / 6  # of the tokens that are predicted: 1 / K of the paper
+    longest_span: int = 5  # tokens of a span that is predicted; their order is random too
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        proper_share(self, "share")
+        at_least(self, 1, "longest_span")
+
+
+@dataclass(frozen=True)
+class TurnBatch(SequenceBatch):
+    """Flat rows, the turn of each place in its order, and the rows that are predicted."""
+
+    ranks: Tensor  # B T; 0: known from the beginning
+    targets: Tensor  # M rows
+    target_layout: Ragged  # how these lie: so many of each window
+
+    @property
+    def n_targets(self) -> int:
+        return self.target_layout.n_rows
+
+
+class Permutation(NoisedTask[PermutationModel, TurnBatch]):
+    """XLNet's: some tokens are predicted, one after the other; which, and in which order, is drawn."""
+
+    settings = PermutationConfig
+    exchange = PERMUTED
+    commands = ("regard train RECIPE --from RUN", "regard embed RUN FILE", "regard evaluate RUN")
+    purpose = "was trained to predict the tokens of a text in any order"
+    config: PermutationConfig
+
+    @classmethod
+    def build(cls, config: PermutationConfig, model: Any) -> PermutationModel:
+        if not model.has_two_streams:
+            raise ConfigError("predicting tokens in any order takes two streams: set model.architecture = 'xlnet'")
+        check_window(config.window, model)
+        return PermutationModel(model)
+
+    def draw(self, texts: list[np.ndarray], lines: list[str], draws: list[Draws]) -> TurnBatch:
+        c, pairs = self.config, zip(texts, draws, strict=True)
+        ranks = [turns(predicted_spans(len(text), own, c.share, c.longest_span), own) for text, own in pairs]
+        layout = Ragged([len(text) for text in texts])
+        flat = torch.from_numpy(np.concatenate(ranks))
+        target_layout = Ragged([int(np.count_nonzero(own)) for own in ranks])
+        tokens, targets = torch.from_numpy(np.concatenate(texts)), flat.nonzero()[:, 0]
+        return TurnBatch(lines, tokens, layout, layout.pad(flat), targets, target_layout)
+
+    def nats(self, model: PermutationModel, batch: TurnBatch, smoothing: float) -> Tensor:
+        return model.nats(batch.tokens, batch.layout, batch.ranks, batch.targets, batch.target_layout)
+
+    def how(self, part: Stream) -> str:
+        return f"window:{self.config.window}|share:{self.config.share:.3g}|spans:1-{self.config.longest_span}"

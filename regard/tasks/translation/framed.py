@@ -1,0 +1,67 @@
+"""Tasks that read a source and write a target, each in its frame; and a translator watched while it does both."""
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.models.interface import Model, Translator
+from regard.nn.loss import cross_entropy
+from regard.nn.watch import Seen, watch
+from regard.tasks.framing import Frame
+from regard.tasks.setup import B, Setup, Use
+from regard.tasks.task import M, P, R, Task
+from regard.tasks.translation.batches import PairBatch, make_batch
+from regard.viewer.capture import Capture
+from regard.viewer.looking import Asked, capture, check_length
+
+
+def pair_loss(model: Translator, batch: PairBatch, smoothing: float) -> Tensor:
+    """The summed cross-entropy of the labels, in nats."""
+    hidden = model(batch.source, batch.source_layout, batch.target, batch.target_layout)
+    return cross_entropy(hidden, model.output_table, batch.labels, smoothing, model.output_bias)
+
+
+class FramedTask(Task[R, P, M, B]):
+    """Its settings say what its frame is."""
+
+    def __init__(self, config: Any, setup: Setup):
+        super().__init__(config, setup)
+        self.frame = config.frame(self.tokenizer)
+
+    def encode(self, text: str) -> list[int]:
+        return self.frame.source(self.tokenizer.encode(text))
+
+    @abstractmethod
+    def own_target(self, use: Use, source: str) -> str:
+        """What a run writes by itself."""
+
+    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
+        asked.check(use.model)
+        target = self.own_target(use, source) if target is None else target
+        return self.look_at_pair(use.model, source, target, asked)
+
+    def look_at_pair(self, model: M, source: str, target: str, asked: Asked) -> Capture:
+        source_ids, target_ids = self.tokenizer.encode(source), self.tokenizer.encode(target)
+        seen = watch_pair(model, self.frame, source_ids, target_ids, asked)
+        read, written = (self.tokenizer.tokens(ids) for ids in (self.frame.source(source_ids), target_ids))
+        start, end = self.tokenizer.tokens([self.frame.start, self.frame.end])
+        names = {  # across, a query is named by the token that it writes
+            "encoder": (read, read),
+            "decoder": ([start, *written], [start, *written]),
+            "cross": ([*written, end], read),
+        }
+        return capture(f"{source} → {target}", seen, names)
+
+
+@torch.no_grad()
+def watch_pair(model: Model, frame: Frame, source: list[int], target: list[int], asked: Asked) -> Seen:
+    """Every attention layer while a translator reads the source and writes the target."""
+    asked.check(model)
+    check_length(model, source, max(len(frame.source(source)), len(target) + 1))
+    batch = make_batch([np.array(source)], [np.array(target, np.int64)], [""], frame).to(model.device)
+    with watch(model, asked.layers, asked.heads, asked.vectors) as seen:
+        model(batch.source, batch.source_layout, batch.target, batch.target_layout)
+    return seen

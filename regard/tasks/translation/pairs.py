@@ -1,0 +1,270 @@
+"""What all tasks on pairs of texts have in common: pairs of lines in, the target's tokens out.  Any pair of texts will
+do: questions and answers, say."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from regard.checks import not_negative, one_of, share
+from regard.data.config import DataConfig
+from regard.data.files.reading import Examples, read_examples
+from regard.data.files.splits import Parts
+from regard.data.report import UNLIMITED, Part, Row, note_rows, report
+from regard.decoding.forced import score
+from regard.decoding.graphs import fastest
+from regard.errors import ConfigError, RegardError
+from regard.evaluation.metric import Measured, Versus, count_notes, metric_row
+from regard.evaluation.rouge import rouge
+from regard.evaluation.translation import bleu, chrf, exact_match, paired
+from regard.tasks.framing import Frame
+from regard.tasks.setup import B, Sample, TaskConfig, Use
+from regard.tasks.task import AnyTask, M
+from regard.tasks.translation.batches import PairSet, Weigh
+from regard.tasks.translation.framed import FramedTask
+from regard.tasks.translation.use import translate
+from regard.tasks.translation.verbs import Align, ScorePairs, Summarize, Translate, Translated
+from regard.text.tokenizer import Tokenizer
+
+SHOWN = 300  # characters of a source that a validation shows
+
+# What is also measured of the outputs of a validation.
+MEASURES: dict[str, Callable[[list[str], list[str]], float]] = {
+    "bleu": lambda outputs, references: bleu(outputs, references, resamples=0).value,
+    "rouge": lambda outputs, references: rouge(outputs, references)[-1].value,  # ROUGE-L
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsConfig(TaskConfig, ABC):
+    """What every task on pairs of texts may set."""
+
+    source: str = "source"  # names of the two languages, for people
+    target: str = "target"
+    smoothing: float = 0.1  # label smoothing (section 5.4 of the paper)
+    validation_lines: int = 500  # how many validation pairs are also translated, for BLEU or ROUGE; 0: none
+    shown: int = 3  # fixed samples shown at each validation
+    long: str = "split"  # of a source longer than data.max_length: split (in training: dropped), or cut
+    metric: str = "loss"  # which validated figure chooses the best checkpoint: loss, bleu or rouge
+
+    def __post_init__(self) -> None:
+        one_of(self, ("loss", *MEASURES), "metric")
+        one_of(self, ("split", "cut"), "long")
+        not_negative(self, "validation_lines", "shown")
+        share(self, "smoothing")
+        if self.metric != "loss" and self.validation_lines < 1:
+            raise ConfigError(f"metric = {self.metric!r} needs validation_lines above 0")
+
+    @property
+    def measured(self) -> str:
+        """Which measure a validation takes of the outputs."""
+        return self.metric if self.metric in MEASURES else "bleu"
+
+    @abstractmethod
+    def frame(self, tokenizer: Tokenizer) -> Frame:
+        """The tokens around a source and a target."""
+
+    @property
+    def verb(self) -> str:
+        return "summarize" if self.long == "cut" else "translate"
+
+
+class PairTask(FramedTask[Examples, PairSet, M, B]):
+    """What a translator and a language model that translates have in common."""
+
+    compared_as, tests_on_validation, has_outputs = "pairs", False, True
+    weigh: ClassVar[Weigh] = np.maximum
+    config: PairsConfig
+
+    # Files.
+
+    @classmethod
+    def read_parts(cls, config: PairsConfig, data: DataConfig) -> Parts[Examples]:
+        if data.valid_share or data.test_share:
+            raise ConfigError("pairs are validated and tested on files of their own: set data.valid and data.test")
+        if config.metric != "loss" and not data.valid:
+            raise ConfigError(f"metric = {config.metric!r} needs validation files: set data.valid")
+
+        def read(files: tuple[str, ...], root: str) -> Examples:
+            return read_pairs(files, data.columns, root)
+
+        return Parts(data, "pairs", read, lambda: (read(data.train, data.root), None, None), files="SOURCE REFERENCE")
+
+    def test(self, files: Sequence[str] = ()) -> tuple[str, Examples]:
+        """Given files are a source and a reference, whatever columns those of the recipe have."""
+        return (", ".join(files), read_pairs(tuple(files), (), ".")) if files else super().test()
+
+    @classmethod
+    def texts(cls, data: DataConfig) -> Iterable[str]:
+        """Both sides."""
+        return (line for column in read_pairs(data.train, data.columns, data.root).columns for line in column)
+
+    def part(self, raw: Examples, to_learn: bool) -> PairSet:
+        return PairSet(raw, self.setup, self.frame, type(self).weigh)
+
+    # Validation.
+
+    @torch.no_grad()
+    def figures(self, model: M, part: PairSet) -> dict[str, float]:
+        """The loss in nats a token, without smoothing; BLEU or ROUGE-L of greedy outputs."""
+        values = {
+            "loss": self.mean_loss(model, part, self.packing(part, self.batch_tokens, "grouped", seed=0).epoch(0))
+        }
+        n = min(self.config.validation_lines, len(part))
+        if n:
+            outputs = self.greedily(model, part.texts(0)[:n])
+            values[self.config.measured] = MEASURES[self.config.measured](outputs, part.texts(1)[:n])
+        return values
+
+    def first_samples(self, model: M, valid: PairSet) -> list[Sample]:
+        sources, references = (valid.texts(side)[: self.config.shown] for side in (0, 1))
+        return list(zip(map(shortened, sources), references, self.greedily(model, sources), strict=True))
+
+    def greedily(self, model: Any, lines: list[str]) -> list[str]:
+        """Greedy outputs, for validation."""
+        quick = replace(self.setup.decoding, beam=1, n_best=1, sample=False)
+        use = Use(model, fastest(model, model.device), quick)
+        return [answer.text for answer in self.translate(use, Translate(lines))]
+
+    # Measuring.
+
+    def measure(self, use: Use, files: Sequence[str] = ()) -> Measured:
+        return self.measure_pairs(use, *self.test(files))
+
+    def measure_pairs(self, use: Use, of: str, test: Examples) -> Measured:
+        """BLEU, chrF, exact match and ROUGE with their settings, and the speed."""
+        begin = time.perf_counter()
+        answers = self.translate(use, Translate(test.columns[0]))
+        seconds = time.perf_counter() - begin
+        outputs, references, decoding = [answer.text for answer in answers], test.columns[1], use.decoding
+        n_tokens = sum(len(hypothesis.tokens) + 1 for answer in answers for _, hypothesis in answer.parts)
+        notes = count_notes((note for answer in answers for note in answer.notes), (":", " in"))
+        metrics = [
+            *(rouge(outputs, references) if self.config.measured == "rouge" else ()),
+            bleu(outputs, references),
+            bleu(outputs, references, lowercase=True),
+            chrf(outputs, references),
+            exact_match(outputs, references),
+        ]
+        speed = {
+            "target_tokens_per_second": round(n_tokens / seconds, 1),
+            "lines_per_second": round(len(outputs) / seconds, 1),
+            "seconds": round(seconds, 2),
+        }
+        record: dict[str, object] = {"lines": len(outputs), "metrics": [asdict(metric) for metric in metrics]}
+        record |= {"decoding": asdict(decoding), **speed, "notes": notes}
+        way = f"beam {decoding.beam}, length penalty {decoding.length_penalty}"
+        rows = [
+            ("what", "value", "95 % interval"),
+            *(metric_row(metric, "{:.2f}", "{:.1f}") for metric in metrics),
+            ("decoding", "sampling" if decoding.sample else way, ""),
+            ("speed", f"{speed['target_tokens_per_second']:,} tokens/s, {speed['lines_per_second']:,} lines/s", ""),
+            ("lines", f"{len(outputs):,}", ""),
+            *((f"lines: {note}", f"{n:,}", "") for note, n in notes.items()),
+        ]
+        return Measured(
+            of,
+            metrics,
+            record,
+            [("", rows)],
+            footing=[f"{metric.name}: {metric.signature}" for metric in metrics],
+            outputs=outputs,
+            remarks=list(test.notes.rows()),
+            is_compared=True,
+        )
+
+    def versus(self, use: Use, other: AnyTask, its: Use, files: Sequence[str]) -> Versus:
+        """The paired bootstrap test of both runs' outputs."""
+        (of, ours), (_, theirs) = self.test(files), other.test(files)
+        if ours.columns != theirs.columns:
+            raise ConfigError(
+                "the two runs have different test sets, so nothing was compared; name one for both: "
+                "regard evaluate RUN RUN SOURCE REFERENCE"
+            )
+        sides = [self.measure_pairs(use, of, ours), other.measure(its, files)]
+        comparisons = paired(list(sides[0].outputs), list(sides[1].outputs), ours.columns[1])
+        rows: list[tuple[str, ...]] = [
+            ("metric", "first", "second", "p"),
+            *((c.name, f"{c.value_a:.2f}", f"{c.value_b:.2f}", f"{c.p:.3f}") for c in comparisons),
+        ]
+        title = "Paired bootstrap test: p is the chance of such a difference by luck"
+        record: dict[str, object] = {"paired": [asdict(comparison) for comparison in comparisons]}
+        return Versus(record, [side.record for side in sides], [(title, rows)], sides)
+
+    # For people.
+
+    def inspect(self) -> list[Row]:
+        shown = {name: Part(part.examples, part.shards) for name, part in self.parts().items()}
+        if not self.frame.cut:
+            return report(shown, self.tokenizer, self.max_length)
+        cut = [row for row in note_rows("train", self.train.notes) if row.what.startswith("cut")]
+        return report(shown, self.tokenizer, UNLIMITED) + cut
+
+    @property
+    def purpose(self) -> str:
+        return f"was trained to turn {self.config.source} into {self.config.target}"
+
+    def usage(self, folder: Path) -> tuple[str, ...]:
+        return (f"regard {self.config.verb} {folder} < lines.txt", f"regard evaluate {folder}")
+
+    # Use.
+
+    @property
+    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+        return {"translate": self.translate, "summarize": self.summarize, "score": self.score, **super().verbs}
+
+    def room(self, model: M) -> int:
+        """Tokens of an answer that the model has room for: a decoder has its own."""
+        return model.max_length
+
+    def translate(self, use: Use, ask: Translate) -> list[Translated]:
+        config = (ask.decoding or use.decoding).within(self.room(use.model))
+        prefixes = None if ask.prefixes is None else list(ask.prefixes)
+        longest = min(self.max_length, use.model.max_length - self.frame.n_around)  # that is read in one piece
+        answers = translate(
+            use.generator, self.tokenizer, list(ask.lines), config, longest, self.frame, prefixes, ask.on_progress
+        )
+        if ask.alignments:
+            answers = [replace(answer, alignment=self.align(use, Align(answer))) for answer in answers]
+        return answers
+
+    def own_target(self, use: Use, source: str) -> str:
+        return self.translate(use, Translate([source]))[0].text
+
+    def summarize(self, use: Use, ask: Summarize) -> list[Translated]:
+        return self.translate(use, Translate(ask.texts, ask.decoding))
+
+    def align(self, use: Use, ask: Align) -> list[tuple[int, int]]:
+        raise RegardError("words are aligned by cross-attention, which a model of one sequence does not have")
+
+    def score(self, use: Use, ask: ScorePairs) -> list[list[float]]:
+        sources, targets = (self.tokenizer.encode_batch(side) for side in (ask.sources, ask.targets))
+        most = use.model.max_length
+        limits = (most - self.frame.n_around, most - 1)  # what stands around a source, and a start
+        for side, limit, lines in zip(("source", "target"), limits, (sources, targets), strict=True):
+            for number, ids in enumerate(lines, start=1):
+                if len(ids) > limit:
+                    raise RegardError(f"{side} line {number} has {len(ids)} tokens, the model takes {limit}; split it")
+        prompts = [self.frame.source(ids) for ids in sources]
+        return score(use.generator, prompts, targets, self.frame.start, self.frame.end)
+
+
+def read_pairs(files: tuple[str, ...], columns: tuple[str, ...], root: str) -> Examples:
+    examples = read_examples(files, columns, root)
+    if len(examples.columns) != 2:
+        names = ", ".join(examples.names)
+        raise ConfigError(
+            f"pairs need two files, source and target, or a table with two columns; {', '.join(files)} give {names}"
+        )
+    return examples
+
+
+def shortened(text: str) -> str:
+    """For the screen: one line, shortened."""
+    line = " ".join(text.split("\n"))
+    return line if len(line) <= SHOWN else line[:SHOWN] + " …"
