@@ -181,7 +181,12 @@ def written_and_read(oven: Oven, path: Path) -> Oven:
     return config.build(Oven, config.load(str(path))["oven"], "oven")
 
 
-@given(degrees=st.integers(-(2**53), 300), minutes=st.floats(allow_nan=False), mode=NAMES, trays=st.lists(NAMES))
+@given(
+    degrees=st.integers(-(2**53), 300),
+    minutes=st.floats(allow_nan=False, allow_infinity=False),
+    mode=NAMES,
+    trays=st.lists(NAMES),
+)
 def test_what_is_written_is_read_again(
     tmp_path_factory: pytest.TempPathFactory, degrees: int, minutes: float, mode: str, trays: list[str]
 ) -> None:
