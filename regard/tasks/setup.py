@@ -28,7 +28,7 @@ B = TypeVar("B", bound=Batch)
 class TaskConfig:
     """The [task] table of a recipe: what every task may set.  A property here is a setting of some tasks alone."""
 
-    metric: str = "loss"  # which validated figure chooses the best checkpoint
+    metric: str = "loss"  # the validation figure that chooses the best checkpoint
 
     @property
     def window(self) -> int:

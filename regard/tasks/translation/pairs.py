@@ -44,13 +44,14 @@ MEASURES: dict[str, Callable[[list[str], list[str]], float]] = {
 class PairsConfig(TaskConfig, ABC):
     """What every task on pairs of texts may set."""
 
-    source: str = "source"  # names of the two languages, for people
-    target: str = "target"
-    smoothing: float = 0.1  # label smoothing (section 5.4 of the paper)
-    validation_lines: int = 500  # how many validation pairs are also translated, for BLEU or ROUGE; 0: none
-    shown: int = 3  # fixed samples shown at each validation
-    long: str = "split"  # of a source longer than data.max_length: split (in training: dropped), or cut
-    metric: str = "loss"  # which validated figure chooses the best checkpoint: loss, bleu or rouge
+    source: str = "source"  # name of the source language, or of what is read, for people: it appears in the model card
+    target: str = "target"  # name of the target language, or of what is written, likewise
+    smoothing: float = 0.1  # label smoothing ε (section 5.4 of the paper): the label gets 1 - ε, the vocabulary ε
+    validation_lines: int = 500  # how many validation pairs are also translated, greedily, for BLEU or ROUGE; 0: none
+    shown: int = 3  # fixed validation samples printed at each validation
+    # a source longer than data.max_length is `split` and joined again (in training: dropped), or `cut` to its beginning
+    long: str = "split"
+    metric: str = "loss"  # the validation figure that chooses the best checkpoint: `loss`, `bleu` or `rouge` (ROUGE-L)
 
     def __post_init__(self) -> None:
         one_of(self, ("loss", *MEASURES), "metric")
