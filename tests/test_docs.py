@@ -109,7 +109,8 @@ def test_the_words_about_a_setting_are_its_comment(monkeypatch: pytest.MonkeyPat
     assert settings.meaning(Child, "beside") == "words beside it"
     assert settings.meaning(Child, "above") == "`<s>` and `data.max_length`"
     monkeypatch.setattr(settings, "TABLES", {**settings.TABLES, "[child]": Child})
-    assert settings.gaps() == [f"[child] bare has no comment beside it in {__name__}.Child"]
+    gaps = [gap for gap in settings.gaps() if "[child]" in gap]
+    assert gaps == [f"[child] bare has no comment beside it in {__name__}.Child"]
 
 
 @pytest.mark.parametrize(

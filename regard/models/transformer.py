@@ -41,7 +41,7 @@ class TransformerConfig(ModelConfig):
     feed_forward: str = "relu"
     pre_norm: bool = False  # a norm before each sublayer and at the end of a stack; `false`: after each (the paper)
     # What later models changed, by name of the one that did; the defaults are the paper's.
-    n_key_heads: int = 0  # heads of keys and values, each shared by several of queries (Llama); 0: as many as n_heads
+    n_key_heads: int = 0  # heads of keys and values, each for equally many of queries (Llama); 0: as many as n_heads
     d_head: int = 0  # channels of a head (T5, Qwen3); 0: `d_model / n_heads`
     bias: str = "all"  # in which products: `all`, `inputs` (to queries, keys and values; Qwen2) or `none` (T5, Llama)
     norm_heads: bool = False  # an RMS norm on every query and key (Qwen3)

@@ -145,7 +145,7 @@ class DistillationConfig:
     """The defaults are those of DistilBERT's published training."""
 
     teacher: str = ""  # the run that teaches; empty: none
-    temperature: float = 2.0  # both models' logits are divided by it, so that small probabilities count
+    temperature: float = 2.0  # both models' logits are divided by it and compared, so that small probabilities count
     soft: float = 5.0  # weight of the teacher's probabilities: T² KL(teacher, student)
     hard: float = 2.0  # weight of the labels
     cosine: float = 1.0  # weight of the angles between hidden rows, of the same width in both models; 0: it may differ

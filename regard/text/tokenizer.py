@@ -29,7 +29,7 @@ class TokenizerConfig:
     kind: str = "bpe"
     vocab_size: int = 8000  # including the special tokens; a small text may give fewer, and the model takes that number
     # BPE-dropout: the chance to leave out a merge in training, so that a word is cut differently each epoch (Provilkov
-    # et al. 2020); needs `bpe`; running text, masked words, tags, answers and chat refuse it
+    # et al. 2020); needs `bpe` and a task that may cut a text anew: not running text, masked words, tags, answers, chat
     dropout: float = 0.0
     min_count: int = 1  # a pair (bpe), a word or a character that occurs less often gets no token
     # further special tokens, such as `["<mask>"]`: ids 4, 5, …, after <pad>, <s>, </s> and <unk>; no text becomes one
