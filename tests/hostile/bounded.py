@@ -1,0 +1,68 @@
+"""A call within limits: in a child process of its own, ten seconds, two gibibytes, and every end of it is known."""
+
+import os
+import pickle
+import resource
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+SECONDS, BYTES = 10.0, 2 << 30
+BUG = "This is a bug in regard"
+
+
+class End(NamedTuple):
+    """How a call ended: "returned" or "raised", or by a limit: "hung", "memory", "died"."""
+
+    how: str
+    value: object = None  # what was returned, or the exception's type and text
+
+    def __str__(self) -> str:
+        return f"{self.how} {self.value!r}"[:600]
+
+
+def memory_used() -> int:
+    """The address space of this process, in bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def bounded(function: Callable[[], object], seconds: float = SECONDS) -> End:
+    """Call a function in a forked child.  What it returns must be made of plain values."""
+    reader, writer = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if not child:
+        os.close(reader)
+        limit = memory_used() + BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        try:
+            end = End("returned", function())
+        except MemoryError:
+            end = End("memory")
+        except BaseException as error:
+            kinds = [kind.__name__ for kind in type(error).__mro__]
+            end = End("raised", (kinds, str(error), traceback.format_exc()[-1500:]))
+        with os.fdopen(writer, "wb") as file:
+            pickle.dump(tuple(end), file)
+        os._exit(0)
+    os.close(writer)
+    content, deadline = b"", time.monotonic() + seconds
+    with os.fdopen(reader, "rb") as file:
+        while select.select([file], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            piece = os.read(file.fileno(), 1 << 20)
+            content += piece
+            if not piece:
+                break
+        else:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return End("hung")
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return End(*pickle.loads(content)) if content else End("died", status)
