@@ -18,6 +18,7 @@ from regard.evaluation.metric import Measured, Versus
 from regard.learning.device import choose_device
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import trained_model
+from regard.tasks.request import checked
 from regard.tasks.setup import Use
 from regard.tasks.task import AnyTask
 from regard.tasks.verbs import VERBS
@@ -93,14 +94,17 @@ class Run:
         return [*super().__dir__(), *self.verbs]
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """run.translate(lines, …) is the task's answer to the request Translate(lines, …)."""
+        """run.translate(lines, …) is the task's answer to the request Translate(lines, …): a list, or for a string the
+        answer itself."""
         if name not in VERBS:
             raise AttributeError(f"a run has no {name!r}")
         self.check_can(name)
         verb, answer = VERBS[name], self.task.verbs[name]
 
         def ask(*args: Any, **settings: Any) -> Any:
-            return answer(self.use(), verb(*args, **settings))
+            request, is_alone = checked(verb(*args, **settings))
+            answers = answer(self.use(), request)
+            return answers[0] if is_alone else answers
 
         ask.__name__, ask.__doc__ = name, verb.__doc__
         hints, fields = get_type_hints(verb), signature(verb).parameters.values()

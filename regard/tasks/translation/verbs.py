@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.outputs import Hypothesis
-from regard.tasks.request import Help, LineRequest, Request
+from regard.tasks.request import Help, LineRequest, Request, Texts
 
 
 class Token(NamedTuple):
@@ -38,10 +38,10 @@ class Translate(LineRequest[Translated]):
 
     name, joins_runs, gives_n_best, silent = "translate", True, True, ("empty",)
 
-    lines: Sequence[str]
+    lines: Texts
     decoding: DecodingConfig | None = None  # None: the recipe's settings
     prefixes: Annotated[
-        Sequence[str] | None, Help(text="text with which every translation must begin", for_every_line="--prefix")
+        Texts | None, Help(text="text with which every translation must begin", for_every_line="--prefix")
     ] = None
     on_progress: Callable[[int, int], None] | None = None
     alignments: Annotated[bool, Help(text="word alignments (Pharaoh) instead of text")] = False
@@ -65,7 +65,7 @@ class Summarize(LineRequest[Translated]):
 
     name, takes_whole, silent = "summarize", True, ("empty",)
 
-    texts: Sequence[str]
+    texts: Texts
     decoding: DecodingConfig | None = None
 
     def line(self, answer: Translated) -> str:
@@ -92,8 +92,8 @@ class ScorePairs(Request[list[float]]):
 
     name = "score"  # the command reads two files
 
-    sources: Sequence[str]
-    targets: Sequence[str]
+    sources: Texts
+    targets: Texts
 
 
 def pharaoh(pairs: Sequence[tuple[int, int]]) -> str:
