@@ -69,7 +69,9 @@ def answered(
 ) -> Iterator[tuple[int, str, A]]:
     """Number, line and answer of every line of a file, or of the texts; lines are answered in groups, on a terminal one
     by one."""
-    lines = iter(texts) if texts else read_lines(file)
+    from regard.text.unicode import well_formed
+
+    lines = map(well_formed, texts) if texts else read_lines(file)  # an argument may hold bytes that are no text
     at_a_time = 1 if not texts and is_typed(file) else AT_A_TIME
     number = 0
     while group := list(islice(lines, at_a_time)):

@@ -57,7 +57,8 @@ class LineRequest(Request[A], ABC):
 
 @dataclass(frozen=True)
 class Embed(Request[list[float]]):
-    """One vector for each line, (lines, D): of the rows that the model reads from it, whatever its task."""
+    """One vector for each line, (lines, D): of the rows that the model reads from it, whatever its task.  A line that
+    is too long for the model is read in pieces, and gets the mean of their vectors."""
 
     name = "embed"  # the command can write a NumPy file
 
@@ -84,6 +85,8 @@ def checked(request: R) -> tuple[R, bool]:
             lists[name] = texts_of(value, where)
         elif str in kinds and not isinstance(value, str):
             raise RegardError(f"{where}: expected a text, got {kind_name(value)}")
+        elif Sequence[dict[str, str]] in kinds and not isinstance(value, Sequence):
+            raise RegardError(f"{where}: expected a list of messages, got {kind_name(value)}")
         elif int in kinds:
             check_number(value, where, next((kind.least for kind in kinds if isinstance(kind, Help)), None))
         if FOR_EACH_ANSWER in kinds:

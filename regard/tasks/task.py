@@ -19,7 +19,7 @@ from regard.errors import ConfigError, RegardError
 from regard.evaluation.metric import Measured, Metric, Versus, measured
 from regard.models.interface import Model
 from regard.nn.layout import Ragged
-from regard.tasks.embedding import embed
+from regard.tasks.embedding import embed_texts
 from regard.tasks.exchange import Exchange
 from regard.tasks.framing import Frame, MarkedTexts
 from regard.tasks.request import Embed
@@ -287,7 +287,7 @@ class Task(ABC, Generic[R, P, M, B]):
         return {"embed": self.embed}
 
     def embed(self, use: Use, ask: Embed) -> np.ndarray:
-        return embed(use.model, [self.encode(line) for line in ask.lines], ask.pooling, ask.layer)
+        return embed_texts(use.model, ask.lines, self.encode, ask.pooling, ask.layer)
 
     def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
         """What the model attends to while it reads a text and, where it writes one, a target (None: its own)."""

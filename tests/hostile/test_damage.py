@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bounded import BUG, bounded
 from calling import Outcome, call
-from conftest import Runs
+from tiny_runs import Runs
 
 DIGESTED = ("checkpoints/",)  # every file below is part of a checkpoint, with its checksum
 N_FAST, N_SLOW = 4, 60

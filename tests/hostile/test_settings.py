@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bounded import BUG, SECONDS, bounded
 from calling import Outcome, call
-from conftest import Runs
+from tiny_runs import Runs
 
 from regard.decoding.config import DecodingConfig
 from regard.runs.recipe import Recipe

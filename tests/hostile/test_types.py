@@ -6,10 +6,11 @@ from typing import get_type_hints
 
 import pytest
 from bounded import bounded
-from conftest import Runs
+from tiny_runs import Runs
 
 from regard.errors import RegardError
 from regard.runs.run import load
+from regard.tasks.chat.verbs import Chat
 from regard.tasks.language.verbs import Generate, GenerateAs, StreamText
 from regard.tasks.pretraining.verbs import Fill
 from regard.tasks.request import FOR_EACH_ANSWER, Embed, checked, kinds_of
@@ -103,6 +104,7 @@ WRONG_SETTINGS = {
     "stream, prompt: expected a text, got None": lambda: StreamText(None),
     "generate, stop: expected a text or a list of texts, got int 3": lambda: Generate([TEXT], stop=3),
     "generate_as, label: expected a text, got int 1": lambda: GenerateAs(1),
+    "chat, messages: expected a list of messages, got int 3": lambda: Chat(3),
     "embed, pooling: expected a text, got None": lambda: Embed([TEXT], pooling=None),
 }
 
@@ -115,6 +117,13 @@ def test_wrong_settings_are_an_error_that_says_what_was_expected(message: str) -
 
 def test_a_string_as_stop_is_one_stop_string() -> None:
     assert checked(Generate([TEXT], stop="\n\n"))[0].stop == ["\n\n"]
+
+
+@pytest.mark.parametrize("messages", ["hello", [3], [{"role": "user", "content": b"x"}], {"role": "user"}, [None]])
+def test_what_is_no_conversation_is_an_error(messages: object, runs: Runs) -> None:
+    bound = load(runs["chat"], device="cpu").chat
+    end = bounded(lambda: repr(bound(messages)))
+    assert end.how == "raised" and "RegardError" in end.value[0], str(end)
 
 
 @pytest.mark.parametrize("method", ["score", "answer"])
