@@ -87,7 +87,7 @@ def embed(
     """
     import numpy as np
 
-    from regard.tasks.embedding import pieces
+    from regard.tasks.embedding import read_in_pieces
 
     if out is not None and out.suffix != ".npy":
         raise ConfigError(f"--out writes a NumPy file: its name must end in .npy, got {out}")
@@ -95,7 +95,7 @@ def embed(
     loaded.check_can("embed")
 
     def say_split(number: int, line: str) -> None:
-        n_parts = len(pieces(line, loaded.task.encode, loaded.model.max_length))
+        n_parts = len(read_in_pieces(line, loaded.task.encode, loaded.model.max_length))
         say_notes(number, [f"split into {n_parts}, the mean of which is given"] if n_parts > 1 else [])
 
     if out is not None:

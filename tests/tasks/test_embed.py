@@ -12,7 +12,7 @@ from regard.models.stack import Stack, StackConfig
 from regard.nn.layout import Ragged
 from regard.nn.pooling import POOLINGS
 from regard.tasks import embedding
-from regard.tasks.embedding import embed, embed_texts, pieces
+from regard.tasks.embedding import embed, embed_texts, read_in_pieces
 
 DOCUMENTS = [np.array(ids, np.int64) for ids in ([5, 6, 7], [], [8], [9, 4, 4, 5, 6, 7])]
 
@@ -86,7 +86,7 @@ def only_started_when_empty(text: str) -> list[int]:
     ],
 )
 def test_a_text_that_is_too_long_is_read_in_pieces(encode, most, expected):
-    assert pieces("3 4 5 6 7", encode, most) == expected
+    assert read_in_pieces("3 4 5 6 7", encode, most) == expected
 
 
 def test_of_pieces_the_mean_is_given_and_other_texts_stay_as_they_were(monkeypatch):
