@@ -237,9 +237,13 @@ class Training:
 
     def stopped(self, stop: Stopped) -> Stopped:
         """Save before leaving, unless the signal came in the middle of a step."""
-        if stop.is_between_steps and self.saved != (self.progress.step, self.progress.validated):
-            self.save()
-        message = f"{stop}. {self.checkpoints.intact()} To go on: {resume_command(self.run)}"
+        what = f"{stop}. {self.checkpoints.intact()}"
+        if stop.is_between_steps:
+            if self.saved != (self.progress.step, self.progress.validated):
+                self.save()
+            saved = step_folder(self.checkpoints.folder, self.progress.step)
+            what = f"{stop} after step {self.progress.step:,}. Saved: {saved}."
+        message = f"{what} To resume: {resume_command(self.run)}"
         return Stopped(stop.number, message, stop.is_between_steps)
 
     def not_finite(self, error: NonFinite) -> NonFinite:
