@@ -16,6 +16,7 @@ from regard.decoding.graphs import fastest
 from regard.errors import RunError
 from regard.evaluation.metric import Measured, Versus
 from regard.learning.device import choose_device
+from regard.runs.expected import read_expected
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import trained_model
 from regard.tasks.request import checked
@@ -82,7 +83,12 @@ class Run:
 
     def use(self, decoding: DecodingConfig | None = None) -> Use:
         """The model with the recipe's settings of decoding, or with others."""
-        return Use(self.model, self.generator, decoding or self.recipe.decoding)
+        return Use(self.model, self.generator, decoding or self.recipe.decoding, {} if self.partners else self.expected)
+
+    @cached_property
+    def expected(self) -> dict[str, float]:
+        """What the run's outputs are like on its validation set, as far as its training kept that."""
+        return read_expected(self.folder)
 
     # The task's verbs.
 

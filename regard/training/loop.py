@@ -21,7 +21,7 @@ from regard.tasks.setup import B
 from regard.tasks.task import Task
 from regard.training.environment import compile_model, peak_memory, record_environment, reproducible
 from regard.training.feed import Feed
-from regard.training.finish import choose_weights, save_finished
+from regard.training.finish import choose_weights, keep_expected, save_finished
 from regard.training.finite import NonFinite
 from regard.training.learner import Learner, Loss, StepRow
 from regard.training.metrics import Metrics, draw_curves
@@ -229,6 +229,7 @@ class Training:
             seconds=self.progress.seconds,
             peak_memory=peak_memory(self.learner.device),
         )
+        keep_expected(self.learner, self.run, self.signals)
         path = save_finished(self.learner.model, self.lora, self.run)
         draw_curves(self.run, self.learner.task.metric)
         write_card(self.run, about, result, path.name, self.config, environment)

@@ -31,6 +31,12 @@ class Translated:
     tokens: list[list[Token]] = field(default_factory=list)  # of the line, for each part
     alignment: list[tuple[int, int]] | None = None  # (source word, target word), if it was asked for
 
+    @property
+    def log_prob_per_token(self) -> float | None:
+        """The mean over all tokens that were written, ends included; None where nothing was."""
+        n_tokens = sum(len(best.tokens) + best.finished for _, best in self.parts)
+        return self.log_prob / n_tokens if n_tokens else None
+
 
 @dataclass(frozen=True)
 class Translate(LineRequest[Translated]):
@@ -51,7 +57,8 @@ class Translate(LineRequest[Translated]):
 
     def record(self, number: int, text: str, answer: Translated) -> dict[str, object]:
         record: dict[str, object] = {"line": number, "source": text, "translation": answer.text}
-        record |= {"score": answer.score, "log_prob": answer.log_prob, "notes": answer.notes}
+        record |= {"score": answer.score, "log_prob": answer.log_prob}
+        record |= {"log_prob_per_token": answer.log_prob_per_token, "notes": answer.notes}
         if answer.n_best:
             record["n_best"] = [{"text": other, "score": score} for other, score in answer.n_best]
         if answer.alignment is not None:
