@@ -23,6 +23,7 @@ from regard.commands.look import look, neighbours, reach, show
 from regard.commands.train import doctor, recipes, train
 from regard.commands.verbs import command_of
 from regard.errors import RegardError
+from regard.memory import ran_out
 from regard.tasks.verbs import LINE_VERBS
 
 # The panels of `regard --help`, and the commands in each.
@@ -90,10 +91,21 @@ def build() -> TyperGroup:
     return program
 
 
+def check_streams() -> None:
+    """Standard streams that the caller closed: without input there is nothing to read, without output nothing to do."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 (open to the end)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stdout is None:
+        raise RegardError("standard output is closed, so nothing can be printed; redirect it to a file or /dev/null")
+
+
 def main() -> None:
     """Exit codes: 0, 1 error, 2 usage, 3 non-finite loss, 130 Ctrl-C, 143 SIGTERM."""
     call = Call()
     try:
+        check_streams()
         build()(prog_name="regard", obj=call)
     except RegardError as error:
         if call.is_debugging:
@@ -114,6 +126,9 @@ def main() -> None:
     except Exception as error:
         if call.is_debugging:
             raise
+        if ran_out(error):
+            print(f"error: there is not enough memory for this; nothing was removed ({error})", file=sys.stderr)
+            sys.exit(1)
         log = Path("error.log")
         log.write_text(traceback.format_exc(), encoding="utf-8")
         print(

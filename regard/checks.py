@@ -1,5 +1,7 @@
 """Checks of settings by name: each rule and its message, once."""
 
+import math
+import reprlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -8,6 +10,10 @@ from regard.errors import ConfigError
 
 def at_least(config: object, least: float, *names: str) -> None:
     _check(config, names, lambda value: value >= least, f"be at least {least}")
+
+
+def at_most(config: object, most: float, *names: str) -> None:
+    _check(config, names, lambda value: value <= most, f"be at most {most:,}")
 
 
 def above(config: object, limit: float, *names: str) -> None:
@@ -56,9 +62,9 @@ def sorted_classes(config: object, *names: str) -> None:
 
 
 def _check(config: object, names: Iterable[str], holds: Callable[[Any], bool], rule: str) -> None:
-    """A rule is a comparison that holds: of NaN none does."""
+    """A rule is a comparison that holds: of NaN none does.  No setting is infinite."""
     for name in names:
         value = getattr(config, name)
-        if not holds(value):
+        if not holds(value) or value in (math.inf, -math.inf):
             shown = list(value) if isinstance(value, tuple) else value
-            raise ConfigError(f"{name} must {rule}, got {shown!r}")
+            raise ConfigError(f"{name} must {rule}, got {reprlib.repr(shown)}")

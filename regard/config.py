@@ -3,6 +3,8 @@
 import dataclasses
 import difflib
 import json
+import math
+import reprlib
 import tomllib
 import types
 from collections.abc import Iterable
@@ -14,6 +16,7 @@ from regard.errors import ConfigError
 T = TypeVar("T")
 Settings = dict[str, Any]
 
+LARGEST = 10**18 - 1  # of whole numbers: every library takes 64 bits
 SHIPPED = Path(__file__).parent / "recipes"
 
 
@@ -41,7 +44,7 @@ def load(name: str, overrides: Iterable[str] = ()) -> Settings:
     path = find_recipe(name)
     try:
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: not UTF-8, not TOML, a number of 5,000 digits
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
     for override in overrides:
         key, equals, value = override.partition("=")
@@ -63,6 +66,8 @@ def parse(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"--set: {text[:40]!r}... is not a value: {error}") from None
 
 
 def build(cls: type[T], settings: Settings, where: str) -> T:
@@ -89,16 +94,18 @@ def check(value: Any, kind: Any, where: str) -> Any:
     """The value as `kind` (int, float, bool, str, tuple[str, ...] or a union with None)."""
     if isinstance(kind, types.UnionType):
         kind = next(k for k in get_args(kind) if k is not types.NoneType)
+    if type(value) is int and not -LARGEST <= value <= LARGEST:
+        raise ConfigError(f"{where} must be a number of at most 18 digits, got {str(value)[:40]}")
     if kind is float and type(value) is int:  # 1 is a fine way to write 1.0
         return float(value)
     if get_origin(kind) is tuple:
         if not isinstance(value, list | tuple):
-            raise ConfigError(f"{where} must be a list, got {value!r}")
+            raise ConfigError(f"{where} must be a list, got {reprlib.repr(value)}")
         return tuple(check(item, get_args(kind)[0], where) for item in value)
     if type(value) is not kind:
-        raise ConfigError(f"{where} must be {kind.__name__}, got {value!r}")
-    if value != value:
-        raise ConfigError(f"{where} must be a number, got nan")
+        raise ConfigError(f"{where} must be {kind.__name__}, got {reprlib.repr(value)}")
+    if kind is float and not math.isfinite(value):
+        raise ConfigError(f"{where} must be a finite number, got {value}")
     return value
 
 

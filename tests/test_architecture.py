@@ -20,7 +20,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 # that a task needs in order to validate (docs/decisions.md).
 TIERS = (
     ("errors",),
-    ("checks", "choose"),
+    ("checks", "choose", "memory"),
     ("config", "text"),
     ("nn",),
     ("inputs",),

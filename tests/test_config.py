@@ -52,7 +52,7 @@ def message(function, *arguments: object) -> str:  # type: ignore[no-untyped-def
         ({"degrees": 200.0}, "[oven] degrees must be int, got 200.0"),
         ({"degrees": True}, "[oven] degrees must be int, got True"),
         ({"degrees": 200, "minutes": "10"}, "[oven] minutes must be float, got '10'"),
-        ({"degrees": 200, "minutes": float("nan")}, "[oven] minutes must be a number, got nan"),
+        ({"degrees": 200, "minutes": float("nan")}, "[oven] minutes must be a finite number, got nan"),
         ({"degrees": 200, "is_open": 1}, "[oven] is_open must be bool, got 1"),
         ({"degrees": 200, "mode": 1}, "[oven] mode must be str, got 1"),
         ({"degrees": 200, "trays": "top"}, "[oven] trays must be a list, got 'top'"),
@@ -181,7 +181,12 @@ def written_and_read(oven: Oven, path: Path) -> Oven:
     return config.build(Oven, config.load(str(path))["oven"], "oven")
 
 
-@given(degrees=st.integers(-(2**53), 300), minutes=st.floats(allow_nan=False), mode=NAMES, trays=st.lists(NAMES))
+@given(
+    degrees=st.integers(-(2**53), 300),
+    minutes=st.floats(allow_nan=False, allow_infinity=False),
+    mode=NAMES,
+    trays=st.lists(NAMES),
+)
 def test_what_is_written_is_read_again(
     tmp_path_factory: pytest.TempPathFactory, degrees: int, minutes: float, mode: str, trays: list[str]
 ) -> None:

@@ -136,3 +136,20 @@ def test_links_lead_somewhere(page: Path) -> None:
             headings = re.findall(r"^#+ (.+)$", other.read_text(encoding="utf-8"), re.MULTILINE)
             slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
             assert anchor in slugs, f"{page.name}: {target}"
+
+
+def test_tables_whose_order_depends_on_the_steps_say_so() -> None:
+    parts = section(read("docs/results.md"), "## The ladder").split("\n\n")
+    tables = [i for i, part in enumerate(parts) if part.startswith("| rung |") or part.startswith("| distance |")]
+    assert len(tables) == 3
+    for i in tables:
+        beside = " ".join(" ".join(parts[i - 1 : i] + parts[i + 1 : i + 3]).split())
+        assert "number of steps" in beside, parts[i].splitlines()[0]
+
+
+def test_recipes_of_gpt_have_their_figures() -> None:
+    page = read("docs/gpt.md")
+    recipes = re.findall(r"^\| `([\w-]+)` \|", section(page, "## Recipes to train"), re.MULTILINE)
+    figures = section(read("docs/results.md"), "## Language modeling")
+    assert len(recipes) >= 5 and [name for name in recipes if f"| {name}" not in figures] == []
+    assert "not been trained" not in page and "not trained" not in page

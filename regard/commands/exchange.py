@@ -1,6 +1,8 @@
 """regard import: a model of another tool becomes a run; regard export: a run becomes a model of another tool."""
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,30 +36,50 @@ def import_(
     from regard.interop.certifying.in_transformers import certify
     from regard.interop.families.settings import exchange_of
     from regard.interop.formats.from_ctranslate2 import CTranslate2Folder
-    from regard.interop.importing import import_source, open_source, unheeded
+    from regard.interop.importing import generation_of, import_source, open_source
     from regard.text.tokenizer import Tokenizer
 
     opened = open_source(source)
     tokenizer = Tokenizer.load(source)
-    recipe, left_out = import_source(opened, tokenizer, run)
-    exchange = exchange_of(recipe)
-    kind = exchange.head or "without a head"
-    print(f"{source} is now the run {run}: a {opened.model_type} model, {kind}")
-    notes = unheeded(opened, tokenizer) if exchange.writes or exchange.translates else ()
-    if left_out:
-        notes += (f"skipped (not used by this task): {', '.join(left_out)}",)
-    for note in notes:
-        print(note)
-    try:
-        if opened.model_type == "ctranslate2":
-            theirs = CTranslate2Folder(source)
-            certificate = certify_ctranslate2(regard.load(run, "cpu"), theirs.folder, theirs.words)
+    with undone_after_errors(run):
+        recipe, left_out = import_source(opened, tokenizer, run)
+        notes = generation_of(opened, recipe, tokenizer.end_id).notes
+        if left_out:
+            notes += (f"skipped (not used by this task): {', '.join(left_out)}",)
+        for note in notes:
+            print(note)
+        try:
+            ours = regard.load(run, "cpu")
+            if opened.model_type == "ctranslate2":
+                theirs = CTranslate2Folder(source)
+                certificate = certify_ctranslate2(ours, theirs.folder, theirs.words, notes, is_export=False)
+            else:
+                certificate = certify(ours, source, opened.model_type, notes, n_strings)
+        except MissingLibrary as error:
+            print(f"no certificate was written: {error}")
         else:
-            certificate = certify(regard.load(run, "cpu"), source, opened.model_type, notes, n_strings)
-    except MissingLibrary as error:
-        print(f"no certificate was written: {error}")
-        return
-    hand_over(certificate, run)
+            print(certificate.text(), end="")
+            if not certificate.holds:
+                raise RegardError(
+                    f"{source} would not be the same model here, as the certificate says; no run was written"
+                )
+            certificate.write(run)
+    kind = exchange_of(recipe).head or "without a head"
+    print(f"{source} is now the run {run}: a {opened.model_type} model, {kind}")
+
+
+@contextmanager
+def undone_after_errors(folder: Path) -> Iterator[None]:
+    """What this writes into a folder is removed again if it ends in an error, or is interrupted."""
+    before = set(folder.iterdir()) if folder.is_dir() else None
+    try:
+        yield
+    except BaseException:
+        for path in set(folder.iterdir()) - (before or set()) if folder.is_dir() else ():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if before is None and folder.is_dir():
+            folder.rmdir()
+        raise
 
 
 def export(
@@ -89,34 +111,36 @@ def hand_over(certificate: "Certificate", folder: Path) -> None:
 
 
 def to_transformers(run: "Run", folder: Path, family: str | None) -> "Certificate":
-    from regard.interop.certifying.in_transformers import certify
+    from regard.interop.certifying.in_pipelines import certify_export
     from regard.interop.exporting import export_folder
 
-    family = export_folder(run, folder, family)
-    print(f"{run.folder} is now the folder {folder}: a {family} model")
-    return certify(run, folder, family)
+    exported = export_folder(run, folder, family)
+    print(f"{run.folder} is now the folder {folder}: a {exported.family} model")
+    return certify_export(run, folder, exported.family, exported.notes)
 
 
 def to_onnx(run: "Run", folder: Path, family: str | None) -> "Certificate":
     from regard.interop.certifying.in_onnx import certify_onnx
     from regard.interop.exporting import refuse_full
     from regard.interop.formats.to_onnx import write_graphs
+    from regard.interop.formats.tokenizer_files import IN_A_FILE
 
     refuse_full(folder)
     write_graphs(run, folder)
     print(f"{run.folder} is now ONNX graphs in {folder}")
-    return certify_onnx(run, folder)
+    return certify_onnx(run, folder, (IN_A_FILE,))
 
 
 def to_ctranslate2(run: "Run", folder: Path, family: str | None) -> "Certificate":
     from regard.interop.certifying.in_ctranslate2 import certify_ctranslate2
     from regard.interop.exporting import refuse_full
     from regard.interop.formats.to_ctranslate2 import write_folder
+    from regard.interop.formats.tokenizer_files import IN_A_FILE
 
     refuse_full(folder)
     names = write_folder(run, folder)
     print(f"{run.folder} is now a CTranslate2 model in {folder}")
-    return certify_ctranslate2(run, folder, names)
+    return certify_ctranslate2(run, folder, names, (IN_A_FILE,))
 
 
 TARGETS: dict[str, Callable[["Run", Path, str | None], "Certificate"]] = {

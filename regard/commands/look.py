@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,7 +31,7 @@ N_PICTURED = 60  # embeddings near a token, drawn with it
 
 
 def look(
-    run: RunFolder,
+    run: Annotated[Path | None, typer.Argument(metavar="RUN", help="a run folder")] = None,
     text: Annotated[str, typer.Argument(help="a sentence")] = "",
     target: Annotated[str | None, typer.Option(help="its translation (default: the model's own)")] = None,
     kind: Annotated[
@@ -46,7 +47,10 @@ def look(
     vectors: Annotated[bool, typer.Option("--vectors", help="with --html: queries, keys and values too")] = False,
     html: Annotated[Path | None, typer.Option(help="write the page here: one file, no network")] = None,
     png: Annotated[Path | None, typer.Option(help="draw a picture here")] = None,
-    positions: Annotated[Path | None, typer.Option(help="draw the run's position encoding here")] = None,
+    positions: Annotated[Path | None, typer.Option(help="draw the run's own position encoding here")] = None,
+    sinusoids: Annotated[
+        Path | None, typer.Option(help="draw the lectures' table here, 60 positions by 32 channels; needs no run")
+    ] = None,
     terminal: Annotated[bool, typer.Option("--terminal", help="show it here, in characters")] = False,
     device: Device = None,
 ) -> None:
@@ -56,16 +60,29 @@ def look(
     from regard.viewer import page, picture
     from regard.viewer import terminal as in_terminal
     from regard.viewer.capture import visible
+    from regard.viewer.encodings import lecture_table
 
+    if run is None and (sinusoids is None or terminal or any((positions, html, png))):
+        raise typer.BadParameter("a run folder is missing; only --sinusoids needs none")
+    if sinusoids is not None:
+        lecture = lecture_table()
+        picture.positions([lecture], sinusoids)
+        print(f"{sinusoids}: {lecture.title}")
+    if run is None:
+        return
     loaded = regard.load(run, device)
     if positions is not None:
-        picture.positions(loaded.position_table(), positions)
-        print(f"{positions}: the position encoding of {run}")
-        if not text:
-            return
+        tables = loaded.position_tables()
+        picture.positions(tables, positions)
+        print(f"{positions}: {'; '.join(table.title for table in tables)}")
+    if not text and (positions or sinusoids):
+        return
     layers, heads = (None if number is None else [number] for number in (layer, head))
     capture = loaded.look(text, target, layers, heads, vectors)
+    is_named = (kind, layer, head) != (None, None, None)
     kind = kind or ("cross" if "cross" in capture.kinds else capture.kinds[0])
+    if is_named:
+        capture = replace(capture, opens=(kind, layer, head))
     if terminal or (not sys.stdout.isatty() and html is None and png is None):
         print(visible(capture.title))
         in_terminal.show(capture.pick(kind, layer, head), Console())
@@ -228,6 +245,8 @@ def reach(
     else:
         title = "|∂L/∂h| at a distance, as a share of that at distance 0"
         print_table(("distance", *measured), shares(list(measured.values())), title, are_numbers=True)
+        if len(measured) > 1:
+            print("Training changes this: after another number of steps, the order of the runs can be another.")
     if png is not None:
         charts.reach({name: reached.shares for name, reached in measured.items()}, png)
         if not as_json:

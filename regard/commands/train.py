@@ -10,7 +10,7 @@ from regard import config
 from regard.commands.lines import print_table
 from regard.commands.options import Device, Overrides, RecipeName
 from regard.errors import ConfigError, RunError
-from regard.runs.durable import only_one
+from regard.runs.durable import left_as_found, only_one
 
 if TYPE_CHECKING:
     from regard.runs.recipe import Recipe
@@ -101,7 +101,8 @@ def train(
     if resume and Path(recipe).resolve() != folder.resolve():
         screen.say(f"its settings are those of {folder / 'recipe.toml'}, not of {recipe}; change them with --set")
     with only_one(folder):
-        prepared = prepare(chosen, folder, resume, from_)
+        with left_as_found(folder):
+            prepared = prepare(chosen, folder, resume, from_)
         start(prepared, folder, on, resume, screen)
     for command in prepared.about.usage:
         screen.say(f"next: {command}")

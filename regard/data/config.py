@@ -33,6 +33,9 @@ class DataConfig:
         at_least(self, 1, "max_length", "batch_tokens")
         share(self, "valid_share", "test_share")
         distinct(self, "columns")
+        for name in (self.root, self.cache, *self.train, *self.valid, *self.test):
+            if "\0" in name:
+                raise ConfigError(f"no file name holds the character NUL, got {name!r}")
         if self.valid_share + self.test_share >= 1:
             raise ConfigError(f"valid_share + test_share must be below 1, got {self.valid_share} + {self.test_share}")
         for part, files in (("valid", self.valid), ("test", self.test)):

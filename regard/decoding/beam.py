@@ -1,7 +1,7 @@
 """Beam search with the length penalty of Wu et al. 2016.
 
 Each step, for each prompt with its K live hypotheses:
-1. of all their continuations take the 2K most probable (at most K of them end, since each hypothesis ends in one way);
+1. of all their continuations take the (1 + E)·K most probable: at most E·K of them end, where E tokens end a text (1);
 2. those among the first K that end are finished, with score = log P / lp(length); the best K others live on;
 3. stop when even the best live hypothesis cannot come into the n best finished ones: log P only falls, and lp is
    largest at the limit, so log P / lp(limit) bounds all that it may become.
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.distribution import Distribution
-from regard.decoding.interface import NEAR, Record, length_penalty
+from regard.decoding.interface import NEAR, Record, is_one_of, length_penalty
 from regard.decoding.outputs import Hypothesis
 
 
@@ -24,7 +24,7 @@ class Beam:
     """A live hypothesis is a slot 0 … K-1 of its prompt; a dead slot (the first step has K - 1) has log P = -inf."""
 
     def __init__(self, limits: list[int], config: DecodingConfig, end_id: int) -> None:
-        self.config, self.end_id, self.copies = config, end_id, config.beam
+        self.config, self.ends, self.copies = config, (end_id, *config.ends), config.beam
         self.record = Record(len(limits))
         alpha = config.length_penalty
         self.largest_penalty = torch.tensor([length_penalty(limit, alpha) for limit in limits])
@@ -38,14 +38,14 @@ class Beam:
             device = distribution.scores.device
             self.live, self.finished = self.live.to(device), self.finished.to(device)
             self.largest_penalty = self.largest_penalty.to(device)
-        K = self.copies
-        k = min(K + 1, distribution.scores.shape[1])  # of one hypothesis, at most K go on and one ends
+        K, E = self.copies, len(self.ends)
+        k = min(K + E, distribution.scores.shape[1])  # of one hypothesis, at most K go on and E end
         log_probs, ids = distribution.top(k)
         candidates = self.live[:, :, None] + log_probs.view(-1, K, k)
-        best, places = candidates.flatten(1).topk(min(2 * K, K * k))  # (prompts, 2K), descending
+        best, places = candidates.flatten(1).topk(min((1 + E) * K, K * k))  # (prompts, (1 + E)·K), descending
         tokens, parents = ids.view(-1, K * k).gather(1, places), places // k
 
-        ends = tokens == self.end_id
+        ends = is_one_of(tokens, self.ends)
         scores = torch.where(ends, best / length_penalty(t + 1, self.config.length_penalty), -torch.inf)[:, :K]
         self.finished = torch.cat([self.finished, scores], 1).topk(self.config.n_best).values
 
@@ -62,13 +62,14 @@ class Beam:
     def hypotheses(self, active: np.ndarray, steps: np.ndarray) -> list[list[Hypothesis]]:
         """See `search.Strategy`."""
         self.record.move(active)
-        best, tokens, parents, ranks = self.record.columns()  # (T, prompts, 2K); ranks (T, prompts, K)
+        best, tokens, parents, ranks = self.record.columns()  # (T, prompts, (1 + E)·K); ranks (T, prompts, K)
         n_steps, n_prompts, n_candidates = best.shape
         counts = np.arange(n_steps)[:, None] < steps  # (T, prompts)
         penalties = np.array([length_penalty(t + 1, self.config.length_penalty) for t in range(n_steps)])
 
         # A hypothesis is a candidate (t, rank).  First the n best that ended, then those alive at the last step.
-        ended = (tokens == self.end_id) & (np.arange(n_candidates) < self.copies) & counts[:, :, None]
+        is_end = is_one_of(tokens, self.ends)
+        ended = is_end & (np.arange(n_candidates) < self.copies) & counts[:, :, None]
         scores = np.where(ended, best / penalties[:, None, None], -np.inf).swapaxes(0, 1).reshape(n_prompts, -1)
         top = torch.from_numpy(scores).topk(min(self.config.n_best, scores.shape[1])).indices.numpy()
         last = np.repeat(steps[:, None] - 1, self.copies, 1)
@@ -77,7 +78,7 @@ class Beam:
         rank = np.concatenate([top % n_candidates, ranks[last[:, 0], prompt[:, 0]]], 1)
         finished = np.arange(t.shape[1]) < top.shape[1]
         log_prob = best[t, prompt, rank]
-        fits = np.where(finished, ended[t, prompt, rank], tokens[t, prompt, rank] != self.end_id)
+        fits = np.where(finished, ended[t, prompt, rank], ~is_end[t, prompt, rank])
         real = fits & (log_prob > -np.inf)  # fewer than n may have ended, and fewer than K may live
 
         traced = trace(tokens, parents, ranks, t, rank)

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from regard.checks import at_least, not_negative, positive, positive_share
+from regard.checks import at_least, at_most, not_negative, one_of, positive, positive_share
 from regard.errors import ConfigError
+
+COUNTED = ("written", "start", "prompt")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +23,13 @@ class DecodingConfig:
 
     repetition_penalty: float = 1.0  # above 1: tokens already written become less probable (CTRL, section 4.1)
     block_ngrams: int = 0  # n: no n tokens in a row come twice; 0: off
+    counted: str = "written"  # what the two above count: what was written, and the start token, or the prompt
     min_length: int = 0  # fewest tokens before the end
+    first: tuple[int, ...] = ()  # ids of tokens that every text begins with
     never: tuple[int, ...] = ()  # ids of tokens that are not written, such as the padding of an imported model
+    never_first: tuple[int, ...] = ()  # ids of tokens that no text begins with (after `first`)
+    never_in_a_row: tuple[tuple[int, ...], ...] = ()  # ids of tokens that are not written one after the other
+    ends: tuple[int, ...] = ()  # ids of tokens that end a text, too
 
     # The limit, with the end counted, is length_ratio · |prompt| + extra_length ("input length + 50" in the paper).
     length_ratio: float = 1.0
@@ -34,18 +41,31 @@ class DecodingConfig:
     def __post_init__(self) -> None:
         at_least(self, 1, "beam", "n_best", "extra_length", "batch_tokens")
         not_negative(self, "length_penalty", "top_k", "block_ngrams", "min_length", "length_ratio", "max_length")
+        at_most(self, 10, "length_penalty")  # a power of the length
+        at_most(self, 1_000_000, "length_ratio")
         positive(self, "repetition_penalty")
         if not self.temperature > 0:
             raise ConfigError(f"temperature must be above 0 (for no sampling: sample = false), got {self.temperature}")
         positive_share(self, "top_p")
         if not 0 <= self.min_p <= 1:
             raise ConfigError(f"min_p must be at least 0 and at most 1, got {self.min_p}")
-        if any(token < 0 for token in self.never):
-            raise ConfigError(f"never lists ids of tokens, from 0; got {list(self.never)}")
+        one_of(self, COUNTED, "counted")
+        for name, tokens in self.tokens.items():
+            if any(token < 0 for token in tokens):
+                raise ConfigError(f"{name} lists ids of tokens, from 0; got {list(tokens)}")
+        if not all(self.never_in_a_row):
+            raise ConfigError("never_in_a_row lists an empty row of tokens; leave it out")
         if self.sample and self.beam > 1:
             raise ConfigError(f"sample and beam exclude each other: set beam = 1, got {self.beam}")
         if not self.sample and self.n_best > self.beam:
             raise ConfigError(f"n_best = {self.n_best} needs a beam of at least {self.n_best}, got {self.beam}")
+
+    @property
+    def tokens(self) -> dict[str, tuple[int, ...]]:
+        """The tokens that each setting names."""
+        rows = tuple(token for row in self.never_in_a_row for token in row)
+        named = {"first": self.first, "never": self.never, "never_first": self.never_first, "never_in_a_row": rows}
+        return {**named, "ends": self.ends}
 
     def limit(self, prompt: list[int]) -> int:
         limit = int(self.length_ratio * len(prompt)) + self.extra_length

@@ -5,6 +5,8 @@ hypotheses keep the model's own log-probability.  The repetition penalty changes
 the logits, before they are normalized.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -16,6 +18,7 @@ from regard.errors import ConfigError
 
 def repetition_penalty(logits: Tensor, history: Tensor, penalty: float) -> Tensor:
     """What the history (rows, t) holds gets logit / penalty, or logit · penalty if below 0.  Keskar et al. 2019."""
+    history = torch.where(history < 0, history[:, -1:], history)  # in place of nothing what is there anyway
     seen = logits.gather(1, history)
     return logits.scatter(1, history, torch.where(seen > 0, seen / penalty, seen * penalty))
 
@@ -26,15 +29,29 @@ def block_ngrams(log_probs: Tensor, history: Tensor, n: int) -> Tensor:
         return log_probs
     ngrams = history.unfold(1, n, 1)  # (rows, t - n + 1, n)
     context = history[:, history.shape[1] - n + 1 :]  # (rows, n - 1)
-    would_repeat = (ngrams[..., :-1] == context[:, None]).all(-1)
-    tokens = ngrams[..., -1]
+    would_repeat = (ngrams[..., :-1] == context[:, None]).all(-1) & (ngrams >= 0).all(-1)
+    tokens = ngrams[..., -1].clamp(min=0)
     blocked = log_probs.gather(1, tokens).masked_fill(would_repeat, -torch.inf)
     return log_probs.scatter_reduce(1, tokens, blocked, "amin")
 
 
-def block_end(log_probs: Tensor, end_id: int) -> Tensor:
+def block_rows(log_probs: Tensor, history: Tensor, rows: Sequence[Sequence[int]]) -> Tensor:
+    """No token that would complete one of the rows of tokens with what the history (rows, t) ends with."""
+    blocked = log_probs.clone()
+    for *before, last in rows:
+        if len(before) <= history.shape[1]:
+            end = history[:, history.shape[1] - len(before) :]
+            blocked[:, last].masked_fill_((end == torch.tensor(before, device=end.device)).all(1), -torch.inf)
+    return blocked
+
+
+def block(log_probs: Tensor, tokens: Sequence[int]) -> Tensor:
+    return log_probs.index_fill(1, torch.tensor(tokens, dtype=torch.long, device=log_probs.device), -torch.inf)
+
+
+def block_ends(log_probs: Tensor, ends: Sequence[int]) -> Tensor:
     """No end, unless nothing else is left."""
-    blocked = log_probs.index_fill(1, torch.tensor([end_id], device=log_probs.device), -torch.inf)
+    blocked = block(log_probs, ends)
     return torch.where(blocked.amax(1, keepdim=True) == -torch.inf, log_probs, blocked)
 
 
@@ -49,31 +66,53 @@ class Constraints:
     """All constraints of a search.  A forced prefix wins over everything else."""
 
     def __init__(self, config: DecodingConfig, prefixes: Ids, end_id: int) -> None:
-        self.config, self.end_id = config, end_id
+        self.config, self.ends = config, (end_id, *config.ends)
         self.n_forced = max(map(len, prefixes), default=0)
         self.prefixes = torch.tensor([prefix + [-1] * (self.n_forced - len(prefix)) for prefix in prefixes])
 
     @property
     def need_history(self) -> bool:
-        return self.config.repetition_penalty != 1 or self.config.block_ngrams > 0
+        config = self.config
+        return config.repetition_penalty != 1 or config.block_ngrams > 0 or len(config.never_in_a_row) > 0
+
+    def beginning(self, prompts: Ids, start_id: int) -> Tensor:
+        """The history (prompts, n) before anything is written; -1 stands before what is shorter than others."""
+        counted: dict[str, Ids] = {
+            "written": [[] for _ in prompts],
+            "start": [[start_id] for _ in prompts],
+            "prompt": prompts,
+        }
+        rows = counted[self.config.counted] if self.need_history else counted["written"]
+        longest = max(map(len, rows))
+        padded = [[-1] * (longest - len(row)) + row for row in rows]
+        return torch.tensor(padded, dtype=torch.long).view(len(prompts), longest)
 
     def apply(self, logits: Tensor, history: Tensor, t: int, prompts: Tensor) -> Distribution:
-        """history (rows, t): the tokens so far, if needed; prompts (active,): whose rows these are, in equal shares."""
-        forcing, too_short = t < self.n_forced, t < self.config.min_length
-        if not (forcing or too_short or self.need_history or self.config.never):
+        """history (rows, n): the tokens so far, if needed; prompts (active,): whose rows these are, in equal shares."""
+        config = self.config
+        forcing, too_short = t < self.n_forced, t < config.min_length
+        never = config.never + (config.never_first if t == len(config.first) else ())
+        if t == 0:
+            self.check(logits.shape[1])
+        if not (forcing or too_short or self.need_history or never):
             return Distribution(logits)
-        if self.config.repetition_penalty != 1:
-            logits = repetition_penalty(logits, history, self.config.repetition_penalty)
+        if config.repetition_penalty != 1:
+            logits = repetition_penalty(logits, history, config.repetition_penalty)
         log_probs = free = logits.log_softmax(-1)
-        if self.config.never:
-            if max(self.config.never) >= free.shape[1]:
-                raise ConfigError(f"never lists the token {max(self.config.never)}; the model has {free.shape[1]:,}")
-            free = free.index_fill(1, torch.tensor(self.config.never, device=free.device), -torch.inf)
-        if self.config.block_ngrams:
-            free = block_ngrams(free, history, self.config.block_ngrams)
+        if never:
+            free = block(free, never)
+        if config.never_in_a_row:
+            free = block_rows(free, history, config.never_in_a_row)
+        if config.block_ngrams:
+            free = block_ngrams(free, history, config.block_ngrams)
         if too_short:
-            free = block_end(free, self.end_id)
+            free = block_ends(free, self.ends)
         if forcing:
             tokens = self.prefixes[:, t].to(logits.device)[prompts]
             free = force(log_probs, free, tokens.repeat_interleave(len(logits) // len(prompts)))
         return Distribution(free, normalized=True)
+
+    def check(self, n_tokens: int) -> None:
+        for name, tokens in self.config.tokens.items():
+            if tokens and max(tokens) >= n_tokens:
+                raise ConfigError(f"{name} lists the token {max(tokens)}; the model has {n_tokens:,}")

@@ -26,6 +26,10 @@ class Ensemble:
     def max_length(self) -> int:
         return min(model.max_length for model in self.models)
 
+    def check_room(self, n_rows: int, room: int) -> None:
+        for model in self.models:
+            model.check_room(len(self.models) * n_rows, room)
+
     def start(self, prompts: Ids, copies: int = 1, room: int = 256) -> JointState:
         return JointState(*(model.start(prompts, copies, room) for model in self.models))
 

@@ -123,6 +123,9 @@ class Graphed(Generic[CS]):
     def max_length(self) -> int:
         return self.model.max_length
 
+    def check_room(self, n_rows: int, room: int) -> None:
+        self.model.check_room(n_rows, room)
+
     def start(self, prompts: Ids, copies: int = 1, room: int = 256) -> GraphedState[CS]:
         if is_watched(self.model):  # a replayed graph shows nothing of itself
             return GraphedState(None, self.model.start(prompts, copies, room), room)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.distribution import Distribution, draw, reshape
-from regard.decoding.interface import NEAR, Ids, Record, length_penalty
+from regard.decoding.interface import NEAR, Ids, Record, is_one_of, length_penalty
 from regard.decoding.outputs import Hypothesis
 from regard.decoding.stopping import Stops
 
@@ -17,7 +17,7 @@ class Greedy:
     """y_t = argmax P(y | y_<t).  The rows of a prompt never change places."""
 
     def __init__(self, prompts: Ids, config: DecodingConfig, end_id: int, stops: Stops | None = None) -> None:
-        self.config, self.copies, self.end_id = config, config.n_best, end_id
+        self.config, self.copies, self.ends = config, config.n_best, (end_id, *config.ends)
         self.stops = stops
         # Of the active rows, for the stops: the last token of the prompt, and what was written.
         self.written: list[tuple[list[int], list[int]]] = [(p[-1:], []) for p in prompts for _ in range(self.copies)]
@@ -32,7 +32,7 @@ class Greedy:
     def advance(self, distribution: Distribution, t: int) -> tuple[Tensor, None, Tensor]:
         """See `search.Strategy`."""
         tokens, log_probs, gaps = (x.view(-1, self.copies) for x in self.choose(distribution, t))
-        ends = tokens == self.end_id
+        ends = is_one_of(tokens, self.ends)
         if self.stops is not None:
             ends = ends | self.stopped(tokens, self.stops)
         self.record.add(tokens, log_probs, gaps, ends)
@@ -67,7 +67,7 @@ class Greedy:
                 log_prob = float(log_probs[:length, prompt, copy].sum(dtype=np.float64))
                 best.append(
                     Hypothesis(
-                        tokens=written[:-1] if written[-1] == self.end_id else written,
+                        tokens=written[:-1] if written[-1] in self.ends else written,
                         log_prob=log_prob,
                         score=log_prob / length_penalty(length, self.config.length_penalty),
                         finished=len(ends) > 0,

@@ -4,8 +4,10 @@ A row is one hypothesis.  With `copies` > 1 the rows of a prompt lie side by sid
 of prompt g.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +15,7 @@ from torch import Tensor
 
 from regard.nn.state import S
 
+T = TypeVar("T", Tensor, np.ndarray)
 Ids = list[list[int]]  # of the tokens of several texts
 Progress = Callable[[int, int], None]  # of how many are done, and of how many there are
 
@@ -32,6 +35,10 @@ class Generator(Protocol[S]):
         """Whether CUDA graphs can hold its steps (`regard.decoding.graphs`)."""
         ...
 
+    def check_room(self, n_rows: int, room: int) -> None:
+        """Raise where a search of so many rows, each of up to `room` tokens, takes more memory than there is."""
+        ...
+
     def start(self, prompts: Ids, copies: int = 1, room: int = 256) -> S:
         """A state with `copies` rows per prompt, which will be stepped by at most `room` tokens."""
         ...
@@ -42,6 +49,11 @@ class Generator(Protocol[S]):
         The logits are the caller's until the next step: a model may write them into the same memory again.
         """
         ...
+
+
+def is_one_of(tokens: T, ends: Sequence[int]) -> T:
+    """Which of the tokens are among these few, a bool for each."""
+    return reduce(or_, (tokens == end for end in ends))
 
 
 def length_penalty(length: int, alpha: float) -> float:

@@ -54,16 +54,19 @@ def generate(
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of each prompt, best first; `on_progress(n_done, n_prompts)` is called after every batch.
 
-    Hypotheses begin with the prompt's prefix, if any.  Finished ones come before those that hit the length limit.
-    One is also finished by the token that completes a stop string; greedy search and sampling know of these.
+    Hypotheses begin with `config.first` and the prompt's prefix, if any.  Finished ones come before those that hit the
+    length limit.  One is also finished by the token that completes a stop string; greedy search and sampling know of
+    these.
     """
     if stops is not None and config.beam > 1:
         raise RegardError(f"stop strings need beam = 1 or sample = true, got beam = {config.beam}")
     prefixes = [[] for _ in prompts] if prefixes is None else prefixes
     if len(prefixes) != len(prompts):
         raise RegardError(f"{len(prompts)} prompts need as many prefixes, got {len(prefixes)}")
-    if any(end_id in prefix for prefix in prefixes):
-        raise RegardError(f"a prefix holds the end token ({end_id}): nothing can follow it; leave it out")
+    prefixes = [[*config.first, *prefix] for prefix in prefixes]
+    for end in (end_id, *config.ends):
+        if any(end in prefix for prefix in prefixes):
+            raise RegardError(f"a prefix holds the end token ({end}): nothing can follow it; leave it out")
     longest = max(map(len, prefixes), default=0)
     if config.max_length and longest >= config.max_length:
         raise RegardError(f"a prefix of {longest} tokens leaves no room in {config.max_length}; shorten it")
@@ -72,6 +75,7 @@ def generate(
     n_done = 0
     for group in grouped(limits, config.batch_tokens, list(map(len, prompts))):
         batch, ends = [prompts[i] for i in group], [limits[i] for i in group]
+        model.check_room(len(group) * max(config.beam, config.n_best), max(map(len, batch)) + max(ends))
         constraints = Constraints(config, [prefixes[i] for i in group], end_id)
         strategy = Beam(ends, config, end_id) if config.beam > 1 else one_by_one(batch, ends, config, end_id, stops)
         for index, hypotheses in zip(group, search(model, batch, ends, strategy, constraints, start_id), strict=True):
@@ -98,11 +102,13 @@ def stream(
     if config.beam > 1 or config.n_best > 1:
         got = f"beam = {config.beam} and n_best = {config.n_best}"
         raise RegardError(f"one text at a time can be streamed: set beam = 1 and n_best = 1, got {got}")
-    limits = [config.limit(prompt)]
+    first, ends = list(config.first), (end_id, *config.ends)
+    limits = [max(config.limit(prompt), len(first) + 1)]
+    model.check_room(1, len(prompt) + limits[0])
     strategy = one_by_one([prompt], limits, config, end_id, stops)
-    for tokens, _, _ in walk(model, [prompt], limits, strategy, Constraints(config, [[]], end_id), start_id):
+    for tokens, _, _ in walk(model, [prompt], limits, strategy, Constraints(config, [first], end_id), start_id):
         token = int(tokens)
-        if token != end_id:
+        if token not in ends:
             yield token
         if strategy.ended is not None and bool(strategy.ended.all()):
             return
@@ -132,7 +138,7 @@ def walk(
     done = np.zeros(len(prompts), dtype=bool)
     owners = torch.arange(len(prompts), device=device)  # `active`, on the device
     places = torch.arange(len(prompts) * copies, device=device).view(-1, copies)  # the rows of each active prompt
-    history = torch.empty(len(prompts) * copies, 0, dtype=torch.long, device=device)
+    history = constraints.beginning(prompts, start_id).to(device).repeat_interleave(copies, 0)
     tokens = torch.full((len(prompts), copies), start_id, device=device)
     waiting: list[Tensor] = []  # which prompts were done after the last steps, still on the device
     for t in range(max(limits)):

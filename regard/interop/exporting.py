@@ -5,29 +5,34 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import tokenizers
 from torch import Tensor
 
 from regard.choose import choose
 from regard.errors import ConfigError, RunError
 from regard.interop.certifying.certificate import FILE as CERTIFICATE
 from regard.interop.families import FAMILIES
+from regard.interop.families.generation import FILE as GENERATION
+from regard.interop.families.generation import Generation, write_generation
 from regard.interop.families.settings import NoPlaceError, exchange_of
 from regard.interop.formats.safe import read_json
+from regard.interop.formats.tokenizer_files import start_token, write_for_transformers
 from regard.nn.positions import sinusoids
 from regard.runs.durable import write_file
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run
 from regard.runs.weights import pack_tensors, weights_of
+from regard.tasks.language.use import usual_length
 from regard.text.imported import IMPORTED
-from regard.text.tokenizer import Tokenizer
 
 
-def export_folder(run: Run, folder: Path, model_type: str | None = None) -> str:
-    """Write the folder.  Returns its family: the requested one, the one that the run was imported from, or the
-    first that fits."""
+class Exported(NamedTuple):
+    family: str  # the requested one, the one that the run was imported from, or the first that fits
+    notes: tuple[str, ...]  # what the folder cannot say
+
+
+def export_folder(run: Run, folder: Path, model_type: str | None = None) -> Exported:
     refuse_full(folder)
     model_type = model_type or origin(run.folder)
     recipe, tensors = unfolded(run.recipe, weights_of(run.model))
@@ -38,15 +43,36 @@ def export_folder(run: Run, folder: Path, model_type: str | None = None) -> str:
     pad = settings.setdefault("pad_token_id", tokenizer.pad_id)
     if pad != tokenizer.pad_id:
         raise ConfigError(f"{model_type} needs a tokenizer whose padding has the id {pad}, not {tokenizer.pad_id}")
-    settings |= {"bos_token_id": tokenizer.start_id, "eos_token_id": tokenizer.end_id, "dtype": "float32"}
+    special = {"bos_token_id": start_token(run), "eos_token_id": tokenizer.end_id}
     if exchange_of(recipe).translates:
-        settings["decoder_start_token_id"] = recipe.task.frame(tokenizer).start
+        special["decoder_start_token_id"] = recipe.task.frame(tokenizer).start
+    settings |= special | {"dtype": "float32"}
     weights = FAMILIES[model_type].give(tensors, recipe)
     folder.mkdir(parents=True, exist_ok=True)
-    write_tokenizer(tokenizer, recipe, folder)
+    notes = write_for_transformers(run, folder)
+    if exchange_of(recipe).writes or exchange_of(recipe).translates:
+        generation = generation_there(run)
+        notes += generation.notes
+        settings_there = special | {"pad_token_id": pad} | generation.decoding
+        write_file(folder / GENERATION, json.dumps(settings_there, indent=2).encode())
     write_file(folder / "config.json", json.dumps(settings, indent=2).encode())
     write_file(folder / "model.safetensors", pack_tensors(weights, {"format": "pt"}))
-    return model_type
+    return Exported(model_type, notes)
+
+
+def generation_there(run: Run) -> Generation:
+    """As many tokens as the run writes where nobody asks for a number, or a translator has places for."""
+    exchange, tokenizer, n_places = exchange_of(run.recipe), run.tokenizer, run.recipe.model.max_length
+    config = run.recipe.decoding
+    if run.recipe.task.is_endless:
+        config = dataclasses.replace(config, never=(*config.never, tokenizer.end_id))
+    generation = write_generation(config, tokenizer.end_id, exchange.translates)
+    if not exchange.translates:
+        return Generation({**generation.decoding, "max_new_tokens": usual_length(n_places)}, generation.notes)
+    most = min(config.max_length or n_places - 1, n_places - 1)
+    limit = f"after {config.length_ratio:g} × the tokens read + {config.extra_length}"
+    note = f"regard stops {limit}; transformers has no such limit and stops after max_new_tokens = {most}"
+    return Generation({**generation.decoding, "max_new_tokens": most}, (*generation.notes, note))
 
 
 def refuse_full(folder: Path) -> None:
@@ -113,43 +139,3 @@ def with_all_biases(recipe: Recipe, tensors: dict[str, Tensor]) -> tuple[Recipe,
         if name.endswith(products)
     }
     return dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, bias="all")), {**tensors, **zeros}
-
-
-def write_tokenizer(tokenizer: Tokenizer, recipe: Recipe, folder: Path) -> None:
-    tokenizer.save(folder / "tokenizer.json")
-    if (folder / "tokenizer_config.json").is_file():  # an imported tokenizer brings its own
-        return
-    start, end = tokenizer.token(tokenizer.start_id), tokenizer.token(tokenizer.end_id)
-    names = {"bos_token": start, "eos_token": end, "unk_token": tokenizer.token(tokenizer.unknown_id)}
-    exchange = exchange_of(recipe)
-    if exchange.is_framed:
-        names |= {"cls_token": start, "sep_token": end}
-        frame(folder / "tokenizer.json", tokenizer, (tokenizer.start_id,))
-    if exchange.translates:
-        frame(folder / "tokenizer.json", tokenizer, recipe.task.frame(tokenizer).before)
-    if "<mask>" in tokenizer.special:
-        names["mask_token"] = "<mask>"
-    settings: dict[str, Any] = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "pad_token": tokenizer.token(tokenizer.pad_id),
-        "model_max_length": recipe.model.max_length,
-    }
-    if not exchange.translates and recipe.model.n_segments:
-        settings["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
-    write_file(folder / "tokenizer_config.json", json.dumps(names | settings, indent=2, ensure_ascii=False).encode())
-
-
-def frame(file: Path, tokenizer: Tokenizer, before: tuple[int, ...]) -> None:
-    """Transformers' tokenizer then writes a </s>, as translators read it; with <s> before, <s> a </s> and of two texts
-    <s> a </s> b </s>, as BERT reads them."""
-    around = {"before": list(before), "after": [tokenizer.end_id]}  # by names, for a token such as : has a meaning here
-    first = "before $A after" if before else "$A after"
-    inner = tokenizers.Tokenizer.from_file(str(file))
-    inner.post_processor = tokenizers.processors.TemplateProcessing(
-        single=first,
-        pair=f"{first} $B:1 after:1",
-        special_tokens=[
-            {"id": name, "ids": ids, "tokens": tokenizer.tokens(ids)} for name, ids in around.items() if ids
-        ],
-    )
-    write_file(file, inner.to_str(pretty=True).encode())

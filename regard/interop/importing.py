@@ -13,14 +13,16 @@ from torch import Tensor, nn
 from regard import config
 from regard.choose import choose
 from regard.data.config import DataConfig
+from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
 from regard.interop.families import FAMILIES
 from regard.interop.families.ctranslate2 import CTRANSLATE2
 from regard.interop.families.family import Family, Stored
+from regard.interop.families.generation import Generation, generation_settings, read_generation
 from regard.interop.families.settings import Theirs, exchange_of
 from regard.interop.formats.from_ctranslate2 import CTranslate2Folder, is_ctranslate2
 from regard.interop.formats.gguf_file import GgufFile
-from regard.interop.formats.safe import FLOATS, SafeFolder, read_json
+from regard.interop.formats.safe import FLOATS, SafeFolder, refuse_links_out
 from regard.runs.card import table
 from regard.runs.checkpoints import refuse_existing
 from regard.runs.durable import write_file
@@ -32,13 +34,14 @@ SPARE_BYTES = 64 << 20  # that computed tables, which are in no file, may always
 
 
 class Source(NamedTuple):
-    """A model in files: their path, its family, its settings and its tensors."""
+    """A model in files: their path, its family, its settings and its tensors, and its settings of generation."""
 
     path: Path
     model_type: str
     family: Family
     settings: Mapping[str, Any]
     stored: Stored
+    generation: Mapping[str, Any]
 
     @property
     def n_weights(self) -> int:
@@ -46,14 +49,18 @@ class Source(NamedTuple):
 
     @property
     def theirs(self) -> Theirs:
-        return Theirs(self.settings, self.n_weights, len(self.stored.shapes))
+        """A target begins as it does in generation."""
+        start = self.generation.get("decoder_start_token_id")
+        own = self.settings if start is None else {**self.settings, "decoder_start_token_id": start}
+        return Theirs(own, self.n_weights, len(self.stored.shapes))
 
 
 def open_source(path: Path) -> Source:
     """A folder as transformers or CTranslate2 writes it, or a GGUF file."""
+    refuse_links_out(path)
     if is_ctranslate2(path):
         model = CTranslate2Folder(path)
-        return Source(path, "ctranslate2", CTRANSLATE2, model.config, model)
+        return Source(path, "ctranslate2", CTRANSLATE2, model.config, model, {})
     files: SafeFolder | GgufFile = GgufFile(path) if path.suffix == ".gguf" and path.is_file() else SafeFolder(path)
     model_type = files.config.get("model_type")
     if not isinstance(model_type, str):
@@ -65,7 +72,7 @@ def open_source(path: Path) -> Source:
                 f"{path}: {name} is of the type {kind}; weights are read in {', '.join(FLOATS)}, and without this one "
                 "it would not be the same model"
             )
-    return Source(path, model_type, family, files.config, files)
+    return Source(path, model_type, family, files.config, files, generation_settings(path, files.config))
 
 
 def recipe_of(source: Source, tokenizer: TokenizerConfig, separator: int) -> Recipe:
@@ -74,35 +81,26 @@ def recipe_of(source: Source, tokenizer: TokenizerConfig, separator: int) -> Rec
     if model.get("n_segments", 0) > 1:
         model = {**model, "separator": separator}
     tables = {"task": {"kind": kind, **task}, "model": {"architecture": source.family.architecture, **model}}
-    tables |= {"tokenizer": config.as_settings(tokenizer), "decoding": {"never": unwritten(source)}}
-    recipe = Recipe.of(source.path.name, tables)
+    recipe = Recipe.of(source.path.name, tables | {"tokenizer": config.as_settings(tokenizer)})
+    decoding = generation_of(source, recipe, separator).decoding
     max_length = recipe.model.max_length  # longer texts are cut or left out: of those to classify as little as possible
     if not exchange_of(recipe).is_of_sequences:
         max_length = max(1, min(DataConfig.max_length, max_length - 1))
-    return replace(recipe, name=source.path.name, data=DataConfig(max_length=max_length))
+    return replace(
+        recipe,
+        name=source.path.name,
+        data=DataConfig(max_length=max_length),
+        decoding=config.build(DecodingConfig, decoding, "decoding"),
+    )
 
 
-def wishes(source: Source, name: str) -> list[Any]:
-    """What config.json and generation_config.json say about a setting of generation, as one list."""
-    values = [source.settings.get(name)]
-    if (source.path / "generation_config.json").is_file():
-        values.append(read_json(source.path / "generation_config.json").get(name))
-    return [part for value in values if value is not None for part in (value if isinstance(value, list) else [value])]
-
-
-def unwritten(source: Source) -> tuple[int, ...]:
-    """The tokens that their settings say must not be generated, such as Marian's padding."""
-    words = [word[0] for word in wishes(source, "bad_words_ids") if isinstance(word, list) and len(word) == 1]
-    words += wishes(source, "suppress_tokens")
-    n_words = source.theirs.width("vocab_size")
-    return tuple(sorted({word for word in words if type(word) is int and 0 <= word < n_words}))
-
-
-def unheeded(source: Source, tokenizer: Tokenizer) -> tuple[str, ...]:
-    """What their settings ask for in generation, and regard does not do."""
-    ends = sorted({end for end in wishes(source, "eos_token_id") if type(end) is int} - {tokenizer.end_id})
-    note = f"its settings end a text also at the tokens {ends}; here it ends at {tokenizer.end_id} alone"
-    return (note,) if ends else ()
+def generation_of(source: Source, recipe: Recipe, end_id: int) -> Generation:
+    """Nothing where nothing is written."""
+    exchange = exchange_of(recipe)
+    if not (exchange.writes or exchange.translates):
+        return Generation({}, ())
+    n_words, n_tensors = source.theirs.width("vocab_size"), len(source.stored.shapes)
+    return read_generation(Theirs(source.generation, source.n_weights, n_tensors), exchange.translates, end_id, n_words)
 
 
 def outline(recipe: Recipe, n_bytes: int) -> dict[str, Tensor]:
@@ -133,6 +131,8 @@ def import_weights(source: Source, recipe: Recipe) -> tuple[dict[str, Tensor], l
 def import_source(source: Source, tokenizer: Tokenizer, run: Path) -> tuple[Recipe, list[str]]:
     """Write the run.  Returns its recipe, and what of theirs was left out."""
     refuse_existing(run)
+    # What begins a source is what the tokenizer puts there; config.json may say otherwise, and nobody reads it.
+    source = source._replace(settings={**source.settings, "bos_token_id": tokenizer.start_id})
     rows = source.theirs.width("vocab_size")  # may be more than there are tokens
     recipe = recipe_of(source, TokenizerConfig(kind=tokenizer.kind, vocab_size=rows), tokenizer.end_id)
     if tokenizer.vocab_size > recipe.model.vocab_size:

@@ -19,7 +19,8 @@ from regard.errors import ConfigError, RunError
 from regard.ladder.rungs import Ladder, Rung
 from regard.models import ARCHITECTURES
 from regard.runs.durable import only_one, write_file
-from regard.runs.recipe import TABLES, Recipe
+from regard.runs.recipe import Recipe
+from regard.runs.records import read_result
 from regard.runs.run import Run, load
 from regard.training.environment import reproducible
 from regard.training.learner import Learner
@@ -192,18 +193,15 @@ def check_same(run: Path, wanted: Recipe, budget: Budget) -> None:
     if budget.seconds is not None:  # how many steps fit in was measured then
         measured = {name: getattr(trained.training, name) for name in course(1)}
         wanted = replace(wanted, training=replace(wanted.training, **measured))
-    for table in TABLES:
-        old, new = (config.as_settings(getattr(recipe, table)) for recipe in (trained, wanted))
-        for name in sorted(old.keys() | new.keys()):
-            if old.get(name) != new.get(name):
-                raise RunError(
-                    f"{run} was trained with {table}.{name} = {old.get(name)!r}, now it is {new.get(name)!r}; the "
-                    "run is left as it is. Use the same settings, or choose another folder with --out"
-                )
+    for table, setting, before, now in wanted.changes(trained):
+        raise RunError(
+            f"{run} was trained with {table}.{setting} = {before!r}, now it is {now!r}; the "
+            "run is left as it is. Use the same settings, or choose another folder with --out"
+        )
 
 
 def measure(name: str, rung: Rung, run: Run) -> RungRow:
-    result = json.loads((run.folder / "result.json").read_text(encoding="utf-8"))
+    result = read_result(run.folder)
     measured = run.measure()
     return RungRow(
         rung=name,
@@ -235,8 +233,10 @@ def keep(rows: list[RungRow], ladder: Ladder, folder: Path, budget: str, device:
 
 def compare(rows: list[RungRow], ladder: Ladder, budget: str) -> Table:
     title = Text(f"The ladder, {budget}, measured on {rows[0].of}")
-    caption = "* counts" if any(row.counts for row in rows) else None
-    table = Table(title=title, caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    notes = ["* counts"] if any(row.counts for row in rows) else []
+    if len(rows) > 1 and any(row.steps for row in rows):
+        notes.append(f"Measured after {budget}: after another number of steps, the order of the rungs can be another.")
+    table = Table(title=title, caption="\n".join(notes) or None, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("rung", no_wrap=True)
     for head in (*ladder.figures.values(), "seconds", "tokens", "tokens/s", "weights"):
         table.add_column(head, justify="right", no_wrap=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from regard.checks import at_least, not_negative, positive, share
+from regard.checks import at_least, at_most, not_negative, positive, share
 from regard.choose import choose
 from regard.errors import ConfigError
 from regard.learning.device import COMPILING, PRECISIONS
@@ -42,6 +42,7 @@ class TrainingConfig:
         choose(PRECISIONS, self.precision, "precision")
         choose(COMPILING, self.compile, "compile")
         at_least(self, 1, "steps", "accumulate", "save_every", "keep", "log_every")
+        at_most(self, 100_000, "accumulate")  # all batches of an update are held at once
         not_negative(self, "seed", "warmup", "validate_every", "average", "patience", "weight_decay", "clip")
         positive(self, "learning_rate", "epsilon")
         share(self, "ema")

@@ -39,6 +39,10 @@ class AttentiveConfig(ModelConfig):
         choose(CELLS, self.cell, "cell")
         choose(SCORES, self.score, "attention score")
 
+    @property
+    def kept_per_token(self) -> int:
+        return 2 * self.d_hidden  # a key and a value
+
 
 class Attentive(Reader["AttentiveState"]):
     """y_t = tanh(W [c_t ; h_t]),  c_t = Attention(h_t, h_1 .. h_t)  (Luong et al. 2015, eq. 5, on one text)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.checks import at_least
+from regard.checks import at_least, at_most
 from regard.choose import choose
 from regard.errors import ConfigError, DataError
 from regard.models.interface import Cost, Model, ModelConfig
@@ -72,6 +72,7 @@ class BagConfig(ModelConfig):
     def __post_init__(self) -> None:
         at_least(self, 1, "vocab_size", "ngrams", "n_features")
         at_least(self, 2, "n_labels")
+        at_most(self, 63, "ngrams")  # each takes a bit or more of a number
         if (self.vocab_size + 1) ** self.ngrams >= ABSENT:
             raise ConfigError(
                 f"n-grams of {self.ngrams} words out of {self.vocab_size} have no number below 2^63; lower ngrams"

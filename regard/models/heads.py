@@ -105,7 +105,10 @@ class LanguageModel(WordHead, TextWriter["Text[S]", S], Generic[S]):
     # Decoding: the interface of `regard.decoding.interface`.
 
     def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> "Text[S]":
-        """Read all of each prompt but its last token, which the first step will read."""
+        """Read all of each prompt but its last token, which the first step will read.
+
+        A reader that sees the length of a text reads that token, too, and no padding; then it forgets it.
+        """
         if not all(prompts):
             raise RegardError("a text must begin with something: a prompt is empty")
         longest = max(map(len, prompts))
@@ -116,15 +119,16 @@ class LanguageModel(WordHead, TextWriter["Text[S]", S], Generic[S]):
             )
         state: S | None = None
         order: list[int] = []
-        share = SHORTEST if self.reader.can_forget else 1.0
+        whole = self.reader.sees_length
+        share = SHORTEST if self.reader.can_forget and not whole else 1.0
         for rows in alike([len(prompt) - 1 for prompt in prompts], share):
             lengths = torch.tensor([len(prompts[i]) - 1 for i in rows])
             n = int(lengths.max())
             part = self.reader.start(len(rows), longest - 1 + room)
             if n:
-                padded = [prompts[i][:-1] + [0] * (n - len(prompts[i]) + 1) for i in rows]
+                padded = [prompts[i] if whole else prompts[i][:-1] + [0] * (n - len(prompts[i]) + 1) for i in rows]
                 self.reader.step(torch.tensor(padded, device=self.device), part)
-            if int(lengths.min()) < n:
+            if int(lengths.min()) < n or whole:
                 part.truncate(lengths.to(self.device))  # what a row read too far was not used yet
             if state is None:
                 state = part

@@ -4,17 +4,22 @@ import itertools
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from regard.checks import at_most
 from regard.errors import ConfigError, RegardError
 from regard.inputs import InputTable
+from regard.memory import check_memory
 from regard.nn.attention import Attention
 from regard.nn.layout import Layout
 from regard.nn.state import S
+
+LARGEST = 2**31 - 1  # of a size
+MOST = {"n_layers": 300, "n_task_layers": 300, "order": 100}  # of what is made one by one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +33,26 @@ class ModelConfig:
     d_model = 1  # the width of a row, by which the paper's schedule divides; 1: the model has no rows
     tied = True  # whether the embeddings are also the output table, where they are as wide as rows
 
+    def check_sizes(self) -> None:
+        """Raise where one is larger than any machine could use: a recipe may come from elsewhere."""
+        sizes = [field.name for field in fields(self) if field.type is int]
+        for name in sizes:
+            at_most(self, MOST.get(name, LARGEST), name)
+
+    @property
+    def kept_per_token(self) -> int:
+        """Numbers that a state keeps of every token that was read, so as to look back at it."""
+        return 0
+
     @property
     def position(self) -> str | None:
         """The name of the position encoding that the input meets first; None: there is none."""
         return None
+
+    @property
+    def steady_length(self) -> int:
+        """The longest text whose rows do not depend on how long it is; what stands beside it never counts."""
+        return self.max_length
 
     @property
     def needs_weights(self) -> bool:
@@ -94,6 +115,17 @@ class Model(nn.Module, ABC):
     def device(self) -> torch.device:
         return next(itertools.chain(self.parameters(), self.buffers())).device
 
+    def check_room(self, n_rows: int, room: int) -> None:
+        """Raise where a search of so many rows, each of up to `room` tokens, takes more memory than there is.
+
+        A row has what it keeps of its tokens, twice while rows change places, its logits with their order, and a
+        record of its steps.  A GPU says by itself when it is full.
+        """
+        if self.device.type == "cpu":
+            n_numbers = 2 * room * self.config.kept_per_token + 4 * self.config.vocab_size + 25 * room
+            what = f"a search of {n_rows:,} rows of up to {room:,} tokens"
+            check_memory(4 * n_rows * n_numbers, what, "lower beam, n_best, the length or batch_tokens")
+
     @property
     def word_vectors(self) -> nn.Parameter | None:
         """(V, D): the embeddings; None: it has none."""
@@ -125,6 +157,7 @@ class Reader(Model, Generic[S]):
     role = "reader"
     embedding: InputTable
     can_forget = False  # its states can be truncated
+    sees_length = False  # a row depends on how long its text is by then (rotary_scaling = "dynamic")
     can_carry = False  # it can go on from the state in which another text left it
     can_fill = False  # it can learn to predict masked words from both sides
     has_two_streams = False  # it can predict tokens in any order (`XLNet.predict_targets`)

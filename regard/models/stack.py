@@ -63,6 +63,7 @@ class Stack(Reader[Cache]):
         self.sees_future = self.can_fill = not c.causal
         d = c.embedding_width
         self.position = POSITIONS[c.position](replace(c.space(one_sided=c.causal), d_model=d))
+        self.sees_length = self.position.sees_length
         scale = math.sqrt(c.d_model) if c.scale_embedding else 1.0
         self.embedding = words_or(inputs, c.vocab_size, d, scale)
         if c.n_segments and self.embedding.vectors is None:

@@ -20,6 +20,7 @@ from regard.nn.linear import as_computed, logits
 from regard.nn.positions import POSITIONS, Position, Space
 from regard.nn.scores import SCORES
 from regard.nn.sight import causal, everywhere
+from regard.nn.turning import Turning
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,13 @@ class TransformerConfig(ModelConfig):
     norm_heads: bool = False  # an RMS norm on every query and key (Qwen3)
     norm_eps: float = 1e-5
     rotary_base: float = 10000.0
+    # Texts longer than those of the first training (`nn/turning.py`).
+    rotary_scaling: str = "none"  # none, linear, dynamic, llama3, yarn
+    rotary_factor: float = 1.0  # by which texts have become longer
+    rotary_length: int = 0  # tokens of the longest text of the first training; 0: max_length
+    rotary_slow: float = 1.0  # pairs of channels that turn less often in such a text are slowed by the factor ...
+    rotary_fast: float = 32.0  # ... and those that turn more often are not (llama3, yarn)
+    rotary_gain: float = 0.0  # of queries and keys; 0: as the scaling says
     n_buckets: int = 32  # of distances, for position = "buckets" (T5)
     furthest: int = 128  # the distance from which on all share one bucket
     scale_embedding: bool = True  # by sqrt(d_model)
@@ -57,10 +65,16 @@ class TransformerConfig(ModelConfig):
         not_negative(self, "n_key_heads", "d_head")
         positive(self, "norm_eps")
         above(self, 1, "rotary_base")
+        at_least(self, 1, "rotary_factor")
+        positive(self, "rotary_slow", "rotary_fast")
+        not_negative(self, "rotary_length", "rotary_gain")
         at_least(self, 4, "n_buckets")
         at_least(self, self.n_buckets, "furthest")
         if self.position == "rotary" and self.heads.width % 2:
             raise ConfigError(f"rotary positions turn pairs: the width of a head must be even, got {self.heads.width}")
+        if self.rotary_scaling != "none" and self.position != "rotary":
+            raise ConfigError(f'rotary_scaling needs position = "rotary", got {self.position!r}')
+        self.turning.check(self.heads.width)
         choose(SCORES, self.score, "attention score")
         choose(POSITIONS, self.position, "position encoding")
         choose(NORMS, self.norm, "norm")
@@ -71,8 +85,28 @@ class TransformerConfig(ModelConfig):
         norm_eps = self.norm_eps if self.norm_heads else None
         return Heads(self.d_model, self.n_heads, self.n_key_heads, self.d_head, self.bias, norm_eps)
 
+    @property
+    def kept_per_token(self) -> int:
+        return 2 * self.n_layers * self.heads.shared * self.heads.width  # keys and values
+
+    @property
+    def turning(self) -> Turning:
+        return Turning(
+            base=self.rotary_base,
+            scaling=self.rotary_scaling,
+            factor=self.rotary_factor,
+            length=self.rotary_length or self.max_length,
+            slow=self.rotary_slow,
+            fast=self.rotary_fast,
+            gain=self.rotary_gain,
+        )
+
+    @property
+    def steady_length(self) -> int:
+        return min(self.max_length, self.turning.length) if self.turning.sees_length else self.max_length
+
     def space(self, one_sided: bool) -> Space:
-        encoding = self.rotary_base, self.n_buckets, self.furthest
+        encoding = self.turning, self.n_buckets, self.furthest
         return Space(self.d_model, self.n_heads, self.max_length, self.heads.width, *encoding, one_sided)
 
     def make_norm(self) -> nn.Module:

@@ -62,11 +62,11 @@ class Attend(nn.Module):
 
     def prepare(self, queries: Tensor, layout: Layout) -> Tensor:
         """Queries (rows, H, E), turned to their places and prepared for the score."""
-        return self.score.of_queries(self.position.rotate(queries, layout.positions))
+        return self.score.of_queries(self.position.rotate(queries, layout))
 
     def remember(self, keys: Tensor, values: Tensor, layout: Layout) -> Memory:
         """Keys, likewise prepared, and values (rows, H, E)."""
-        keys = self.position.rotate(keys, layout.positions)
+        keys = self.position.rotate(keys, layout)
         places = layout.positions[..., None]  # a place is the same for every head
         return Memory(self.score.of_keys(keys, places), values, layout)
 

@@ -27,6 +27,11 @@ class Layout(ABC):
     n_sequences: int
     is_full: bool  # every sequence is as long as the longest: a rectangle without padding
 
+    @property
+    @abstractmethod
+    def ends(self) -> Tensor:
+        """N or B 1: how many tokens the sequence of each row has, from its beginning to its last row here."""
+
     @abstractmethod
     def pad(self, rows: Tensor) -> Tensor:
         """Rows -> (B, T, ...), zeros where a sequence has no token."""
@@ -67,6 +72,10 @@ class Ragged(Layout):
         moved = torch.cat([p.long() for p in parts]).to(device, non_blocking=True)
         self.lengths, self.positions, self.sequences, self.places, offsets = moved.split([len(p) for p in parts])
         self.offsets = offsets.int()  # B + 1, where each sequence begins: what the varlen kernels take
+
+    @property
+    def ends(self) -> Tensor:
+        return self.lengths[self.sequences]
 
     def pad(self, rows: Tensor) -> Tensor:
         shape = (self.n_sequences, self.longest, *rows.shape[1:])
@@ -114,6 +123,10 @@ class Rectangle(Layout):
     @property
     def positions(self) -> Tensor:  # type: ignore[override]
         return self.padded_positions().expand(self.n_sequences, -1)
+
+    @property
+    def ends(self) -> Tensor:
+        return (self.lengths if self.starts is None else self.starts + self.lengths)[:, None]
 
     def pad(self, rows: Tensor) -> Tensor:
         return rows

@@ -3,11 +3,14 @@ embed (added to the embeddings), rotate (turns queries and keys), bias (added to
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from regard.nn.layout import Layout
+from regard.nn.turning import Turning, plain_rates
 
 
 @dataclass(frozen=True)
@@ -18,10 +21,15 @@ class Space:
     n_heads: int
     max_length: int
     d_head: int = 0  # 0: d_model / n_heads
-    rotary_base: float = 10000.0
+    turning: Turning = field(default_factory=Turning)
     n_buckets: int = 32
     furthest: int = 128  # the distance from which on all share one bucket
     one_sided: bool = False  # no query looks ahead: that needs no buckets
+
+    @property
+    def width(self) -> int:
+        """Of one head."""
+        return self.d_head or self.d_model // self.n_heads
 
 
 class Position(nn.Module):
@@ -29,17 +37,18 @@ class Position(nn.Module):
 
     has_bias = False
     learns_bias = False
+    sees_length = False  # what it does with a row depends on how long the text is by then
 
     def __init__(self, space: Space):
         super().__init__()
-        self.max_length = space.max_length
+        self.space, self.max_length = space, space.max_length
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         """Embeddings (..., D) and their places (...)."""
         return x
 
-    def rotate(self, heads: Tensor, positions: Tensor) -> Tensor:
-        """Queries or keys (..., H, E) and their places (...)."""
+    def rotate(self, heads: Tensor, layout: Layout) -> Tensor:
+        """Queries or keys (..., H, E), and how they lie."""
         return heads
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
@@ -86,11 +95,21 @@ class Rotary(Position):
 
     def __init__(self, space: Space):
         super().__init__(space)
-        d_head = space.d_head or space.d_model // space.n_heads
-        self.register_buffer("table", sinusoids(space.max_length, d_head, space.rotary_base), persistent=False)
+        self.turning = space.turning
+        self.sees_length = self.turning.sees_length
+        n_positions = 0 if self.sees_length else space.max_length
+        table = waves(torch.arange(n_positions)[:, None], self.turning.rates(space.width))
+        self.register_buffer("table", table * self.turning.size, persistent=False)
 
-    def rotate(self, heads: Tensor, positions: Tensor) -> Tensor:
-        turn = self.table[positions].to(heads.dtype).unsqueeze(-2)  # ... 1 E
+    def turn(self, layout: Layout) -> Tensor:
+        """Sine and cosine of each pair's angle at every row's place (..., E)."""
+        if not self.sees_length:
+            return self.table[layout.positions]
+        rates = self.turning.rates_of(layout.ends[..., None], self.space.width)
+        return waves(layout.positions[..., None], rates) * self.turning.size
+
+    def rotate(self, heads: Tensor, layout: Layout) -> Tensor:
+        turn = self.turn(layout).to(heads.dtype).unsqueeze(-2)  # ... 1 E
         sin, cos = turn[..., 0::2], turn[..., 1::2]
         even, odd = heads[..., 0::2], heads[..., 1::2]
         return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
@@ -122,7 +141,6 @@ class Buckets(Position):
 
     def __init__(self, space: Space):
         super().__init__(space)
-        self.space = space
         self.table = nn.Parameter(torch.randn(space.n_buckets, space.n_heads) * space.d_model**-0.5)
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
@@ -181,6 +199,10 @@ POSITIONS: dict[str, type[Position]] = {
 
 def sinusoids(n_positions: int, n_channels: int, base: float = 10000.0) -> Tensor:
     """The table of sines and cosines, T by channels; an odd last channel is a sine."""
-    wavelengths = base ** (torch.arange(0, n_channels, 2) / n_channels)
-    angles = torch.arange(n_positions)[:, None] * (1 / wavelengths)  # rounded as other tools round it, not divided
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[:, :n_channels]
+    return waves(torch.arange(n_positions)[:, None], plain_rates(n_channels, base))[:, :n_channels]
+
+
+def waves(places: Tensor, rates: Tensor) -> Tensor:
+    """Sine and cosine of places (..., 1) times rates (E/2), side by side (..., E)."""
+    angles = places * rates  # rounded as other tools round it, not divided by wavelengths
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)

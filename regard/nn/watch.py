@@ -1,4 +1,4 @@
-"""Looking into a model while it works: `with watch(model) as seen: ...`.
+"""Looking into a model while it works, `with watch(model) as seen: ...`, and switching off one of its heads.
 
 Nothing is computed until a model is watched.  Then the weights of the chosen layers and heads are made again from the
 queries and keys that go by, while the answer still comes from the fast path.
@@ -82,6 +82,26 @@ def watch(
     finally:
         for hook in hooks:
             hook.remove()
+
+
+@contextmanager
+def switched_off(model: Watchable, kind: str, layer: int, head: int) -> Iterator[None]:
+    """The model without one head: its output is 0 before W_O (Michel et al. 2019, section 2.3)."""
+    chosen = [module for *place, module in model.attentions() if place == [kind, layer]]
+    if not chosen:
+        raise RegardError(f"there is no attention {kind!r}, layer {layer} to switch off")
+    refuse_unknown("head", [head], chosen[0].n_heads)
+
+    def silence(attend: nn.Module, inputs: object, output: Tensor) -> Tensor:
+        others = torch.arange(output.shape[-2], device=output.device) != head
+        return output * others[:, None]  # rows H E
+
+    hook = chosen[0].attend.register_forward_hook(silence)
+    try:
+        with torch.compiler.set_stance("force_eager"):
+            yield
+    finally:
+        hook.remove()
 
 
 def refuse_unknown(what: str, numbers: Collection[int] | None, n: int) -> None:

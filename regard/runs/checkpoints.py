@@ -1,7 +1,7 @@
 """Checkpoints: folders `step-N` of safetensors and one state.json, complete or not there at all.
 
 A checkpoint is written into a folder of another name, pushed to the disk and renamed, so that a kill at any moment
-leaves the one before.  Sizes and checksums in state.json tell later damage from health.
+leaves the one before.  Sizes and checksums in state.json, and one of its own, tell later damage from health.
 """
 
 import dataclasses
@@ -16,12 +16,15 @@ from typing import Any
 
 from torch import Tensor
 
+from regard import config
 from regard.errors import RunError
 from regard.learning.config import TrainingConfig
 from regard.runs.durable import resume_command, sync_folder, write_through
+from regard.runs.records import read_record
 from regard.runs.weights import checksum, pack_tensors, read_tensors
 
 MODEL, ADAPTER = "model.safetensors", "adapter.safetensors"  # a finished run: all weights, or what adapts another's
+SEAL = "sha256"  # of state.json, in it
 Tensors = dict[str, dict[str, Tensor]]  # by file: "model", "optimizer", "random", "ema" where there is one, and "task"
 
 
@@ -64,7 +67,7 @@ class Progress:
 
 
 def is_better(value: float, other: float | None, higher_is_better: bool) -> bool:
-    if math.isnan(value):
+    if not math.isfinite(value):
         return False
     if other is None:
         return True
@@ -130,7 +133,8 @@ class Checkpoints:
         return [
             step
             for step in self.steps()
-            if (step and step % self.every == 0) or (state_of(step_folder(self.folder, step)) or {}).get("is_final")
+            if (step and step % self.every == 0)
+            or ((state := state_of(step_folder(self.folder, step))) is not None and state.is_final)
         ]
 
     def load(self, step: int, files: tuple[str, ...] | None = None) -> Checkpoint:
@@ -138,14 +142,14 @@ class Checkpoints:
         path = step_folder(self.folder, step)
         state = state_of(path)
         if state is None:
-            raise RunError(f"{path} is incomplete")
+            raise RunError(f"{path} is incomplete or damaged: its files are not those that state.json lists")
         tensors = {}
-        for name, expected in state["files"].items():
+        for name, expected in state.files.items():
             if files is None or Path(name).stem in files:
                 if checksum((path / name).read_bytes()) != expected["sha256"]:
                     raise RunError(f"{path / name} is damaged: its content is not what was written")
                 tensors[Path(name).stem] = read_tensors(path / name)
-        return Checkpoint(progress=Progress(**state["progress"]), tensors=tensors)
+        return Checkpoint(progress=state.progress, tensors=tensors)
 
     def load_newest(self) -> Checkpoint | None:
         """The newest one that is whole; damaged ones are skipped with a message."""
@@ -188,17 +192,40 @@ def write_checkpoint(
         packed = pack_tensors(content)
         write_through(path / f"{name}.safetensors", packed)
         files[f"{name}.safetensors"] = {"bytes": len(packed), "sha256": checksum(packed)}
-    state = {"progress": dataclasses.asdict(progress), "is_final": is_final, "files": files}
-    write_through(path / "state.json", json.dumps(state, indent=2).encode())
+    state = State(progress=progress, is_final=is_final, files=files)
+    write_through(path / "state.json", sealed(dataclasses.asdict(state)))
     sync_folder(path)
 
 
-def state_of(path: Path) -> dict[str, Any] | None:
-    """state.json of a checkpoint, or None when the folder is incomplete."""
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """state.json of a checkpoint."""
+
+    progress: Progress
+    is_final: bool
+    files: dict[str, dict[str, Any]]  # by name: "bytes" and "sha256"
+
+
+def sealed(content: Mapping[str, Any]) -> bytes:
+    """As JSON, with a checksum of all of it at the end."""
+    return json.dumps({**content, SEAL: checksum(json.dumps(content).encode())}, indent=2).encode()
+
+
+def state_of(path: Path) -> State | None:
+    """state.json of a checkpoint, or None when it is damaged or the folder is incomplete."""
+    content = read_record(path / "state.json")
+    if content is None:
+        return None
+    parts = {field.name: content.get(field.name) for field in dataclasses.fields(State)}
+    is_older = content.keys() == parts.keys()  # of a version that wrote no checksum
     try:
-        state = json.loads((path / "state.json").read_text(encoding="utf-8"))
-        whole = all((path / name).stat().st_size == file["bytes"] for name, file in state["files"].items())
-    except (OSError, ValueError, KeyError, TypeError):
+        if not is_older and (path / "state.json").read_bytes() != sealed(parts):
+            return None
+        known = {name: value for name, value in content["progress"].items() if value is not None}
+        progress = config.build(Progress, known, "progress")
+        state = State(progress=progress, is_final=content["is_final"], files=content["files"])
+        whole = all((path / name).stat().st_size == file["bytes"] for name, file in state.files.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return state if whole else None
 
@@ -219,16 +246,14 @@ def find_weights(run: Path) -> tuple[Path, str]:
     checkpoint, otherwise the newest."""
     for path in (run / MODEL, run / ADAPTER):
         if path.is_file():
-            result = run / "result.json"
-            what = json.loads(result.read_text(encoding="utf-8"))["weights"] if result.is_file() else "as found"
-            return path, what
+            return path, str((read_record(run / "result.json") or {}).get("weights", "as found"))
     checkpoints = Checkpoints(run, keep=1, every=1, say=lambda text: None)
     steps = checkpoints.steps()
     if not steps:
         raise RunError(f"{run} holds no weights: no model.safetensors and no complete checkpoint")
     state = state_of(step_folder(checkpoints.folder, steps[-1]))
     assert state is not None
-    best = state["progress"]["best_step"]
+    best = state.progress.best_step
     step, what = (
         (best, f"step {best}, the best so far") if best in steps else (steps[-1], f"step {steps[-1]}, the newest")
     )

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -75,6 +76,19 @@ def only_one(folder: Path) -> Iterator[None]:
         with suppress(OSError):  # it holds something
             folder.rmdir()  # refused before anything was written
         os.close(place)
+
+
+@contextmanager
+def left_as_found(folder: Path) -> Iterator[None]:
+    """What is refused adds nothing to a folder: half a run would look like one that was stopped."""
+    folder.mkdir(parents=True, exist_ok=True)
+    before = set(folder.iterdir())
+    try:
+        yield
+    except Exception:
+        for path in set(folder.iterdir()) - before:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        raise
 
 
 def resume_command(folder: Path) -> str:

@@ -1,10 +1,12 @@
 """A recipe: everything about a run, from one TOML file."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from regard import config
 from regard.choose import choose
@@ -75,13 +77,18 @@ class Recipe:
         others = {
             table: config.build(settings_class, tables[table], table) for table, settings_class in SETTINGS.items()
         }
+        model = config.build(ARCHITECTURES[architecture].config, tables["model"], "model")
+        try:
+            model.check_sizes()
+        except ConfigError as error:
+            raise ConfigError(f"[model] {error}") from None
         return cls(
             name=Path(name).stem,
             kind=kind,
             architecture=architecture,
             task=config.build(task_class.settings, tables["task"], "task"),
             tokenizer=tokenizer,
-            model=config.build(ARCHITECTURES[architecture].config, tables["model"], "model"),
+            model=model,
             **others,
         )
 
@@ -96,10 +103,21 @@ class Recipe:
 
     def write(self, path: Path) -> None:
         """All of it, defaults too: `read` gives the same recipe back."""
+        config.write(self.tables(), path)
+
+    def tables(self) -> dict[str, config.Settings]:
         tables = {table: config.as_settings(getattr(self, table)) for table in TABLES}
         tables["task"] = {"kind": self.kind, **tables["task"]}
         tables["model"] = {"architecture": self.architecture, **tables["model"]}
-        config.write(tables, path)
+        return tables
+
+    def changes(self, before: "Recipe") -> Iterator[tuple[str, str, Any, Any]]:
+        """(table, setting, value before, value now) of every setting that differs."""
+        for table in TABLES:
+            old, new = (recipe.tables()[table] for recipe in (before, self))
+            for name in sorted(old.keys() | new.keys()):
+                if old.get(name) != new.get(name):
+                    yield table, name, old.get(name), new.get(name)
 
     def with_vocabulary(self, vocab_size: int) -> "Recipe":
         """The vocabulary that the tokenizer really has: a small text gives fewer merges than were asked for."""
@@ -136,8 +154,17 @@ class Recipe:
             decoding=self.decoding,
         )
 
+    def sketch(self) -> Any:
+        """The model without memory, on the meta device: its shapes, before anything is taken for them."""
+        try:
+            with torch.device("meta"):
+                return self.build_model()
+        except RuntimeError as error:  # a tensor of more than 2^63 bytes
+            raise ConfigError(f"[model] is too large for any machine: {error}") from None
+
     def build_model(self) -> Any:
         """The architecture and, around a reader, what the task reads off it."""
+        self.task.check_tokens(self.model.vocab_size)
         architecture = ARCHITECTURES[self.architecture]
         model = architecture.module(self.model)
         return self.task_class.build(self.task, model) if model.role == "reader" else model

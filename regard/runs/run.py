@@ -7,7 +7,6 @@ from inspect import Signature, signature
 from pathlib import Path
 from typing import Any, get_type_hints
 
-import numpy as np
 import torch
 
 from regard.decoding.config import DecodingConfig
@@ -25,7 +24,8 @@ from regard.tasks.task import AnyTask
 from regard.tasks.verbs import VERBS
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, position_table
+from regard.viewer.encodings import PositionTable, position_tables
+from regard.viewer.looking import Asked
 
 
 class CannotError(RunError, AttributeError):
@@ -165,6 +165,6 @@ class Run:
         asked = Asked(layers=layers, heads=heads, vectors=vectors)
         return self.task.look(self.use(), source, target, asked)
 
-    def position_table(self, n_positions: int = 60, n_channels: int = 32) -> np.ndarray:
-        """What the model adds to its embeddings at each place: sines, or what was learned."""
-        return position_table(self.model, n_positions, n_channels)
+    def position_tables(self, n_positions: int = 60) -> list[PositionTable]:
+        """What the model adds to its embeddings at each place, turns queries and keys by, or adds to scores."""
+        return position_tables(self.model, n_positions)

@@ -5,6 +5,7 @@ origin.json names that run, and knows its weights again.
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -13,14 +14,18 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.errors import RunError
-from regard.nn.lora import merged
+from regard import config
+from regard.errors import ConfigError, RunError
+from regard.memory import check_memory
+from regard.nn.lora import DOWN, UP, last_part, merged
 from regard.runs.checkpoints import ADAPTER, find_weights
 from regard.runs.durable import write_file
 from regard.runs.recipe import Recipe
-from regard.runs.weights import checksum, read_tensors, set_weights, weights_of
+from regard.runs.records import read_record
+from regard.runs.weights import check_fit, checksum, read_shapes, read_tensors, set_weights, weights_of
 
 ORIGIN = "origin.json"
+MOST_TABLES = 2**28  # numbers of what a model computes and does not store, such as sines: one gibibyte
 READER = "reader."  # what a task wraps has these names; a model that no task wraps is a reader as a whole
 
 
@@ -43,9 +48,8 @@ class Origin:
         if not path.is_file():
             return None
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-            return cls(**{**record, "new": tuple(record["new"])})
-        except (ValueError, TypeError, KeyError):
+            return config.build(cls, read_record(path) or {}, ORIGIN)
+        except ConfigError:
             raise RunError(f"{path} is damaged: it does not say where the weights began; copy it again") from None
 
     def write(self, folder: Path) -> None:
@@ -91,9 +95,41 @@ def take_weights(model: nn.Module, run: Path) -> Taken:
 def trained_model(run: Path, recipe: Recipe) -> tuple[Any, str]:
     """The model of a run with its weights, and which weights these are, in words."""
     path, what = find_weights(run)
+    check_sizes(path, run, recipe)
     model = recipe.build_model()
     set_weights(model, whole_weights(path, run, recipe), str(path))
     return model.eval(), what
+
+
+def check_sizes(path: Path, run: Path, recipe: Recipe) -> None:
+    """Raise where the recipe asks for another model, or a larger one, than the weights are of; before memory is taken.
+
+    A recipe from elsewhere may ask for any size in a few bytes; a file of weights is as large as what it holds.
+    """
+    shapes, sketch = read_shapes(path), recipe.sketch()
+    kept = {name: shape for name, shape in shapes.items() if last_part(name) not in (DOWN, UP)}
+    n_stored = numbers_in(path, run, set())
+    if path.name != ADAPTER:
+        check_fit(sketch, kept, str(path))
+    n_weights = sum(parameter.numel() for parameter in sketch.parameters())
+    n_tables = sum(buffer.numel() for buffer in sketch.buffers())
+    if n_weights > n_stored:
+        raise RunError(f"{path} does not fit the model: it has {n_stored:,} numbers, the model {n_weights:,} weights")
+    if n_tables > n_stored + MOST_TABLES:
+        raise RunError(f"{run / 'recipe.toml'} asks for tables of {n_tables:,} numbers, {n_stored:,} being in {path}")
+    check_memory(4 * (n_weights + n_tables), str(run), "load it on a larger machine")
+
+
+def numbers_in(path: Path, run: Path, seen: set[Path]) -> int:
+    """Of a file of weights and, where it holds adapters, of what these adapt."""
+    n_numbers = sum(map(math.prod, read_shapes(path).values()))
+    origin = Origin.read(run) if path.name == ADAPTER else None
+    if origin is None:
+        return n_numbers
+    adapted = origin.find(run)
+    if adapted in seen:
+        raise RunError(f"{run / ORIGIN} leads in a circle: {run} began with {adapted}; copy the right one")
+    return n_numbers + numbers_in(find_weights(adapted)[0], adapted, {*seen, adapted})
 
 
 def whole_weights(path: Path, run: Path, recipe: Recipe | None) -> dict[str, Tensor]:

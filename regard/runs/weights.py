@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import safetensors.torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from regard.errors import RunError
 from regard.runs.durable import write_file
+
+Shape = tuple[int, ...]
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -19,20 +21,34 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
-    expected = weights_of(model)
-    missing = sorted(expected.keys() - tensors.keys())
-    unknown = sorted(tensors.keys() - expected.keys())
-    if missing or unknown:
-        raise RunError(f"{where} does not fit the model: missing {missing[:3]}, unknown {unknown[:3]}")
-    parameters = {name for name, _ in model.named_parameters()}  # counts, which are buffers, have the size they have
-    for name, tensor in tensors.items():
-        if name in parameters and tensor.shape != expected[name].shape:
-            got, wanted = tuple(tensor.shape), tuple(expected[name].shape)
-            raise RunError(f"{where} does not fit the model: {name} is {got}, the model has {wanted}")
+    check_fit(model, {name: tuple(tensor.shape) for name, tensor in tensors.items()}, where)
     try:
         model.load_state_dict(dict(tensors), strict=False)  # not strict: the second names of tied tensors are absent
     except RuntimeError as error:
         raise RunError(f"{where} does not fit the model: {error}") from None
+
+
+def check_fit(model: nn.Module, shapes: Mapping[str, Shape], where: str) -> None:
+    """Raise unless tensors of these names and shapes are the weights of the model, which may be on the meta device."""
+    expected = weights_of(model)
+    missing = sorted(expected.keys() - shapes.keys())
+    unknown = sorted(shapes.keys() - expected.keys())
+    if missing or unknown:
+        raise RunError(f"{where} does not fit the model: missing {missing[:3]}, unknown {unknown[:3]}")
+    parameters = {name for name, _ in model.named_parameters()}  # counts, which are buffers, have the size they have
+    for name, shape in shapes.items():
+        if name in parameters and shape != tuple(expected[name].shape):
+            wanted = tuple(expected[name].shape)
+            raise RunError(f"{where} does not fit the model: {name} is {shape}, the model has {wanted}")
+
+
+def read_shapes(path: Path) -> dict[str, Shape]:
+    """By name, from the header of a file: nothing else of it is read."""
+    try:
+        with safe_open(path, framework="pt") as tensors:
+            return {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
+    except (SafetensorError, ValueError) as error:
+        raise RunError(f"{path} is damaged: {error}") from None
 
 
 def pack_tensors(tensors: Mapping[str, Tensor], about: dict[str, str] | None = None) -> bytes:

@@ -14,6 +14,7 @@ from regard.nn.linear import logits
 class Exchange:
     head: str  # how transformers names its classes for it; "" is a model without a head
     loaded_by: str  # the class of transformers that loads it, of any family
+    pipeline: str = ""  # of transformers, from text to answer; "": it has none
     compared: str = "logits"  # the numbers in which both must agree ...
     rows: Callable[[Any, Tensor, Layout], Tensor] = lambda model, *read: model(*read)  # ... ours, of one sequence ...
     answer: str = "logits"  # ... and where transformers' answer has them
@@ -29,12 +30,14 @@ class Exchange:
 CAUSAL = Exchange(
     head="ForCausalLM",
     loaded_by="AutoModelForCausalLM",
+    pipeline="text-generation",
     rows=lambda model, tokens, layout: logits(model(tokens, layout), model.output_table),
     writes=True,
 )
 MASKED = Exchange(
     head="ForMaskedLM",
     loaded_by="AutoModelForMaskedLM",
+    pipeline="fill-mask",
     rows=lambda model, tokens, layout: model.word_logits(model(tokens, layout)),
     likeliest="likeliest words",
     is_framed=True,
@@ -47,6 +50,7 @@ PERMUTED = Exchange(  # read from left to right: the order in which words are pr
 ROWS = Exchange(
     head="",
     loaded_by="AutoModel",
+    pipeline="feature-extraction",
     compared="hidden rows",
     answer="last_hidden_state",
     predicts_words=False,
@@ -55,6 +59,7 @@ ROWS = Exchange(
 LABELS = Exchange(
     head="ForSequenceClassification",
     loaded_by="AutoModelForSequenceClassification",
+    pipeline="text-classification",
     compared="logits of labels",
     is_of_sequences=True,
     likeliest="likeliest labels",

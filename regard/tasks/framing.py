@@ -115,13 +115,14 @@ class MarkedTexts:
     def encode(self, text: str) -> list[int]:
         """<s> text </s>; a [CLS] or [SEP] at the ends may be left out.
 
-        Where a word brings the space before it, so does the one in place of a [MASK].
+        Where a word brings the space before it, so does the one in place of a [MASK]; with another tool's tokenizer,
+        where its own mask does.
         """
         tokenizer = self.tokenizer
         ids = [tokenizer.start_id]
         parts = self.marks.split(text)
         for part, mark in zip(parts[::2], [*parts[1::2], ""], strict=True):
-            if mark in SEPARATOR or (mark in MASK and self.spaces_belong_to_words):
+            if mark in SEPARATOR or (mark in MASK and self.mask_takes_space):
                 part = part.rstrip()
             ids += tokenizer.encode(part)
             if mark in MASK:
@@ -131,7 +132,9 @@ class MarkedTexts:
         return ids if ids[-1] == tokenizer.end_id else [*ids, tokenizer.end_id]
 
     @cached_property
-    def spaces_belong_to_words(self) -> bool:
-        """Whether the space before a word is part of its token."""
+    def mask_takes_space(self) -> bool:
+        """Whether the space before a word is part of its token, and so of the mask's."""
+        if self.tokenizer.vocabulary.mask_takes_space is not None:
+            return self.tokenizer.vocabulary.mask_takes_space
         names = (self.tokenizer.token(n) for n in range(self.tokenizer.vocab_size))
         return any(name.startswith(" ") and len(name) > 1 for name in names)

@@ -37,6 +37,14 @@ class TaskConfig:
         """Tokens of a usual sequence, for which costs are given; about a sentence, where no setting says more."""
         return 30
 
+    def check_tokens(self, vocab_size: int) -> None:
+        """Raise where a setting is the id of a token that the model does not have."""
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether what is written has no end of its own."""
+        return False
+
     @property
     def smoothing(self) -> float:
         """Of the labels, in training."""

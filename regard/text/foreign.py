@@ -12,7 +12,7 @@ from typing import Any
 
 from regard.choose import choose
 from regard.errors import DataError, need
-from regard.text.imported import KNOWN_TOKENS
+from regard.text.imported import KNOWN_TOKENS, SENTINEL
 from regard.text.sentencepieces import CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, SentencePieces, as_tokenizer
 from regard.text.vocabulary import HIDDEN, TOKENIZER_FILE, added_token, parse
 from regard.text.words import PATTERN
@@ -62,6 +62,11 @@ def read_foreign(folder: Path) -> dict[str, str] | None:
                 return make(files, model_type, config)
             except (DataError, UnicodeDecodeError) as error:
                 raise DataError(f"{', '.join(map(str, files))}: {error}") from None
+    if (folder / "shared_vocabulary.json").is_file():
+        raise DataError(
+            f"{folder} has no tokenizer: copy source.spm and target.spm (Marian), spiece.model (T5) or tokenizer.json "
+            "into it, as ct2-transformers-converter --copy_files does"
+        )
     return None
 
 
@@ -123,6 +128,17 @@ def ctranslate2(files: list[Path], model_type: str, config: Settings) -> dict[st
     """A list of all pieces by their ids; the model that finds them may lie in the folder above, as Argos packs it."""
     source, vocabulary = files
     return shared_vocabulary(source.read_bytes(), read_words(vocabulary), config)
+
+
+def converted_t5(files: list[Path], model_type: str, config: Settings) -> dict[str, str]:
+    """T5 as CTranslate2's converter leaves it: the vocabulary tells how many sentinels follow the pieces.  Rows without
+    a token have names of sentinels there, too."""
+    source, vocabulary = files
+    names, words = [name for name, _, _ in SentencePieces.read(source.read_bytes()).pieces], read_words(vocabulary)
+    if words[: len(names)] != names:
+        return ctranslate2(files, model_type, config)
+    n_sentinels = len({word for word in words[len(names) :] if SENTINEL.fullmatch(word)})
+    return sentence_pieces([source], "t5", {**config, "extra_ids": n_sentinels})
 
 
 def read_words(path: Path) -> list[str]:
@@ -190,6 +206,8 @@ SOURCES: dict[tuple[str, ...], Callable[[list[Path], str, Settings], dict[str, s
     ("source.spm", "target.spm", "vocab.json"): marian,
     ("sentencepiece.model", "shared_vocabulary.json"): ctranslate2,
     ("sentencepiece.model", "model/shared_vocabulary.json"): ctranslate2,
+    ("source.spm", "shared_vocabulary.json"): ctranslate2,
+    ("spiece.model", "shared_vocabulary.json"): converted_t5,
     ("spiece.model",): sentence_pieces,
     ("tokenizer.model",): sentence_pieces,
     ("vocab.json", "merges.txt"): merges,

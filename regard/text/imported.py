@@ -62,6 +62,8 @@ class ImportedVocabulary(Vocabulary):
         if unknown is None and settings["model"]["type"] != "BPE" and not settings["model"].get("byte_fallback"):
             raise DataError("it has no unknown token; copy it again")
         self.unknown_id = ours.get("<unk>", -1) if unknown is None else unknown  # -1: nothing is unknown
+        mask = [token for token in settings["added_tokens"] if token["id"] == ours.get("<mask>")]
+        self.mask_takes_space = any(token["lstrip"] for token in mask)
         self.adds_start = puts_first(self.start_id, settings, config)
         self.inner = from_json(json.dumps(hide(settings, self.hidden, self.names)))
         self.inner.encode_special_tokens = True

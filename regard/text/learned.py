@@ -102,10 +102,13 @@ class LearnedVocabulary(Vocabulary):
         self.spelling |= dict.fromkeys(range(len(self.names)), b"") | {UNKNOWN: KINDS[kind].unknown.encode()}
 
     @classmethod
-    def learn(cls, lines: Iterable[str], kind: str, vocab_size: int, min_count: int, special: list[str]) -> Self:
+    def learn(cls, lines: list[str], kind: str, vocab_size: int, min_count: int, special: list[str]) -> Self:
         tokenizer = KINDS[kind].blank(special)
         if kind == "bpe":
-            lines = without_long_words(lines)
+            lines = list(without_long_words(lines))
+        # A text yields no more tokens than it has bytes; the library takes memory for as many as it is told.
+        n_bytes = sum(len(line.encode()) for line in lines)
+        vocab_size = min(vocab_size, len(special) + KINDS[kind].n_needed + n_bytes)
         settings = {"vocab_size": vocab_size, "min_frequency": min_count, "special_tokens": special}
         tokenizer.train_from_iterator(lines, KINDS[kind].trainer(**settings, show_progress=False))
         if tokenizer.get_vocab_size() == len(special):

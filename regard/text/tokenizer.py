@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from regard.checks import at_least, share
+from regard.checks import at_least, at_most, share
 from regard.choose import choose
 from regard.errors import ConfigError, DataError, RunError
 from regard.text import dropout
@@ -45,6 +45,7 @@ class TokenizerConfig:
                 raise ConfigError(f"the special token {name!r} is named twice; {', '.join(SPECIAL)} are always there")
         share(self, "dropout")
         at_least(self, 1, "min_count")
+        at_most(self, 2**31 - 1, "vocab_size", "min_count")
         n_needed = {kind: entry.n_needed for kind, entry in KINDS.items()} | {IMPORTED: 0}
         smallest = len(self.special) + choose(n_needed, self.kind, "kind of tokenizer")
         if self.kind != IMPORTED and self.vocab_size < smallest:

@@ -32,6 +32,7 @@ class Vocabulary(ABC):
     unknown_id: int
     spelling: dict[int, bytes]
     renamed: dict[str, str]
+    mask_takes_space: bool | None = None  # of another tool: whether <mask> takes the space before it; None: one of ours
     adds_start: bool | None = None  # of another tool: whether it puts <s> before every text; None: one of ours
 
     def as_text(self, text: str) -> str:

@@ -18,6 +18,7 @@ from regard.learning.device import COMPILING
 from regard.nn.compiler import compile_failure
 from regard.runs.card import Environment
 from regard.runs.durable import write_file
+from regard.runs.records import read_record
 
 
 def compile_model(model: nn.Module, mode: str, device: torch.device) -> str:
@@ -71,17 +72,14 @@ def record_environment(
         "regard": regard.__version__,
     }
     path = folder / "environment.json"
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
-        record = {"now": now, "changes": []}
+    record = read_record(path) or {}
+    before, changes = record.get("now"), record.get("changes")
+    if not isinstance(before, dict) or not isinstance(changes, list):  # there is none yet, or it is damaged
+        before, changes = now, []
     differs = [
-        f"{name} was {record['now'].get(name)!r}, is {value!r}"
-        for name, value in now.items()
-        if record["now"].get(name) != value
+        f"{name} was {before.get(name)!r}, is {value!r}" for name, value in now.items() if before.get(name) != value
     ]
     if differs:
-        record["changes"].append({"step": step, "differs": differs})
-    record["now"] = now
-    write_file(path, json.dumps(record, indent=2).encode())
+        changes.append({"step": step, "differs": differs})
+    write_file(path, json.dumps({"now": now, "changes": changes}, indent=2).encode())
     return now, differs

@@ -1,16 +1,20 @@
 """Which weights a finished training keeps: the best by validation, an average counted among them; and their file."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RunError
 from regard.nn.lora import LoraConfig, merged
 from regard.runs.checkpoints import ADAPTER, MODEL, Checkpoints, Progress, is_better, step_folder
+from regard.runs.durable import resume_command
 from regard.runs.expected import write_expected
 from regard.runs.weights import save_weights, set_weights, weights_of
 from regard.training.learner import Learner
-from regard.training.metrics import read_metrics
+from regard.training.metrics import number, read_metrics
 from regard.training.signals import Signals
 
 
@@ -25,7 +29,8 @@ def choose_weights(
     task, config = learner.task, learner.config
     steps = checkpoints.regular()[-config.average :] if config.average else []
     if len(steps) > 1:
-        average_checkpoints(learner.model, checkpoints, steps)
+        with advised(f"{resume_command(run)} --set training.average=0", "the average needs it"):
+            average_checkpoints(learner.model, checkpoints, steps)
         what = f"the average of steps {', '.join(map(str, steps))}"
         if not config.validate_every:
             return what, {}
@@ -34,7 +39,8 @@ def choose_weights(
         if is_better(values[task.metric], progress.best_value, task.higher_is_better):
             return what, values
     step = progress.step if progress.best_step is None else progress.best_step
-    tensors = checkpoints.load(step, files=("model", "ema")).tensors
+    with advised(f"rm -r {step_folder(checkpoints.folder, step)}; {resume_command(run)}", "it was the best"):
+        tensors = checkpoints.load(step, files=("model", "ema")).tensors
     which = "ema" if "ema" in tensors else "model"  # as it was validated: a resume may have changed training.ema since
     set_weights(learner.model, tensors[which], str(step_folder(checkpoints.folder, step)))
     what = f"step {step}, " + ("the last" if progress.best_step is None else f"the best by {task.metric}")
@@ -46,6 +52,15 @@ def keep_expected(learner: Learner, run: Path, signals: Signals) -> None:
     with learner.resting(), signals.interruptible():
         figures = learner.task.expected(learner.model)
     write_expected(run, figures)
+
+
+@contextmanager
+def advised(command: str, why: str) -> Iterator[None]:
+    """A checkpoint that is needed and damaged stops the end of a training: say how to go on without it."""
+    try:
+        yield
+    except RunError as error:
+        raise RunError(f"{error}; {why}. Bring it back from a copy, or go on without it: {command}") from None
 
 
 def average_checkpoints(model: nn.Module, checkpoints: Checkpoints, steps: list[int]) -> None:
@@ -76,5 +91,6 @@ def values_at(run: Path, step: int) -> dict[str, float]:
     """The validation of a step, from metrics.jsonl."""
     for row in read_metrics(run / "metrics.jsonl"):
         if row["step"] == step and row["kind"] == "valid":
-            return {name: value for name, value in row.items() if name not in ("step", "kind", "samples")}
+            values = {name: number(row, name) for name in row if name != "step"}
+            return {name: value for name, value in values.items() if value is not None}
     return {}

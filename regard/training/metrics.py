@@ -11,6 +11,7 @@ from regard.tasks.setup import Sample
 from regard.training.learner import StepRow
 
 Row = dict[str, Any]
+KINDS = ("train", "valid")
 
 
 class Metrics:
@@ -69,14 +70,22 @@ def to_line(row: Row) -> str:
 
 
 def read_metrics(path: Path) -> list[Row]:
-    """The rows; a last line that a kill cut short is left out."""
+    """The rows; a last line that a kill cut short is left out, and so is all that is damaged."""
     rows = []
     for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.is_file() else []:
         try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
             continue
+        if isinstance(row, dict) and type(row.get("step")) is int and row.get("kind") in KINDS:
+            rows.append(row)
     return rows
+
+
+def number(row: Row, name: str) -> float | None:
+    """One of a row; None: it has none of this name."""
+    value = row.get(name)
+    return value if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def draw_curves(run: Path, metric: str) -> None:
@@ -90,7 +99,7 @@ def draw_curves(run: Path, metric: str) -> None:
     figure = Figure(figsize=(4.2 * len(panels), 3.2), layout="constrained")
     for axes, name in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         for kind, kind_rows, style in (("training", trained, "-"), ("validation", validated, "o-")):
-            points = [(row["step"], row[name]) for row in kind_rows if row.get(name) is not None]
+            points = [(row["step"], value) for row in kind_rows if (value := number(row, name)) is not None]
             if points:
                 steps, values = zip(*points, strict=True)
                 axes.plot(steps, smooth(values) if style == "-" else values, style, label=kind, markersize=3, lw=1.2)

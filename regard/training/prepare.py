@@ -1,28 +1,25 @@
 """From a recipe to what the loop needs: tokenizer, data, model, and a description of all three."""
 
-import hashlib
-import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
-from regard.data.config import DataConfig
 from regard.errors import ConfigError, RunError
+from regard.memory import check_memory
+from regard.models import ARCHITECTURES
 from regard.models.interface import Model
 from regard.nn.lora import adapt
 from regard.runs.card import About
 from regard.runs.checkpoints import named_steps, refuse_existing
-from regard.runs.durable import write_file
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import Origin, take_weights
 from regard.tasks.task import AnyTask
 from regard.text.imported import IMPORTED
 from regard.text.tokenizer import Tokenizer
+from regard.training.changes import record_data, refuse_other_data, refuse_other_settings
 from regard.training.distill import load_teacher, take_layers
-
-DATA = "data.json"  # knows the training files again by their content: a run is resumed on the same text or not at all
 
 
 @dataclass(frozen=True)
@@ -45,10 +42,12 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
     if not resume:
         refuse_existing(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    has_steps = bool(named_steps(folder / "checkpoints"))
+    changes = refuse_other_settings(folder, Recipe.of_run(folder), recipe) if resume and has_steps else []
     recipe, tokenizer = with_tokenizer(recipe, folder, resume, weights_from)
+    check_memory(memory_of(recipe.sketch()), "this model", "make [model] smaller")
     cache = Path(recipe.data.cache) if recipe.data.cache else folder / "cache"
     task = recipe.task_class.make(recipe.task, recipe.setup(tokenizer, cache))
-    has_steps = bool(named_steps(folder / "checkpoints"))
     if has_steps:
         refuse_other_data(folder, recipe.data)
     recipe = recipe.with_task(task.config)  # with what the data settled, such as the labels
@@ -56,7 +55,7 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
     model = recipe.build_model()
     if model.is_fitted:
         model.fit(tokenizer.tokens(range(tokenizer.vocab_size)), task.documents())
-    rows = describe(recipe, tokenizer, task, model)
+    rows = [*describe(recipe, tokenizer, task, model), *changes]
     origin = begin_with_weights(model, folder, resume, has_steps, weights_from, rows)
     teacher = None
     if recipe.distillation.teacher:
@@ -70,7 +69,7 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
         share = f"{n_learned:,} of {parameters_by_part(model)['all']:,} weights learn"
         rows.append(("learning", f"LoRA of rank {recipe.lora.rank} on {', '.join(recipe.lora.targets)}: {share}"))
     if not has_steps:
-        write_file(folder / DATA, json.dumps({"train": digests(recipe.data)}, indent=2).encode())
+        record_data(folder, recipe.data)
         write_recipe(recipe, folder)
     summary = f"A {recipe.architecture} model that {task.purpose}, made with `regard` from the recipe `{recipe.name}`."
     about = About(title=folder.name, summary=summary, rows=tuple(rows), usage=task.usage(folder))
@@ -86,6 +85,10 @@ def check(recipe: Recipe, weights_from: Path | None) -> None:
             f"data.max_length = {recipe.data.max_length} and an end token do not fit model.max_length = "
             f"{recipe.model.max_length}; lower the one or raise the other"
         )
+    if ARCHITECTURES[recipe.architecture].module.is_counted and recipe.task.smoothing:
+        raise ConfigError("task.smoothing smooths labels that are learned by gradients; for counts set model.smoothing")
+    if ARCHITECTURES[recipe.architecture].module.is_counted and recipe.task.blank:
+        raise ConfigError("task.blank masks tokens for a model that learns by gradients; for counts set it to 0")
     if weights_from is not None and not (weights_from / "recipe.toml").is_file():
         raise RunError(f"--from {weights_from} is not a run folder: it has no recipe.toml")
 
@@ -126,31 +129,6 @@ def begin_with_weights(
     return origin
 
 
-def refuse_other_data(folder: Path, data: DataConfig) -> None:
-    """Their place and names do not matter.  A run without this file, from an older version, is trusted."""
-    if not (folder / DATA).is_file():
-        return
-    before, now = json.loads((folder / DATA).read_text(encoding="utf-8"))["train"], digests(data)
-    if before == now:
-        return
-    changed = [name for i, name in enumerate(data.train) if now[i : i + 1] != before[i : i + 1]]
-    which = ", ".join(changed) or "there were more files"
-    raise RunError(
-        f"the data are not those that {folder} was trained on: {which}. Nothing was changed; bring back the "
-        "files and the settings of the data, or start another run from these weights with "
-        f"--from {folder}"
-    )
-
-
-def digests(data: DataConfig) -> list[str]:
-    return [digest(Path(data.root) / name) for name in data.train]
-
-
-def digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-
-
 def write_recipe(recipe: Recipe, folder: Path) -> None:
     recipe.write(folder / "recipe.toml.part")
     os.replace(folder / "recipe.toml.part", folder / "recipe.toml")
@@ -173,6 +151,11 @@ def parameters_by_part(model: torch.nn.Module) -> dict[str, int]:
         part = name.split(".")[0]
         counts[part] = counts.get(part, 0) + parameter.numel()
     return {**counts, "all": sum(counts.values())}
+
+
+def memory_of(model: torch.nn.Module) -> int:
+    """Bytes of its weights and tables; it may be on the meta device."""
+    return sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
 
 
 def training_memory(recipe: Recipe, model: torch.nn.Module) -> int:

@@ -10,7 +10,6 @@ from typing import cast
 import torch
 from torch import nn
 
-from regard.errors import ConfigError
 from regard.learning.optimizers import set_learning_rate
 from regard.models import ARCHITECTURES
 from regard.models.markov import Markov
@@ -57,10 +56,6 @@ def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, scr
 @torch.no_grad()
 def count(prepared: Prepared, run: Path, device: torch.device, resume: bool, screen: Screen) -> Result:
     """One pass over the data, and the run is complete.  A run that was stopped is counted again from the beginning."""
-    if prepared.recipe.task.smoothing:
-        raise ConfigError("task.smoothing smooths labels that are learned by gradients; for counts set model.smoothing")
-    if prepared.recipe.task.blank:
-        raise ConfigError("task.blank masks tokens for a model that learns by gradients; for counts set it to 0")
     if not resume:
         refuse_existing(run)
     model, task = cast(Markov, prepared.model.to(device)), prepared.task

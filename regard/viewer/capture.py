@@ -51,6 +51,8 @@ KINDS = {
 
 VECTORS = ("query_vectors", "key_vectors", "value_vectors")
 
+Place = tuple[str, int | None, int | None]  # kind, layer, head; None: the mean over them
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Map:
@@ -105,10 +107,13 @@ class Capture:
 
     title: str
     maps: list[Map]
+    opens: Place | None = None  # the map that a page shows first; None: the page chooses
 
     def __post_init__(self) -> None:
         if not self.maps:
             raise RegardError("nothing to show: no attention was captured")
+        if self.opens is not None:
+            self.pick(*self.opens)  # an error where there is no such map
 
     @property
     def kinds(self) -> list[str]:
@@ -142,7 +147,7 @@ class Capture:
             row |= {"queries": map.queries, "keys": map.keys, "weights": rounded(map.weights)}
             row |= {name: rounded(getattr(map, name)) for name in VECTORS if getattr(map, name) is not None}
             maps.append(row)
-        return json.dumps({"title": self.title, "maps": maps})
+        return json.dumps({"title": self.title, "maps": maps, "opens": self.opens})
 
     @classmethod
     def from_json(cls, text: str) -> "Capture":
@@ -155,11 +160,16 @@ class Capture:
                 parts |= {name: [str(word) for word in row[name]] for name in ("queries", "keys")}
                 parts |= {name: np.array(row[name], np.float32) for name in ("weights", *VECTORS) if name in row}
                 maps.append(Map(**parts))
-            return cls(title=str(read["title"]), maps=maps)
+            opens = read.get("opens")  # captures of earlier versions have none
+            return cls(title=str(read["title"]), maps=maps, opens=None if opens is None else read_place(*opens))
         except RegardError:
             raise
         except (KeyError, TypeError, ValueError) as error:
             raise RegardError(f"this is not a capture that regard wrote: {error!r}") from None
+
+
+def read_place(kind: str, layer: int | None, head: int | None) -> Place:
+    return str(kind), None if layer is None else int(layer), None if head is None else int(head)
 
 
 def rounded(array: np.ndarray) -> list[list[float]]:

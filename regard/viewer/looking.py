@@ -1,7 +1,5 @@
-"""A model at work, caught as a `Capture`: attention while it reads or translates, the votes of a Markov model; and the
-position encoding that it has."""
+"""A model at work, caught as a `Capture`: attention while it reads or translates, and the votes of a Markov model."""
 
-import copy
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -13,7 +11,6 @@ from regard.errors import RegardError
 from regard.models.interface import Model
 from regard.models.markov import Markov
 from regard.nn.layout import Ragged
-from regard.nn.positions import Position, Sinusoidal, sinusoids
 from regard.nn.watch import Seen, refuse_unknown, watch
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture, Map
@@ -104,20 +101,3 @@ def capture(title: str, seen: Seen, names: Names) -> Capture:
 
 def of_head(vectors: Tensor | None, head: int) -> np.ndarray | None:
     return None if vectors is None else vectors[0, head].cpu().numpy()
-
-
-def position_table(model: Model, n_positions: int, n_channels: int) -> np.ndarray:
-    """What is added to the embeddings at each of the first places, (positions, channels)."""
-    name = model.config.position
-    if name is None:
-        raise RegardError("this model has no position encoding to draw")
-    # What the input meets first: of an encoder-decoder, its encoder's.
-    position = next(module for module in model.modules() if isinstance(module, Position))
-    if type(position) is Sinusoidal:  # the same for every width and length
-        return sinusoids(n_positions, n_channels).numpy()
-    places = torch.arange(min(n_positions, position.max_length))
-    nothing = torch.zeros(len(places), model.config.d_model)
-    table = copy.deepcopy(position).cpu().embed(nothing, places)
-    if not table.any():
-        raise RegardError(f"the position encoding {name!r} adds nothing to the embeddings: no table to draw")
-    return table[:, :n_channels].detach().numpy()

@@ -71,7 +71,9 @@ def payload(capture: Capture) -> dict[str, object]:
         maps.append(row | {"vectors": pack_head(map)})
     kinds = [{"name": name} | vars(KINDS[name]) for name in capture.kinds]
     words = [[[visible(t), int(space)] for t, space in zip(ts, begins_word(ts), strict=True)] for ts in texts]
-    return {"title": visible(capture.title), "levels": levels, "kinds": kinds, "texts": words, "maps": maps}
+    opens = None if capture.opens is None else dict(zip(("kind", "layer", "head"), capture.opens, strict=True))
+    data = {"title": visible(capture.title), "levels": levels, "opens": opens}
+    return data | {"kinds": kinds, "texts": words, "maps": maps}
 
 
 def pack_weights(weights: np.ndarray, levels: int) -> str:

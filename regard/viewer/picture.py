@@ -17,6 +17,7 @@ from matplotlib.image import AxesImage
 
 from regard.errors import RegardError
 from regard.viewer.capture import KINDS, Capture, Map, visible
+from regard.viewer.encodings import PositionTable
 
 INK, SOFT, RULE = "#1f1d1b", "#6b6660", "#e5e0d8"
 HUES = {  # middle and darkest color of each kind, as on the page
@@ -91,21 +92,30 @@ def grid(capture: Capture, path: str | Path, kind: str) -> None:
     figure.savefig(path, format="png")
 
 
-def positions(table: np.ndarray, path: str | Path) -> None:
-    """A position encoding: one row a position, one column a channel (the classic one is 60 by 32)."""
-    if table.ndim != 2 or not table.size:
-        raise RegardError(f"a position encoding has one row a position and one column a channel, got {table.shape}")
-    figure = blank(7.2, 6.2)
-    axes = figure.add_subplot()
-    top = float(np.abs(table).max()) or 1.0
-    image = axes.imshow(table, cmap=SIGNED, vmin=-top, vmax=top, aspect="auto", interpolation="nearest")
-    axes.set_xlabel("channel", color=INK)
-    axes.set_ylabel("position", color=INK)
-    axes.set_title(f"Position encoding, {len(table)} positions by {table.shape[1]} channels", fontsize=11, loc="left")
-    plain(axes)
-    bar = figure.colorbar(image, ax=axes, pad=0.02, aspect=30)
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(labelsize=8, colors=SOFT, length=0)
+def positions(tables: list[PositionTable], path: str | Path) -> None:
+    """Position encodings side by side, each shaded to its own strongest number; angles go round."""
+    figure = blank(7.2 * len(tables), 6.2)
+    for axes, table in zip(figure.subplots(1, len(tables), squeeze=False)[0], tables, strict=True):
+        n_rows, n_columns = table.values.shape
+        top = 2 * np.pi if table.is_angle else float(np.abs(table.values).max()) or 1.0
+        left = table.first_column - 0.5
+        image = axes.imshow(
+            table.values,
+            cmap="twilight" if table.is_angle else SIGNED,
+            vmin=0 if table.is_angle else -top,
+            vmax=top,
+            extent=(left, left + n_columns, n_rows - 0.5, -0.5),
+            aspect="auto",
+            interpolation="nearest",
+        )
+        axes.set_xlabel(table.columns, color=INK)
+        axes.set_ylabel(table.rows, color=INK)
+        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.set_title(table.title, fontsize=11, loc="left", wrap=True)
+        plain(axes)
+        bar = figure.colorbar(image, ax=axes, pad=0.02, aspect=30)
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(labelsize=8, colors=SOFT, length=0)
     figure.savefig(path, format="png")
 
 

@@ -15,7 +15,6 @@ from regard.models import ARCHITECTURES
 from regard.runs.recipe import Recipe
 
 TIRED = "The animal didn't cross the street because it was too tired."
-PNG = b"\x89PNG\r\n"
 
 
 def test_help_version_and_usage(regard: Call) -> None:
@@ -231,28 +230,6 @@ def test_evaluate_takes_other_files(lab: Path, regard: Call) -> None:
         and "pairs need two files, source and target, or a table with two columns; " in half.err
         and "valid.en give valid.en" in half.err
     )
-
-
-def test_look_in_the_terminal_as_picture_and_as_page(lab: Path, regard: Call, tmp_path: Path) -> None:
-    shown = regard("look", lab / "one", TIRED, "--kind", "encoder", "--layer", "1", "--head", "0", "--device", "cpu")
-    assert shown.code == 0, shown.err
-    assert shown.out.startswith(TIRED) and "Encoder self-attention" in shown.out and "</s>" in shown.out
-    drawn = regard("look", lab / "one", TIRED, "--png", "a.png", "--html", "a.html", "--device", "cpu")
-    assert drawn.code == 0 and (tmp_path / "a.png").read_bytes().startswith(PNG)
-    assert regard("look", lab / "one", TIRED, "--png", "g.png", "--grid", "--device", "cpu").code == 0
-    assert (tmp_path / "g.png").read_bytes() != (tmp_path / "a.png").read_bytes()
-    page = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert "connect-src" in page or "default-src 'none'" in page
-
-
-def test_look_draws_the_positions(lab: Path, regard: Call, tmp_path: Path) -> None:
-    drawn = regard("look", lab / "one", "--positions", "positions.png", "--device", "cpu")
-    assert drawn.code == 0 and (tmp_path / "positions.png").read_bytes().startswith(PNG)
-
-
-def test_look_keeps_a_script_as_text(lab: Path, regard: Call, tmp_path: Path) -> None:
-    regard("look", lab / "one", "a <script>alert(1)</script>", "--html", "a.html", "--vectors", "--device", "cpu")
-    assert "<script>alert(1)" not in (tmp_path / "a.html").read_text(encoding="utf-8")
 
 
 def test_doctor_reports_and_writes_nothing(lab: Path, regard: Call, tmp_path: Path) -> None:

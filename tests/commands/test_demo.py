@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from calling import Call
 
-from regard.commands.tour import differences
+from regard.commands.tour import dependence, differences
 from regard.data.corpora import grammar
+from regard.viewer.capture import KINDS
 
 TIRED = "The animal didn't cross the street because it was too tired."
 STEPS = ("--steps", "3", "--device", "cpu")
@@ -29,6 +30,16 @@ def test_the_story_and_the_folder(small: None, regard: Call, tmp_path: Path) -> 
     for sentence in (TIRED, TIRED.replace("tired", "wide"), TIRED.replace("animal", "turtle")):
         assert told.out.count(sentence) == 1
     assert "chance         50.0 %" in told.out
+    for what in ("the subject", "the object", "too tired", "too wide"):  # attention to the right noun in both readings
+        assert re.search(rf"^  {what} +[\d.]+ %  ", told.out, re.MULTILINE), what
+    without = told.out[told.out.index("And without this head?") : told.out.index("Look for yourself")]
+    assert re.search(r"exact match +[\d.]+ %  instead of [\d.]+ %\n", without)
+    assert re.search(r"pronouns +\d+  right of \d+ that only the adjective decides, instead of \d+\n", without)
+    assert "Switching it off loses" in without
+    kind, layer, head = re.search(r"it begins with (.*), layer (\d), head (\d+)", told.out).groups()  # type: ignore[union-attr]
+    page = (tmp_path / "runs/demo/attention.html").read_text(encoding="utf-8")
+    name = next(name for name, known in KINDS.items() if known.title == kind)
+    assert f'"opens":{{"kind":"{name}","layer":{layer},"head":{head}}}' in page
     run = tmp_path / "runs/demo"
     for name in ("model.safetensors", "recipe.toml", "README.md", "attention.html", "data/held-out.fr"):
         assert (run / name).is_file(), name
@@ -93,13 +104,30 @@ def test_differences_are_whole_words() -> None:
     assert differences("Est-ce que a b ?", "Est-ce que a ?") == [("b", "")]
 
 
+@pytest.mark.parametrize(
+    ("n_lost", "said"),
+    [
+        (-2, "loses no pronoun: the translator does not depend"),
+        (0, "loses no pronoun: the translator does not depend"),
+        (1, "loses 1 of 299 pronouns: the translator hardly depends"),
+        (29, "loses 29 of 299 pronouns: the translator hardly depends"),
+        (30, "loses 30 of 299 pronouns: the translator depends"),
+    ],
+)
+def test_only_what_switching_off_changes_is_claimed(n_lost: int, said: str) -> None:
+    assert said in dependence(n_lost, 299)
+
+
 @pytest.mark.slow
 def test_the_whole_demo_keeps_its_promises(regard: Call) -> None:
     told = regard("demo", "--device", "cpu")
     assert told.code == 0, told.err
-    figures = dict(re.findall(r"^  (exact match|held out|BLEU) +([\d.]+)", told.out, re.MULTILINE))
+    shown, without = told.out.split("And without this head?")
+    figures = dict(re.findall(r"^  (exact match|held out|BLEU|the \w+) +([\d.]+)", shown, re.MULTILINE))
     assert float(figures["exact match"]) >= 98 and float(figures["BLEU"]) >= 99
     assert float(figures["held out"]) >= 90  # the head, on pairs that chose nothing
+    assert min(float(figures["the subject"]), float(figures["the object"])) >= 20  # of its attention, in both readings
+    assert int(re.search(r"instead of (\d+)\n", without)[1]) >= 290  # type: ignore[index]  # of 299 pronouns
     assert "L'animal n'a pas traversé la rue parce qu'il était trop fatigué." in told.out
     assert "L'animal n'a pas traversé la rue parce qu'elle était trop large." in told.out
     assert "changed: L'animal → La tortue, qu'il → qu'elle, fatigué → fatiguée\n" in told.out

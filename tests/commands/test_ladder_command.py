@@ -80,6 +80,13 @@ def test_every_rung_has_its_row(place: Path, whole: Outcome) -> None:
     assert (place / "whole" / "ladder.png").read_bytes()[:4] == b"\x89PNG"
 
 
+def test_the_order_depends_on_the_budget_and_the_table_says_so(place: Path, whole: Outcome) -> None:
+    note = "after another number of steps, the order of the rungs can be another"
+    assert note in " ".join(whole.out.split())
+    counted = climb(place, "counted", *STEPS, "--rungs", "n-gram,skips")  # counting has no steps
+    assert counted.code == 0 and "number of steps" not in " ".join(counted.out.split())
+
+
 def test_a_rung_is_a_run(place: Path, whole: Outcome) -> None:
     for name in LANGUAGE.rungs:
         run = regard.load(place / "whole" / name, "cpu")

@@ -109,6 +109,9 @@ def test_the_table_and_the_picture(place: Path) -> None:
     firsts = [line.split("│")[1].strip() for line in outcome.out.splitlines() if line.count("│") > 2]
     assert firsts == ["1", "2", "4", "8", "16", "20", "below 1% from"]
     assert (place / "reach.png").read_bytes()[:4] == b"\x89PNG" and "reach.png" in outcome.out
+    note = "after another number of steps, the order of the runs can be another"
+    assert note in outcome.out
+    assert note not in call(place, "reach", "rnn", "--distance", "20").out  # one run has no order
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.data.batching import shards
 from regard.data.batching.shards import FILES, content_key, shard
 from regard.errors import RunError
 
@@ -88,7 +89,7 @@ def test_a_killed_writer_leaves_no_shard(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(28, os.strerror(28))
 
     with monkeypatch.context() as patch:
-        patch.setattr(np, "save", full)
+        patch.setattr(shards, "save_array", full)
         with pytest.raises(RunError, match="No space left"):
             shard(["a"], Letters(), tmp_path)
     assert list(tmp_path.iterdir()) == []

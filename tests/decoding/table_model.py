@@ -49,6 +49,9 @@ class TableModel:
         self.table[:, END] += end_bias
         self.rows_stepped: list[int] = []
 
+    def check_room(self, n_rows: int, room: int) -> None:
+        """There is always enough."""
+
     def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> TableState:
         return TableState(prompts, copies, room)
 

@@ -2,10 +2,10 @@ import dataclasses
 
 import pytest
 import torch
-from table_model import END, START, TableModel, log_prob
+from table_model import END, N_CONTEXTS, START, TableModel, log_prob
 
 from regard.decoding.config import DecodingConfig
-from regard.decoding.constraints import block_end, block_ngrams, repetition_penalty
+from regard.decoding.constraints import block_ends, block_ngrams, repetition_penalty
 from regard.decoding.outputs import Hypothesis
 from regard.decoding.search import generate
 from regard.errors import ConfigError, RegardError
@@ -141,7 +141,7 @@ def test_ngrams_are_found_at_their_places() -> None:
 
 def test_the_end_is_blocked_only_where_something_else_is_left() -> None:
     log_probs = torch.tensor([[-1.0, -2.0], [-1.0, -torch.inf]])
-    assert block_end(log_probs, 0).tolist() == [[-torch.inf, -2.0], [-1.0, -torch.inf]]
+    assert block_ends(log_probs, [0]).tolist() == [[-torch.inf, -2.0], [-1.0, -torch.inf]]
 
 
 def test_prefixes_are_checked() -> None:
@@ -170,3 +170,88 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, float], mes
 def test_a_token_that_the_model_has_not_cannot_be_forbidden() -> None:
     with pytest.raises(ConfigError, match="never lists the token 99; the model has"):
         generate(TableModel(), PROMPTS, DecodingConfig(never=(99,)), START, END)
+
+
+def written(hypotheses: list[Hypothesis]) -> list[list[int]]:
+    return [h.tokens for h in hypotheses]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_text_ends_at_any_of_several_tokens(way: str) -> None:
+    model, other = TableModel(seed=3, end_bias=-1.0), 3
+    assert any(other in h.tokens for h in all_of(model, WAYS[way]))
+    ended = all_of(model, with_(way, ends=(other,)))
+    assert not any({END, other} & set(h.tokens) for h in ended)
+    assert any(h.finished for h in ended)
+    assert min(len(h.tokens) for h in all_of(model, with_(way, ends=(other,), min_length=4))) >= 4
+
+
+def test_greedy_search_ends_where_the_first_of_the_end_tokens_would_stand() -> None:
+    model = TableModel(seed=3, end_bias=-9.0)
+    for free, ended in zip(all_of(model, WAYS["greedy"]), all_of(model, with_("greedy", ends=(3, 4))), strict=True):
+        places = [i for i, token in enumerate(free.tokens) if token in (3, 4)]
+        assert ended.tokens == free.tokens[: places[0] if places else None]
+
+
+def test_a_beam_with_several_ends_finds_what_an_exhaustive_search_finds() -> None:
+    """Of every hypothesis several continuations end, and none of the beam's places is lost to them."""
+    model, limit, ends = TableModel(vocab_size=5, seed=4), 4, (END, 3, 4)
+    texts = [[]] + [[a] for a in (1, 2)] + [[a, b] for a in (1, 2) for b in (1, 2)]
+    texts += [[a, b, c] for a in (1, 2) for b in (1, 2) for c in (1, 2)]
+    config = DecodingConfig(beam=20, length_penalty=0.0, length_ratio=0.0, extra_length=limit, ends=ends[1:])
+    for prompt, (best, *_) in zip(PROMPTS, generate(model, PROMPTS, config, START, END), strict=True):
+        scores = {tuple(text): max(log_prob(model, prompt, [*text, end]) for end in ends) for text in texts}
+        assert best.log_prob == pytest.approx(max(scores.values()), abs=1e-4)
+        assert scores[tuple(best.tokens)] == pytest.approx(best.log_prob, abs=1e-4)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_sequence_that_is_forbidden(way: str) -> None:
+    model = TableModel(seed=3, end_bias=-1.0)
+    pairs = {pair for h in all_of(model, WAYS[way]) for pair in zip(h.tokens, h.tokens[1:], strict=False)}
+    never = tuple(sorted(pairs)[:3])
+    without = all_of(model, with_(way, never_in_a_row=never))
+    assert not any(set(never) & set(zip(h.tokens, h.tokens[1:], strict=False)) for h in without)
+    assert {token for pair in never for token in pair} & {token for h in without for token in h.tokens}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_text_begins_with_and_what_not(way: str) -> None:
+    model = TableModel(seed=3, end_bias=-1.0)
+    assert all(h.tokens[:1] == [5] for h in all_of(model, with_(way, first=(5,))))
+    begun = all_of(model, with_(way, first=(5,)), [[4, 2]] * len(PROMPTS))
+    assert all(h.tokens[:3] == [5, 4, 2] for h in begun)
+    usual = {h.tokens[0] for h in all_of(model, WAYS[way]) if h.tokens}
+    few = tuple(sorted(usual)[:2])
+    others = all_of(model, with_(way, never_first=few))
+    assert not {h.tokens[0] for h in others if h.tokens} & set(few)
+    assert {token for h in others for token in h.tokens[1:]} & set(few)
+    assert all(h.tokens[1] not in few for h in all_of(model, with_(way, never_first=few, first=(5,))) if h.tokens[1:])
+
+
+def test_a_penalty_counts_the_prompt_where_asked() -> None:
+    """Alone or beside longer prompts; what is not there (a shorter prompt's padding) counts as nothing."""
+    model = TableModel(seed=5, end_bias=-1.0)
+    huge = DecodingConfig(extra_length=1, repetition_penalty=1e6, counted="prompt")
+    for prompt, (best,) in zip(PROMPTS, generate(model, PROMPTS, huge, START, END), strict=True):
+        logits = repetition_penalty(model.table[context_of(prompt)][None], torch.tensor([prompt]), 1e6)
+        assert [*best.tokens, END][0] == int(logits.argmax())
+    first = [best.tokens for (best,) in generate(model, PROMPTS, with_("greedy", block_ngrams=1), START, END)]
+    none_read = with_("greedy", block_ngrams=1, counted="prompt")
+    assert any(set(prompt) & set(tokens) for prompt, tokens in zip(PROMPTS, first, strict=True))
+    for prompt, (best,) in zip(PROMPTS, generate(model, PROMPTS, none_read, START, END), strict=True):
+        assert not set(prompt) & set(best.tokens)
+        assert [best] == generate(model, [prompt], none_read, START, END)[0]
+
+
+def test_the_start_token_counts_where_asked() -> None:
+    model = TableModel(seed=6, end_bias=-2.0)
+    without_start = with_("greedy", block_ngrams=1, counted="start")
+    assert any(START in tokens for tokens in written(all_of(model, with_("greedy", block_ngrams=1))))
+    assert not any(START in tokens for tokens in written(all_of(model, without_start)))
+    with pytest.raises(ConfigError, match="counted must be one of"):
+        DecodingConfig(counted="source")
+
+
+def context_of(prompt: list[int]) -> int:
+    return (hash(tuple(prompt)) % N_CONTEXTS * 31 + START + 7) % N_CONTEXTS

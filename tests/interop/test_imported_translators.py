@@ -103,7 +103,7 @@ def test_from_text_to_text(family: str, tmp_path: Path) -> None:
     import_source(source, Tokenizer.load(source.path), tmp_path / "run")
     run = load(tmp_path / "run", "cpu")
     certificate = certify(run, folder, family, n_strings=500)
-    assert certificate.holds and len(certificate.findings) == 4, certificate.text()
+    assert certificate.holds and len(certificate.findings) == 5, certificate.text()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Marian's tokenizer recommends another library
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -135,3 +135,31 @@ def test_a_source_fits_with_all_that_stands_around_it(tmp_path: Path) -> None:
     assert len(run.score([words], ["a"])) == 1
     with pytest.raises(RegardError, match=f"source line 1 .* the model takes {limit}"):
         run.score([words + " a"], ["a"])
+
+
+def test_the_tokenizer_frames_a_source_whatever_config_json_says(tmp_path: Path) -> None:
+    """transformers' models do not add <s>: its tokenizer does, by its own idea of it."""
+    folder = tmp_path / "bart"
+    folder.mkdir()
+    model = bart(folder)
+    shake(model)
+    model.config.bos_token_id = 7
+    model.save_pretrained(folder)
+    source = open_source(folder)
+    import_source(source, Tokenizer.load(source.path), tmp_path / "run")
+    run, theirs = load(tmp_path / "run", "cpu"), transformers.AutoTokenizer.from_pretrained(folder)
+    for line in LINES:
+        assert run.task.frame.source(run.tokenizer.encode(line)) == theirs(line)["input_ids"]
+    assert certify(run, folder, "bart", n_strings=50).holds
+
+
+def test_another_frame_is_found_by_the_certificate(tmp_path: Path) -> None:
+    (tmp_path / "bart").mkdir()
+    bart(tmp_path / "bart").save_pretrained(tmp_path / "bart")
+    source = open_source(tmp_path / "bart")
+    import_source(source, Tokenizer.load(source.path), tmp_path / "run")
+    recipe = tmp_path / "run" / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("source_start = 0", "source_start = 7"))
+    certificate = certify(load(tmp_path / "run", "cpu"), tmp_path / "bart", "bart", n_strings=50)
+    wrong = [finding.what for finding in certificate.findings if not finding.holds]
+    assert wrong == ["share of identical sources with the tokens around them"]

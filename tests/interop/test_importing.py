@@ -148,7 +148,7 @@ def test_a_qwen_that_nobody_knows_by_its_certificate_stays_one(folders: Callable
     """As after a tuning: what it was imported from is told by its tokenizer."""
     run = brought_in(folders("qwen2"), tmp_path / "run")
     assert not (tmp_path / "run" / "certificate.json").exists()
-    assert export_folder(run, tmp_path / "hf") == "qwen2"
+    assert export_folder(run, tmp_path / "hf").family == "qwen2"
 
 
 def test_an_imported_bert_fills_and_embeds_as_transformers(folders: Callable[[str], Path], tmp_path: Path) -> None:

@@ -202,10 +202,13 @@ def test_positions_that_no_file_holds_cannot_take_memory(folders: dict[str, Path
         read(tmp_path / "llama")
 
 
-def test_other_rotary_angles_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "factor"), [("dynamic", 1e300), ("dynamic", 1e6), ("linear", 1e400)])
+def test_scaled_positions_cannot_take_memory_either(
+    kind: str, factor: float, folders: dict[str, Path], tmp_path: Path
+) -> None:
     shutil.copytree(folders["llama, tied, grouped heads"], tmp_path / "llama")
-    change_config(tmp_path / "llama", rope_parameters={"rope_type": "yarn", "factor": 4.0})
-    with pytest.raises(ConfigError, match="rotary positions of type 'yarn'"):
+    change_config(tmp_path / "llama", rope_parameters={"rope_type": kind, "factor": factor})
+    with pytest.raises(ConfigError, match=r"factor must (make texts of at most 16,777,216 tokens|be a number)"):
         read(tmp_path / "llama")
 
 

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 from regard.__main__ import app
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
-from regard.interop.importing import import_source, open_source, unheeded
+from regard.interop.importing import import_source, open_source
 from regard.runs.run import load
 from regard.text.tokenizer import Tokenizer
 from tests.interop import tiny
 from tests.interop.test_families import imported
-from tests.interop.test_importing import make_folder
+from tests.interop.test_importing import FOLDERS, make_folder
 
 TABLES = {  # the table of outputs, by a model that says that it is the embeddings
     "gpt2": ("lm_head.weight", "transformer.wte.weight", lambda: tiny.gpt2()),
@@ -95,6 +95,29 @@ def test_what_t5_says_of_its_net_must_agree(tmp_path: Path) -> None:
         imported(tmp_path)
 
 
+@pytest.mark.parametrize("types", [["full_attention", "sliding_attention"], ["sliding_attention"] * 2, "full", [1]])
+def test_layers_that_look_at_a_window_are_refused_by_their_name(types: Any, tmp_path: Path) -> None:
+    """Also where use_sliding_window is false: then there is no window, and transformers cannot run them either."""
+    tiny.qwen2(num_key_value_heads=2).save_pretrained(tmp_path)
+    set_config(tmp_path, layer_types=["full_attention"] * 2, use_sliding_window=False, sliding_window=4)
+    imported(tmp_path)
+    set_config(tmp_path, layer_types=types)
+    with pytest.raises(ConfigError, match="layer_types must be full_attention in every layer, got"):
+        imported(tmp_path)
+
+
+@pytest.mark.parametrize("n_positions", [1, 2, 3])
+def test_a_writer_of_few_positions_is_compared(
+    n_positions: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ("gpt2", lambda n: tiny.gpt2(vocab_size=n, n_positions=n_positions))
+    monkeypatch.setitem(FOLDERS, "short", model)
+    folder = make_folder("short", tmp_path / "hf")
+    result = CliRunner().invoke(app, ["import", str(folder), "--run", str(tmp_path / "run"), "--strings", "10"])
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert f"{max(1, n_positions - 1)} tokens after each of 16 prompts" in result.output
+
+
 def in_eight_bits(folder: Path) -> None:
     change(folder, {name: tensor.to(torch.float8_e4m3fn) for name, tensor in tensors_of(folder).items()})
 
@@ -120,21 +143,6 @@ def test_a_pickle_is_one_whatever_its_name(tmp_path: Path) -> None:
     torch.save({"a": torch.ones(2)}, tmp_path / "model.bin")
     with pytest.raises(RunError, match=r"model\.bin is a pickle"):
         open_source(tmp_path)
-
-
-def test_what_a_folder_wants_of_written_texts_is_done_or_said(tmp_path: Path) -> None:
-    folder = make_folder("qwen2", tmp_path / "hf")
-    source = open_source(folder)
-    end = Tokenizer.load(source.path).end_id
-    wanted = {"eos_token_id": [end, 7], "suppress_tokens": [5, 9], "bad_words_ids": [[11], [12, 13]]}
-    (folder / "generation_config.json").write_text(json.dumps(wanted))
-    told = CliRunner().invoke(app, ["import", str(folder), "--run", str(tmp_path / "run"), "--strings", "20"])
-    note = f"its settings end a text also at the tokens [7]; here it ends at {end} alone"
-    assert told.exit_code == 0 and note in told.stdout, told.output
-    assert note in (tmp_path / "run" / "certificate.txt").read_text()
-    assert load(tmp_path / "run", "cpu").recipe.decoding.never == (5, 9, 11)
-    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
-    assert unheeded(source, Tokenizer.load(source.path)) == ()
 
 
 def test_a_stop_string_may_begin_with_the_space_behind_the_prompt(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_a_translator_goes_out_and_comes_back(pre_norm: bool, family: str, tmp_p
     run = save_translator(tmp_path / "run", pre_norm=pre_norm)
     export(run.folder, tmp_path / "hf", to="hf")
     certificate = json.loads((tmp_path / "hf" / "certificate.json").read_text())
-    assert certificate["holds"] and certificate["family"] == family and len(certificate["findings"]) == 4
+    assert certificate["holds"] and certificate["family"] == family and len(certificate["findings"]) == 7
     lines = ["the animal was tired", "the street"]
     assert used_by_hand(tmp_path / "hf", lines) == answers(run, lines)
     import_(tmp_path / "hf", tmp_path / "back", n_strings=100)

@@ -37,6 +37,32 @@ def qwen3(**more: Any) -> Any:
     return transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**{**LLAMA_SIZES, **more}))
 
 
+# Angles of rotary positions, by their type: small enough that texts of a dozen tokens tell them apart.
+ROPES: dict[str, dict[str, Any]] = {
+    "linear": {"factor": 2.5},
+    "dynamic": {"factor": 3.0},
+    "llama3": {
+        "factor": 8.0,
+        "low_freq_factor": 0.1,
+        "high_freq_factor": 2.0,
+        "original_max_position_embeddings": 10,
+    },
+    "yarn": {"factor": 2.0, "original_max_position_embeddings": 10},
+    "yarn, every setting": {
+        "factor": 4.0,
+        "original_max_position_embeddings": 12,
+        "beta_fast": 3,
+        "beta_slow": 0.05,
+        "mscale": 0.7,
+        "mscale_all_dim": 1.3,
+    },
+}
+
+
+def ropes(name: str) -> dict[str, Any]:
+    return {"rope_type": name.split(",")[0], "rope_theta": 50.0, **ROPES[name]}
+
+
 def bert(made_by: str = "BertForMaskedLM", **more: Any) -> Any:
     return getattr(transformers, made_by)(transformers.BertConfig(**{**BERT_SIZES, **more}))
 
@@ -71,6 +97,8 @@ MODELS: dict[str, Callable[[], Any]] = {
     "qwen2, tied": lambda: qwen2(tie_word_embeddings=True, num_key_value_heads=2),
     "qwen3": lambda: qwen3(head_dim=8, num_key_value_heads=1),
     "qwen3, tied": lambda: qwen3(tie_word_embeddings=True, head_dim=6, num_key_value_heads=2),
+    **{f"llama, {name} angles": lambda name=name: llama(rope_parameters=ropes(name)) for name in ROPES},
+    "qwen3, yarn angles": lambda: qwen3(head_dim=8, num_key_value_heads=1, rope_parameters=ropes("yarn")),
     "bert": bert,
     "bert, untied, one segment": lambda: bert(tie_word_embeddings=False, type_vocab_size=1),
     "bert with next sentences": lambda: bert("BertForPreTraining"),

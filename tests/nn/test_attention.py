@@ -66,7 +66,7 @@ def test_fast_paths_equal_the_equation_in_values_and_gradients(score, position, 
         size = (sum(lengths), H, E)
         scale = E**-0.25 if score == "dot" else 1.0  # keeps q . k of the plain dot near one
         inputs = [(torch.randn(size, device=device) * scale).to(dtype).requires_grad_() for _ in range(3)]
-        queries, keys = (where.rotate(x, layout.positions) for x in inputs[:2])
+        queries, keys = (where.rotate(x, layout) for x in inputs[:2])
         queries, keys = attend.score.of_queries(queries), attend.score.of_keys(keys, layout.positions[:, None])
         handed = (queries, keys, inputs[2])
         learnt = list(handed)

@@ -3,7 +3,9 @@ import math
 import pytest
 import torch
 
+from regard.nn.layout import Rectangle
 from regard.nn.positions import POSITIONS, Space, sinusoids
+from regard.nn.turning import Turning
 
 
 def test_the_table_of_the_documents():
@@ -31,8 +33,11 @@ def test_rotary_scores_depend_on_the_distance_only():
     rotary = POSITIONS["rotary"](Space(32, 2, 100))
     q, k = torch.randn(2, 1, 2, 16)
 
+    def at(place):
+        return Rectangle(torch.ones(1, dtype=torch.long), 1, starts=torch.tensor([place]))
+
     def score(at_query, at_key):
-        turned = rotary.rotate(q, torch.tensor([at_query])), rotary.rotate(k, torch.tensor([at_key]))
+        turned = rotary.rotate(q, at(at_query)), rotary.rotate(k, at(at_key))
         return (turned[0] * turned[1]).sum(-1)
 
     torch.testing.assert_close(score(3, 1), score(73, 71), atol=1e-4, rtol=1e-4)
@@ -86,5 +91,5 @@ def test_halves_are_marians():
 
 
 def test_a_larger_base_turns_slower():
-    slow, usual = (POSITIONS["rotary"](Space(8, 2, 20, rotary_base=base)).table for base in (1e6, 1e4))
+    slow, usual = (POSITIONS["rotary"](Space(8, 2, 20, turning=Turning(base=base))).table for base in (1e6, 1e4))
     assert torch.equal(slow[:, :2], usual[:, :2]) and (slow[1, 2] < usual[1, 2]).item()

@@ -1,10 +1,13 @@
+import copy
+
 import pytest
 import torch
 
+from regard.errors import RegardError
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.layout import Ragged
 from regard.nn.positions import POSITIONS
-from regard.nn.watch import watch
+from regard.nn.watch import switched_off, watch
 
 SMALL = {"vocab_size": 11, "d_model": 16, "n_heads": 4, "n_layers": 2, "d_ff": 32, "dropout": 0.0, "max_length": 32}
 
@@ -70,3 +73,43 @@ def test_a_compiled_model_is_watched_through_its_eager_twin():
     with watch(compiled) as seen:
         torch.testing.assert_close(compiled(*batch), expected)
     assert len(seen.sightings) == 6 and not ran
+
+
+@pytest.mark.parametrize("place", [("encoder", 0, 1), ("decoder", 1, 3), ("cross", 1, 2)])
+def test_a_head_switched_off_is_one_whose_output_has_no_weights(place):
+    """As zeros in W_O would have it, read at once and written step by step; afterwards all is as before."""
+    kind, layer, head = place
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(**SMALL)).eval()
+    batch = inputs()
+    before = model(*batch)
+    without = copy.deepcopy(model)
+    module = next(m for k, n, m in without.attentions() if (k, n) == (kind, layer))
+    with torch.no_grad():
+        module.to_output.weight[:, head * 4 : (head + 1) * 4] = 0
+    expected = without(*batch)
+    assert (expected - before).abs().max() > 1e-3
+    sources, tokens = [[1, 2, 3], [4]], torch.tensor([[5], [6]])
+    with switched_off(model, kind, layer, head):
+        torch.testing.assert_close(model(*batch), expected)
+        torch.testing.assert_close(step(model, sources, tokens), step(without, sources, tokens))
+    assert torch.equal(model(*batch), before)
+
+
+def step(model: Transformer, sources: list[list[int]], tokens: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return model.step(tokens, model.start(sources, room=4))
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        (("encoder", 0, 4), "there is no head 4; the model has 4"),
+        (("cross", 2, 0), "no attention 'cross', layer 2"),
+        (("self", 0, 0), "no attention 'self', layer 0"),
+    ],
+)
+def test_a_head_that_is_not_there_cannot_be_switched_off(place, message):
+    model = Transformer(TransformerConfig(**SMALL)).eval()
+    with pytest.raises(RegardError, match=message), switched_off(model, *place):
+        pass

@@ -10,8 +10,9 @@ from regard.errors import RunError
 from regard.models.elmo import BiLM, BiLMConfig, Elmo, ElmoConfig
 from regard.models.heads import Classifier, LanguageModel, Tagger
 from regard.models.recurrent import Recurrent, RecurrentConfig
-from regard.runs.transfer import take_weights
-from regard.runs.weights import save_weights, weights_of
+from regard.runs.checkpoints import ADAPTER
+from regard.runs.transfer import Origin, numbers_in, take_weights
+from regard.runs.weights import checksum, save_weights, weights_of
 
 SIZES = {"vocab_size": 9, "d_model": 4, "n_layers": 2}
 
@@ -75,3 +76,11 @@ def test_what_does_not_fit_is_an_error(source, target, tmp_path):
     with pytest.raises(RunError, match=r"--from .* does not fit the model.*must have the shape"):
         take_weights(model, a_run(source(), tmp_path / "run"))
     assert all(torch.equal(weight, before[name]) for name, weight in weights_of(model).items())
+
+
+def test_adapters_that_adapt_themselves_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / ADAPTER
+    save_weights({"x.lora_down": torch.zeros(1, 2)}, path)
+    Origin(run=".", weights="its own", sha256=checksum(path.read_bytes()), new=()).write(tmp_path)
+    with pytest.raises(RunError, match="leads in a circle"):
+        numbers_in(path, tmp_path, set())

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import ConfigError, RegardError
-from regard.viewer.capture import KINDS, Capture, Map, begins_word, visible
+from regard.viewer.capture import KINDS, Capture, Map, Place, begins_word, visible
 
 
 def small(**changes: object) -> Map:
@@ -100,3 +101,27 @@ def test_visible_is_one_harmless_line(token: str) -> None:
 def test_spaces_come_from_the_tokens_or_stand_everywhere() -> None:
     assert begins_word(["The", " cat", "s"]) == [False, True, False]
     assert begins_word(["The", "cat"]) == [True, True]
+
+
+@pytest.mark.parametrize("opens", [None, ("cross", 1, 2), ("cross", None, None), ("decoder", 0, None)])
+def test_json_keeps_where_the_page_opens(opens: Place | None, capture: Capture) -> None:
+    assert Capture.from_json(replace(capture, opens=opens).to_json()).opens == opens
+
+
+def test_a_capture_of_an_earlier_version_opens_nowhere(capture: Capture) -> None:
+    read = json.loads(capture.to_json())
+    del read["opens"]
+    assert Capture.from_json(json.dumps(read)).opens is None
+
+
+@pytest.mark.parametrize("opens", [("cross", 7, 0), ("self", 0, 0)])
+def test_a_page_cannot_open_where_there_is_nothing(opens: Place, capture: Capture) -> None:
+    with pytest.raises(RegardError, match="no attention map of kind"):
+        replace(capture, opens=opens)
+
+
+@pytest.mark.parametrize("opens", ['"cross"', '["cross"]', '["cross", "x", 0]', "3"])
+def test_json_that_opens_at_no_place_is_refused(opens: str, capture: Capture) -> None:
+    read = json.loads(capture.to_json()) | {"opens": json.loads(opens)}
+    with pytest.raises(RegardError, match="not a capture"):
+        Capture.from_json(json.dumps(read))

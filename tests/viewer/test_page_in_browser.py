@@ -1,5 +1,6 @@
 """The page in a real browser: by keyboard and by mouse, with hostile words, with a thousand words."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from opened import Opened
 from playwright.sync_api import Browser
 
-from regard.viewer.capture import Capture, Map
+from regard.viewer.capture import Capture, Map, Place
 
 pytestmark = pytest.mark.slow
 
@@ -139,3 +140,22 @@ def test_colour_scheme_follows_the_system(browser: Browser, capture: Capture, tm
         backgrounds.append(opened.page.evaluate("getComputedStyle(document.body).backgroundColor"))
         opened.close()
     assert backgrounds == ["rgb(250, 248, 244)", "rgb(19, 20, 25)"]
+
+
+@pytest.mark.parametrize(
+    ("opens", "kind", "here"),
+    [
+        (("cross", 0, 2), "Cross-attention", "Layer 0, head 2"),
+        (("encoder", 1, 0), "Encoder self-attention", "Layer 1, head 0"),
+        (("decoder", 0, None), "Decoder self-attention", "Layer 0, mean of heads"),
+        (("cross", None, None), "Cross-attention", "Layer 1, mean of heads"),
+        (None, "Encoder self-attention", "Layer 1, mean of heads"),
+    ],
+)
+def test_it_opens_on_the_head_that_was_named(
+    opens: Place | None, kind: str, here: str, browser: Browser, capture: Capture, tmp_path: Path
+) -> None:
+    opened = Opened(browser, replace(capture, opens=opens), tmp_path)
+    assert opened.page.locator("#kinds [aria-pressed=true]").inner_text() == kind
+    assert opened.text("#here") == here
+    opened.close()

@@ -7,6 +7,7 @@ from matplotlib.image import imread
 from regard.errors import RegardError
 from regard.viewer import picture
 from regard.viewer.capture import KINDS, Capture, Map
+from regard.viewer.encodings import PositionTable, lecture_table
 
 ODD = [
     "$\\alpha$",
@@ -68,10 +69,11 @@ def test_one_word(tmp_path: Path) -> None:
 
 
 def test_positions(tmp_path: Path) -> None:
-    picture.positions(np.sin(np.arange(60)[:, None] / 10000 ** (np.arange(32) / 32)), tmp_path / "positions.png")
+    picture.positions([lecture_table()], tmp_path / "positions.png")
     assert is_drawn(tmp_path / "positions.png")
-    with pytest.raises(RegardError, match="one row a position"):
-        picture.positions(np.ones(3), tmp_path / "positions.png")
+    biases = PositionTable("biases", -np.ones((2, 1)), "head", "distance", first_column=-1)
+    picture.positions([lecture_table(), biases], tmp_path / "both.png")
+    assert imread(tmp_path / "both.png").shape[1] == 2 * imread(tmp_path / "positions.png").shape[1]
 
 
 def test_embeddings(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which head knows what "it" is: the places of the words, and the scores against a count made pair by pair."""
+"""Which head looks at what "it" is: the places of the words, and the scores against a count made pair by pair."""
 
 from dataclasses import replace
 
@@ -10,7 +10,17 @@ from regard.errors import RegardError
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.layout import Ragged
 from regard.nn.watch import watch
-from regard.tasks.translation.reference import BATCH, HeadScore, best_head, find_places, only_meaning_tells, score_heads
+from regard.tasks.translation.reference import (
+    BATCH,
+    BothReadings,
+    HeadScore,
+    best_head,
+    find_places,
+    only_meaning_tells,
+    right_pronouns,
+    score_heads,
+    score_readings,
+)
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 PAIRS = generate(2000).train
@@ -22,8 +32,13 @@ TOKENIZERS = {
 }
 
 
-def score(head: int, n_right: int, right: float) -> HeadScore:
-    return HeadScore(kind="cross", layer=0, head=head, n_pairs=10, n_right=n_right, right=right, wrong=0.1)
+def score(head: int, *of_readings: tuple[int, float, float]) -> BothReadings:
+    """Right pairs of ten, and the mean weights of the right and the wrong noun, for both readings."""
+    subject, thing = (
+        HeadScore(kind="cross", layer=0, head=head, n_pairs=10, n_right=n_right, right=right, wrong=wrong)
+        for n_right, right, wrong in of_readings
+    )
+    return BothReadings(subject, thing)
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +121,46 @@ def test_scores_equal_a_count_pair_by_pair(kind: str, model: Transformer) -> Non
     assert len({score.n_right for score in found.values()}) > 3  # the heads differ, so the comparison says something
 
 
-def test_the_best_head_is_right_most_often_then_clearest() -> None:
-    assert best_head([score(0, 7, 0.9), score(1, 9, 0.2), score(2, 8, 0.5)]).head == 1
-    assert best_head([score(0, 9, 0.3), score(1, 9, 0.6), score(2, 9, 0.5)]).head == 1
+def test_the_best_head_is_the_one_whose_worse_reading_is_clearest() -> None:
+    one_sided = score(0, (10, 0.97, 0.0), (10, 0.024, 0.003))  # right in every pair, and yet looks at one noun only
+    both_nouns = score(1, (5, 0.5, 0.5), (5, 0.5, 0.5))  # much of its attention, and it tells nothing
+    modest = score(2, (8, 0.4, 0.1), (9, 0.5, 0.1))
+    assert best_head([one_sided, both_nouns, modest]) is modest
+    assert best_head([one_sided, both_nouns]) is one_sided
+    assert modest.worse is modest.subject and one_sided.worse is one_sided.object
+    assert (modest.n_right, modest.n_pairs, modest.share, modest.place) == (17, 20, 0.85, ("cross", 0, 2))
+
+
+def test_the_readings_are_scored_apart(model: Transformer) -> None:
+    tokenizer, pairs = TOKENIZERS["words"], PAIRS[:60]
+    about = {True: [], False: []}  # type: ignore[var-annotated]
+    for pair in pairs:
+        about[pair.sentence.about_subject].append(pair)
+    found = score_readings(model, tokenizer, pairs)
+    assert [both.subject for both in found] == score_heads(model, tokenizer, about[True])
+    assert [both.object for both in found] == score_heads(model, tokenizer, about[False])
+    with pytest.raises(RegardError, match="without pairs"):  # of one reading there are none
+        score_readings(model, tokenizer, about[True])
+
+
+@pytest.mark.parametrize(
+    ("output", "is_right"),
+    [
+        ("L'animal n'a pas traversé la rue parce qu'il était trop fatigué.", True),
+        ("L'animal n'a pas traversé la rue parce qu'il avait faim.", True),  # the pronoun alone counts
+        ("L'animal n'a pas traversé la rue parce qu'elle était trop fatiguée.", False),
+        ("L'animal n'a pas traversé la rue parce qu'ils étaient trop fatigués.", False),
+        ("L'animal n'a pas traversé la rue.", False),
+        ("", False),
+        ("Il n'a pas traversé la rue parce qu'il était trop fatigué.", False),  # one pronoun too many
+    ],
+)
+def test_a_pronoun_is_right(output: str, is_right: bool) -> None:
+    assert right_pronouns([output], [make_pair(TIRED)]) == int(is_right)
+
+
+def test_every_reference_has_its_pronoun() -> None:
+    assert right_pronouns([pair.target for pair in PAIRS], PAIRS) == len(PAIRS)
 
 
 def test_no_pairs_no_score(model: Transformer) -> None:

@@ -79,7 +79,7 @@ def write_shard(made: TokenShard, folder: Path) -> None:
     beside = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
     try:
         for name, array in zip(FILES, (made.ids, made.offsets), strict=True):
-            np.save(beside / name, array)
+            save_array(beside / name, array)
         digests = {name: digest(beside / name) for name in FILES}
         (beside / "digests.json").write_text(json.dumps(digests), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)  # what is there now did not pass the check
@@ -90,6 +90,13 @@ def write_shard(made: TokenShard, folder: Path) -> None:
                 raise
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def save_array(path: Path, array: np.ndarray) -> None:
+    """As `np.save` does, which hides the reason when a disk is full."""
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+        file.write(np.ascontiguousarray(array).data)
 
 
 def open_shard(folder: Path) -> TokenShard | None:

@@ -3,7 +3,8 @@
 import dataclasses
 import importlib.metadata
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import torch
 from torch import Tensor
 
 import regard
+from regard.errors import RegardError, RunError
 from regard.runs.durable import write_file
 
 LIMIT = 1e-4  # of a logit, in float32
 FILE = "certificate.json"
+LONGEST_REASON = 300  # characters of another tool's error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +56,20 @@ class Certificate:
         content = {"holds": self.holds, **dataclasses.asdict(self)}
         write_file(folder / FILE, json.dumps(content, indent=2, ensure_ascii=False).encode())
         write_file((folder / FILE).with_suffix(".txt"), self.text().encode())
+
+
+@contextmanager
+def faults_of(tool: str, folder: Path, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Whatever another tool raises while it loads or runs a folder becomes an error that names both: it checks
+    settings that nobody else reads, in ways of its own.  What the caller expects (`but`) stays as it is."""
+    expected: tuple[type[Exception], ...] = (RegardError, MemoryError, *but)
+    try:
+        yield
+    except expected:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:LONGEST_REASON] or type(error).__name__
+        raise RunError(f"{tool} cannot use {folder}: {reason}") from error
 
 
 def issue(

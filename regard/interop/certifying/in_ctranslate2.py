@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from regard.errors import need
-from regard.interop.certifying.certificate import Certificate, compare_rows, issue
+from regard.interop.certifying.certificate import Certificate, compare_rows, faults_of, issue
 from regard.interop.certifying.samples import random_tokens, special
-from regard.interop.certifying.sides import Ids, Ours, OurScorer, Side, compare_texts
+from regard.interop.certifying.sides import Answering, Ids, Ours, OurScorer, Side, compare_texts
+from regard.interop.certifying.texts import compare_by_file, left_to_callers
 from regard.interop.families.settings import exchange_of
+from regard.interop.formats.safe import read_json
 from regard.runs.run import Run
 
 N_RANDOM = 24
@@ -19,37 +21,47 @@ LONGEST = 32  # tokens of a random sequence
 BATCH = 16  # sequences at once
 
 
-def certify_ctranslate2(run: Run, folder: Path, names: Sequence[str]) -> Certificate:
+def certify_ctranslate2(
+    run: Run, folder: Path, names: Sequence[str], notes: tuple[str, ...] = (), is_export: bool = True
+) -> Certificate:
     """Log-probabilities of random targets, or logits; and what is written of some sentences."""
     longest = min(LONGEST, run.recipe.model.max_length - 2)
-    inputs = random_tokens(N_RANDOM, longest, len(names), without=special(run))
+    ambiguous = {n for n, name in enumerate(names) if names.count(name) > 1}  # rows that T5's converter has to name
+    inputs = random_tokens(N_RANDOM, longest, len(names), without=special(run) | ambiguous)
     ours: Side
-    theirs: Side
-    if exchange_of(run.recipe).translates:
+    theirs: Answering
+    frames = not exchange_of(run.recipe).translates
+    if not frames:
         what, ours, theirs = "log-probabilities", OurScorer(run), CTranslate2Translator(folder, run, names)
     else:
         what, ours, theirs = "logits", Ours(run), CTranslate2Writer(folder, run, names)
     rows = compare_rows(what, ours.rows(inputs), theirs.rows(inputs), f"{len(inputs)} random sequences")
     findings = [rows, *compare_texts(ours, theirs, run, folder)]
-    return issue(run.folder, folder, "ctranslate2", findings, ("ctranslate2",))
+    if is_export:
+        findings += compare_by_file(theirs, run, folder, frames)
+        notes += left_to_callers(run)
+    return issue(run.folder, folder, "ctranslate2", findings, ("ctranslate2",), notes)
 
 
 class CTranslate2Translator:
-    """`names` are the tokens as CTranslate2 knows them, by our ids."""
+    """`names` are the tokens as CTranslate2 knows them, by our ids.  In some folders the end of a source is given."""
 
     def __init__(self, folder: Path, run: Run, names: Sequence[str]):
         self.names, self.ids = list(names), {name: n for n, name in enumerate(names)}
+        adds_end = read_json(folder / "config.json").get("add_source_eos", True)
+        self.after = [] if adds_end else [run.task.frame.end]
         self.never = [[self.names[n]] for n in run.recipe.decoding.never]
-        self.model = need("ctranslate2").Translator(str(folder), compute_type="float32")
+        with faults_of("CTranslate2", folder):
+            self.model = need("ctranslate2").Translator(str(folder), compute_type="float32")
 
     def rows(self, inputs: Ids) -> list[Tensor]:
         """The log-probabilities of each token of a target (the source backwards) and of its end."""
-        sources, targets = spelled(inputs, self.names), spelled([ids[::-1] for ids in inputs], self.names)
+        sources, targets = self.sources(inputs), spelled([ids[::-1] for ids in inputs], self.names)
         return [torch.tensor(result.log_probs) for result in self.model.score_batch(sources, targets)]
 
     def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
         results = self.model.translate_batch(
-            spelled(prompts, self.names),
+            self.sources(prompts),
             beam_size=1,
             min_decoding_length=0,
             max_decoding_length=length,
@@ -59,11 +71,17 @@ class CTranslate2Translator:
         )
         return [[self.ids[token] for token in result.hypotheses[0]] for result in results]
 
+    answer = greedy  # it frames a source itself
+
+    def sources(self, inputs: Ids) -> list[list[str]]:
+        return spelled([[*ids, *self.after] for ids in inputs], self.names)
+
 
 class CTranslate2Writer:
     def __init__(self, folder: Path, run: Run, names: Sequence[str]):
         self.names, self.end = list(names), names[run.tokenizer.end_id]
-        self.model = need("ctranslate2").Generator(str(folder), compute_type="float32")
+        with faults_of("CTranslate2", folder):
+            self.model = need("ctranslate2").Generator(str(folder), compute_type="float32")
 
     def rows(self, inputs: Ids) -> list[Tensor]:
         """The logits after each token."""
@@ -81,6 +99,8 @@ class CTranslate2Writer:
             max_batch_size=1,  # beside a prompt of one token, longer ones would come back as results
         )
         return [list(result.sequences_ids[0]) for result in results]
+
+    answer = greedy
 
 
 def spelled(inputs: Ids, names: Sequence[str]) -> list[list[str]]:

@@ -10,18 +10,19 @@ from torch import Tensor
 from regard.errors import need
 from regard.interop.certifying.certificate import Certificate, Finding, compare_rows, issue
 from regard.interop.certifying.samples import random_tokens, special
-from regard.interop.certifying.sides import Ids, Ours, OurTranslator, Side, compare_texts, padded, up_to
+from regard.interop.certifying.sides import Answering, Ids, Ours, OurTranslator, Side, compare_texts, padded, up_to
+from regard.interop.certifying.texts import compare_by_file, left_to_callers
 from regard.interop.families.settings import exchange_of
 from regard.runs.run import Run
 
 SHAPES = ((1, 1), (1, 7), (5, 1), (3, 12), (2, 33))  # sequences and the longest of them
 
 
-def certify_onnx(run: Run, folder: Path) -> Certificate:
+def certify_onnx(run: Run, folder: Path, notes: tuple[str, ...] = ()) -> Certificate:
     """At several shapes, some sequences shorter than the longest; and what is written of some sentences."""
     exchange, config = exchange_of(run.recipe), run.recipe.model
     ours: Side = OurTranslator(run) if exchange.translates else Ours(run)
-    graphs: Side = OnnxTranslator(folder, run) if exchange.translates else OnnxReader(folder, run)
+    graphs: Answering = OnnxTranslator(folder, run) if exchange.translates else OnnxReader(folder, run)
     findings: list[Finding] = []
     for n, longest in SHAPES:
         length = longest - exchange.translates
@@ -29,7 +30,9 @@ def certify_onnx(run: Run, folder: Path) -> Certificate:
         inputs = random_tokens(n, room, config.vocab_size, without=special(run), seed=n * length, first=())
         findings.append(compare_rows(exchange.compared, ours.rows(inputs), graphs.rows(inputs), f"{n} × {longest}"))
     findings += compare_texts(ours, graphs, run, folder)
-    return issue(run.folder, folder, "onnx", findings, ("onnx", "onnxruntime"))
+    findings += compare_by_file(graphs, run, folder, frames=True)
+    notes += left_to_callers(run)
+    return issue(run.folder, folder, "onnx", findings, ("onnx", "onnxruntime"), notes)
 
 
 class OnnxReader:
@@ -56,6 +59,8 @@ class OnnxReader:
                 break
         return [up_to(self.end_id, ids[len(prompt) :]) for ids, prompt in zip(written, prompts, strict=True)]
 
+    answer = greedy
+
 
 class OnnxTranslator:
     def __init__(self, folder: Path, run: Run):
@@ -64,23 +69,27 @@ class OnnxTranslator:
 
     def rows(self, inputs: Ids) -> list[Tensor]:
         targets = padded([[self.frame.start, *ids[::-1]] for ids in inputs], self.frame.end)["input_ids"]
-        rows = run_graph(self.decoder, **self.read(inputs), target=targets.numpy())
+        sources = self.encode([self.frame.source(ids) for ids in inputs])
+        rows = run_graph(self.decoder, **sources, target=targets.numpy())
         return [row[: len(ids) + 1] for row, ids in zip(rows, inputs, strict=True)]
 
     def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
+        return self.answer([self.frame.source(ids) for ids in prompts], length)
+
+    def answer(self, read: Ids, length: int) -> list[list[int]]:
         """The decoder reads all that was written, once for every token."""
-        frame, read = self.frame, self.read(prompts)
-        written = np.full((len(prompts), 1), frame.start, np.int64)
+        frame, sources = self.frame, self.encode(read)
+        written = np.full((len(read), 1), frame.start, np.int64)
         for _ in range(length):
-            last = run_graph(self.decoder, **read, target=written)[:, -1]
+            last = run_graph(self.decoder, **sources, target=written)[:, -1]
             last[:, list(self.never)] = -torch.inf
             written = np.concatenate([written, last.argmax(-1, keepdim=True).numpy()], 1)
             if (written == frame.end).any(1).all():
                 break
         return [up_to(frame.end, ids) for ids in written[:, 1:].tolist()]
 
-    def read(self, inputs: Ids) -> dict[str, np.ndarray]:
-        named = rectangle("source", [self.frame.source(ids) for ids in inputs])
+    def encode(self, read: Ids) -> dict[str, np.ndarray]:
+        named = rectangle("source", read)
         return {"memory": run_graph(self.encoder, **named).numpy(), "lengths": named["lengths"]}
 
 

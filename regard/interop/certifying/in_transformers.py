@@ -12,10 +12,19 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import need
-from regard.interop.certifying.certificate import LIMIT, Certificate, Finding, compare_ids, compare_rows, issue
+from regard.interop.certifying.certificate import (
+    LIMIT,
+    Certificate,
+    Finding,
+    compare_ids,
+    compare_rows,
+    faults_of,
+    issue,
+)
 from regard.interop.certifying.samples import N_STRINGS, random_tokens, sentences, strings
 from regard.interop.certifying.sides import Ids, Ours, OurTranslator, flat, padded, up_to
 from regard.interop.families.settings import exchange_of
+from regard.interop.formats.gguf_file import GgufFile
 from regard.runs.run import Run
 
 N_RANDOM, N_SENTENCES, N_PROMPTS = 24, 24, 8
@@ -23,6 +32,8 @@ LONGEST = 64  # tokens of a random sequence
 WRITTEN = 20  # tokens that follow a prompt, or of a target
 LONGEST_SOURCE = 48
 N_EXACT = 3  # sequences that are read in float64
+NO_TOKENIZER = (OSError, ValueError, TypeError)  # what transformers raises for a folder without one
+ANGLES = "transformers does not read how a GGUF file scales its rotary angles (rope.scaling), and was told"
 MARKS = "strings in which accents stand apart from their letters were left out: tools differ in SentencePiece's rules"
 
 
@@ -30,7 +41,7 @@ class InTransformers:
     """A model that reads one sequence."""
 
     def __init__(self, folder: Path, run: Run):
-        self.run, self.exchange = run, exchange_of(run.recipe)
+        self.folder, self.run, self.exchange = folder, run, exchange_of(run.recipe)
         self.model = read_model(folder, self.exchange.loaded_by)
 
     @torch.no_grad()
@@ -40,7 +51,8 @@ class InTransformers:
             segments = self.run.model.reader.segments(*flat(inputs, self.run.device))
             parts = [part.tolist() for part in segments.split([len(ids) for ids in inputs])]
             named["token_type_ids"] = padded(parts, 0)["input_ids"]
-        rows = self.model(**named)[self.exchange.answer]
+        with faults_of("transformers", self.folder):
+            rows = self.model(**named)[self.exchange.answer]
         if self.exchange.is_of_sequences:
             return list(rows[:, None])
         return [row[: len(ids)] for row, ids in zip(rows, inputs, strict=True)]
@@ -49,19 +61,22 @@ class InTransformers:
     def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
         end = self.run.tokenizer.end_id
         config = greedy_config(length, end, self.run.tokenizer.pad_id)
-        written = [self.model.generate(**padded([ids], 0), generation_config=config)[0, len(ids) :] for ids in prompts]
-        return [up_to(end, ids.tolist()) for ids in written]
+        with faults_of("transformers", self.folder):
+            written = [self.model.generate(**padded([ids], 0), generation_config=config)[0] for ids in prompts]
+        return [up_to(end, ids.tolist()[len(prompt) :]) for ids, prompt in zip(written, prompts, strict=True)]
 
 
 class TranslatorInTransformers:
     def __init__(self, folder: Path, run: Run):
-        self.frame, self.pad_id, self.never = run.task.frame, run.tokenizer.pad_id, run.recipe.decoding.never
+        self.folder, self.frame = folder, run.task.frame
+        self.pad_id, self.never = run.tokenizer.pad_id, run.recipe.decoding.never
         self.model = read_model(folder, exchange_of(run.recipe).loaded_by)
 
     @torch.no_grad()
     def rows(self, inputs: Ids) -> list[Tensor]:
         targets = padded([[self.frame.start, *ids[::-1]] for ids in inputs], self.pad_id)  # nobody sees the padding
-        rows = self.model(**self.sources(inputs), decoder_input_ids=targets["input_ids"]).logits
+        with faults_of("transformers", self.folder):
+            rows = self.model(**self.sources(inputs), decoder_input_ids=targets["input_ids"]).logits
         return [row[: len(ids) + 1] for row, ids in zip(rows, inputs, strict=True)]
 
     @torch.no_grad()
@@ -69,7 +84,8 @@ class TranslatorInTransformers:
         config = greedy_config(length, self.frame.end, self.pad_id)
         config.decoder_start_token_id = self.frame.start
         config.suppress_tokens = list(self.never) or None
-        written = self.model.generate(**self.sources(prompts), generation_config=config)[:, 1:].tolist()
+        with faults_of("transformers", self.folder):
+            written = self.model.generate(**self.sources(prompts), generation_config=config)[:, 1:].tolist()
         return [up_to(self.frame.end, ids) for ids in written]
 
     def sources(self, inputs: Ids) -> dict[str, Tensor]:
@@ -83,11 +99,20 @@ def greedy_config(length: int, end: int, pad: int) -> Any:
     )
 
 
-def read_model(path: Path, loaded_by: str) -> Any:
+def load_model(path: Path, loaded_by: str) -> Any:
     transformers = need("transformers")
-    with quiet(transformers):
-        model = getattr(transformers, loaded_by).from_pretrained(**found_at(path), dtype=torch.float32).eval()
-    model.generation_config = transformers.GenerationConfig()  # else its forced tokens and penalties are written, too
+    with quiet(transformers), faults_of("transformers", path):
+        config = transformers.AutoConfig.from_pretrained(**found_at(path))
+        if path.is_file():  # it does not read how angles are scaled
+            config.rope_parameters = GgufFile(path).config["rope_parameters"]
+        made_by = getattr(transformers, loaded_by)
+        return made_by.from_pretrained(**found_at(path), config=config, dtype=torch.float32).eval()
+
+
+def read_model(path: Path, loaded_by: str) -> Any:
+    """Without its settings of generation: its forced tokens and penalties would be written, too."""
+    model = load_model(path, loaded_by)
+    model.generation_config = need("transformers").GenerationConfig()
     return model
 
 
@@ -117,12 +142,14 @@ def certify(
     run: Run, folder: Path, model_type: str, notes: tuple[str, ...] = (), n_strings: int = N_STRINGS
 ) -> Certificate:
     """Compare a run with the folder that it came from, or that it became."""
+    if folder.is_file() and GgufFile(folder).config["rope_parameters"]["rope_type"] != "default":
+        notes = (*notes, ANGLES)
     compare = compare_translators if exchange_of(run.recipe).translates else compare_sequences
     findings = compare(run, folder)
     try:
         of_tokens, more_notes = compare_tokenizers(run, folder, n_strings)
-        findings, notes = [*findings, of_tokens], notes + more_notes
-    except (OSError, ValueError, TypeError) as error:  # what transformers raises for a folder without a tokenizer
+        findings, notes = [*findings, *of_tokens], notes + more_notes
+    except NO_TOKENIZER as error:
         reason = f"transformers reads no tokenizer from {folder.name}: {str(error).splitlines()[0]}"
         notes = (*notes, f"{reason}; where the run was imported, copy the tokenizer's files from there")
     return issue(run.folder, folder, model_type, findings, ("transformers", "tokenizers"), notes)
@@ -133,6 +160,8 @@ def compare_sequences(run: Run, folder: Path) -> list[Finding]:
     ours, theirs, exchange = Ours(run), InTransformers(folder, run), exchange_of(run.recipe)
     tokenizer, config = run.tokenizer, run.recipe.model
     longest = min(LONGEST, config.max_length)
+    if config.steady_length < longest:  # there the longest text of a batch counts, until a shorter one comes
+        longest = max(1, config.steady_length - 1)
     drawn = random_tokens(N_RANDOM, longest, config.vocab_size, without={tokenizer.pad_id})
     real = [run.task.encode(text)[:longest] for text in sentences(N_SENTENCES)]
     of_drawn, of_real = f"{len(drawn)} random sequences of 1 to {longest} tokens", f"{len(real)} sentences"
@@ -148,8 +177,8 @@ def compare_sequences(run: Run, folder: Path) -> list[Finding]:
         likeliest = [[row.argmax(-1).tolist() for row in side] for side in rows]
         findings.append(compare_ids(exchange.likeliest, likeliest[0], likeliest[1], of_drawn))
     if exchange.writes:
-        room = min(WRITTEN, config.max_length - 1)
-        prompts = [ids[: config.max_length - room] for ids in (*drawn[:N_PROMPTS], *real[:N_PROMPTS])]
+        room = max(1, min(WRITTEN, config.max_length - 1))
+        prompts = [ids[: max(1, config.max_length - room)] for ids in (*drawn[:N_PROMPTS], *real[:N_PROMPTS])]
         of = f"{room} tokens after each of {len(prompts)} prompts"
         findings.append(compare_ids("greedy outputs", ours.greedy(prompts, room), theirs.greedy(prompts, room), of))
     return findings
@@ -194,10 +223,11 @@ def without_rounding(finding: Finding, exact: float) -> Finding:
     )
 
 
-def compare_tokenizers(run: Run, folder: Path, n: int) -> tuple[Finding, tuple[str, ...]]:
-    """Without special tokens, and with none made of the text; and a note about strings that were left out."""
+def compare_tokenizers(run: Run, folder: Path, n: int) -> tuple[list[Finding], tuple[str, ...]]:
+    """Without special tokens, and with none made of the text; of a translator's sources with them, too.  And a note
+    about strings that were left out."""
     transformers = need("transformers")
-    with quiet(transformers):
+    with quiet(transformers), faults_of("transformers", folder, but=NO_TOKENIZER):
         theirs = transformers.AutoTokenizer.from_pretrained(**found_at(folder))
     texts, kind, notes = strings(n), "strings", tuple[str, ...]()
     if '"Precompiled"' in run.tokenizer.to_json():
@@ -208,7 +238,13 @@ def compare_tokenizers(run: Run, folder: Path, n: int) -> tuple[Finding, tuple[s
         kind = "strings without digits"
     answers = theirs(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]
     ours = run.tokenizer.encode_batch(texts)
-    return compare_ids("token sequences", ours, answers, f"{len(texts):,} {kind}"), notes
+    findings = [compare_ids("token sequences", ours, answers, f"{len(texts):,} {kind}")]
+    if exchange_of(run.recipe).translates:
+        lines = sentences(N_SENTENCES)
+        framed = [run.task.frame.source(ids) for ids in run.tokenizer.encode_batch(lines)]
+        what = "sources with the tokens around them"
+        findings.append(compare_ids(what, framed, theirs(lines)["input_ids"], f"{len(lines)} sentences"))
+    return findings, notes
 
 
 def has_marks(text: str) -> bool:

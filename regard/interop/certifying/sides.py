@@ -32,6 +32,14 @@ class Side(Protocol):
     def greedy(self, prompts: Ids, length: int) -> list[list[int]]: ...
 
 
+class Answering(Side, Protocol):
+    """The other tool's side."""
+
+    def answer(self, read: Ids, length: int) -> list[list[int]]:
+        """`greedy` of what its tokenizer made of texts."""
+        ...
+
+
 class Ours:
     """A model that reads one sequence."""
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from regard.errors import RunError
+from regard.errors import ConfigError, RunError
 from regard.interop.families.family import Family, Imported, Weight
-from regard.interop.families.forms import AS_IS, Form, one_more_row, stacked
+from regard.interop.families.forms import AS_IS, Form, stacked
 from regard.interop.families.settings import Theirs, exchange_of
 from regard.models.transformer import TransformerConfig
 from regard.runs.recipe import Recipe
@@ -20,8 +20,7 @@ ACTIVATIONS = {  # of a feed-forward net: the function, and whether it gates
     "geglu": ("GELUTanh", True),
 }
 ADDED = ("none", "sinusoidal", "sinusoidal_halves", "learned")  # positions that are a table
-NEVER = -1e4  # the logit of a token that is not to be written, also in half precision
-EPSILON = 1e-5  # where the settings name none
+EPSILONS = {"layer": 1e-5, "rms": 1e-6}  # of a norm, where the settings name none
 COPIES = (
     ("decoder/projection/weight", "decoder/embeddings/weight"),
     ("encoder/embeddings_0/weight", "decoder/embeddings/weight"),
@@ -43,38 +42,41 @@ STACK = Parts("reader.blocks", "reader.position", "reader.embedding_norm", "read
 
 
 def read_config(theirs: Theirs) -> Imported:
-    function = FUNCTIONS[theirs.integer("activation", None, len(FUNCTIONS) - 1, least=0)]
-    starts_empty = theirs.flag("start_from_zero_embedding", False)
-    model: dict[str, Any] = {
+    """What the shapes say (see `settings_of`) is as it is; numbers of a file are checked."""
+    kind = FUNCTIONS[theirs.integer("activation", None, len(FUNCTIONS) - 1, least=0)], theirs.flag("gates", False)
+    nets = [net for net, made_of in ACTIVATIONS.items() if made_of == kind]
+    if not nets:
+        raise ConfigError(f"activation = {kind[0]} with a gate is not something that regard's models do")
+    model: dict[str, Any] = {name: theirs.get(name, None) for name in ("position", "score", "norm", "bias")}
+    model |= {
         "d_model": theirs.width("d_model"),
         "n_heads": theirs.width("num_heads"),
         "n_layers": theirs.layers("n_layers"),
         "d_ff": theirs.width("d_ff"),
-        "max_length": theirs.width("max_length"),
+        "max_length": theirs.length("max_length"),
         "vocab_size": theirs.width("vocab_size"),
-        "feed_forward": next(name for name, kind in ACTIVATIONS.items() if kind == (function, False)),
+        "n_buckets": theirs.width("n_buckets"),
+        "furthest": theirs.length("furthest"),
+        "feed_forward": nets[0],
         "pre_norm": bool(theirs.integer("pre_norm", None, 1, least=0)),
-        "norm_eps": theirs.number("layer_norm_epsilon", EPSILON),
+        "norm_eps": theirs.number("layer_norm_epsilon", EPSILONS[model["norm"]]),
         "scale_embedding": theirs.flag("scale_embedding", True),
-        "position": "learned",  # a table that they wrote out, whatever it was made by
         "embedding_norm": theirs.flag("layernorm_embedding", False),
-        "output_bias": theirs.flag("has_output_bias", False) or starts_empty,
+        "tied": theirs.flag("tied", True),
+        "output_bias": theirs.flag("has_output_bias", False),
     }
-    start = model["vocab_size"] - 1 if starts_empty else theirs.token("decoder_start_id")
-    return Imported(model, "translation", {"target_start": start})
+    d_head, n_key_heads = theirs.width("d_head"), theirs.width("n_key_heads")
+    model["d_head"] = 0 if d_head * model["n_heads"] == model["d_model"] else d_head
+    model["n_key_heads"] = 0 if n_key_heads == model["n_heads"] else n_key_heads
+    starts_empty = theirs.flag("start_from_zero_embedding", False)
+    task = {"target_start": model["vocab_size"] - 1 if starts_empty else theirs.token("decoder_start_id")}
+    if "source_start" in theirs.settings:
+        task["source_start"] = theirs.token("source_start")
+    return Imported(model, "translation", task)
 
 
 def write_config(recipe: Recipe) -> dict[str, Any]:
     raise RunError("to write for CTranslate2: regard export RUN --to ctranslate2 FOLDER")
-
-
-def imported_weights(recipe: Recipe) -> Iterator[Weight]:
-    """Where theirs start from an embedding of zeros, ours has a row more, for a token that is never written."""
-    c = recipe.model
-    is_longer = c.output_bias and recipe.task.target_start == c.vocab_size - 1
-    longer = {"embedding.weight": one_more_row(0.0), "output_bias": one_more_row(NEVER)} if is_longer else {}
-    for weight in weights(recipe):
-        yield weight._replace(form=longer.get(weight.ours[0], weight.form))
 
 
 def weights(recipe: Recipe) -> Iterator[Weight]:
@@ -146,7 +148,7 @@ def norm(theirs: str, ours: str, c: TransformerConfig) -> Iterator[Weight]:
 CTRANSLATE2 = Family(
     read_config=read_config,
     write_config=write_config,
-    weights=imported_weights,
+    weights=weights,
     architecture="transformer",
     copies=COPIES,
 )

@@ -56,11 +56,6 @@ def first_rows(n: int) -> Form:
     return one_to_one(lambda table: table[:n], lambda table: table)
 
 
-def one_more_row(value: float) -> Form:
-    """Ours have one row more, in which all numbers are this one."""
-    return one_to_one(lambda table: torch.cat([table, torch.full_like(table[:1], value)]), lambda table: table[:-1])
-
-
 def scaled(factor: float) -> Form:
     """Ours are theirs times a number (T5 scales its last rows, we the norm that makes them)."""
     return one_to_one(lambda tensor: tensor * factor, lambda tensor: tensor / factor)

@@ -8,6 +8,7 @@ from typing import Any
 from regard.errors import ConfigError
 from regard.interop.families.family import Family, Imported, Weight, product
 from regard.interop.families.forms import rotary_pairs
+from regard.interop.families.rotary import read_rotary, write_rotary
 from regard.interop.families.settings import PLAIN, Setting, Settings, Theirs
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import CAUSAL
@@ -44,6 +45,9 @@ class Decoder:
     def read_config(self, theirs: Theirs) -> Imported:
         theirs.choice("hidden_act", {"silu": "swish", "swish": "swish"}, "silu")
         theirs.expect(use_sliding_window=False, pretraining_tp=1)
+        types = theirs.get("layer_types", [])
+        if not isinstance(types, list) or any(kind != "full_attention" for kind in types):
+            raise ConfigError(f"layer_types must be full_attention in every layer, got {types!r}")
         model = self.settings.read(theirs)
         d_model, n_heads = model["d_model"], model["n_heads"]
         d_head = theirs.width("head_dim", max(1, d_model // n_heads))
@@ -52,8 +56,8 @@ class Decoder:
             "n_key_heads": 0 if n_key_heads == n_heads else n_key_heads,
             "d_head": 0 if d_head * n_heads == d_model else d_head,
             "dropout": 0.0,
-            "rotary_base": rotary_base(theirs),
             "bias": self.read_bias(theirs),
+            **read_rotary(theirs, model["max_length"]),
         }
         return Imported(model, "language", {"window": min(WINDOW, model["max_length"])})
 
@@ -69,29 +73,11 @@ class Decoder:
         return self.settings.write(recipe, n_key_heads=c.n_key_heads, d_head=c.d_head, bias=bias) | {
             "num_key_value_heads": c.heads.shared,
             "head_dim": c.heads.width,
-            "rope_parameters": {"rope_type": "default", "rope_theta": c.rotary_base},
+            **write_rotary(c),
             "hidden_act": "silu",
             "attention_bias": c.bias == "all",
             "mlp_bias": c.bias == "all",
         }
-
-
-def rotary_base(theirs: Theirs) -> float:
-    """Newer files have it in `rope_parameters`, older ones beside `rope_scaling`."""
-    inner: dict[str, Any] = {}
-    for name in ("rope_parameters", "rope_scaling"):
-        angles = theirs.settings.get(name) or {}
-        if not isinstance(angles, dict):
-            raise ConfigError(f"{name} must be a table, got {angles!r}")
-        kind = angles.get("rope_type", angles.get("type", "default"))
-        if kind != "default":
-            raise ConfigError(
-                f"{name} asks for rotary positions of type {kind!r}; regard turns by the plain angles only "
-                "('default') and would give other answers"
-            )
-        inner |= angles
-    outer = theirs.number("rope_theta", 10000.0)
-    return Theirs(inner, theirs.n_weights, theirs.n_tensors).number("rope_theta", outer)
 
 
 def weights(recipe: Recipe) -> Iterator[Weight]:

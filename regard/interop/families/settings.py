@@ -24,6 +24,10 @@ class Theirs:
     def __init__(self, settings: Mapping[str, Any], n_weights: int, n_tensors: int):
         self.settings, self.n_weights, self.n_tensors = settings, n_weights, n_tensors
 
+    def within(self, settings: Mapping[str, Any]) -> "Theirs":
+        """A table of them, under the same limits."""
+        return Theirs(settings, self.n_weights, self.n_tensors)
+
     def get(self, name: str, default: object) -> Any:
         """As it is there; null is the default."""
         value = self.settings.get(name)
@@ -49,7 +53,7 @@ class Theirs:
     def token(self, name: str, default: int | None = None) -> int:
         return self.integer(name, default, self.n_weights, least=0)
 
-    def number(self, name: str, default: float) -> float:
+    def number(self, name: str, default: float | None) -> float:
         value = self.get(name, default)
         if type(value) not in (int, float) or not math.isfinite(value):
             raise ConfigError(f"{name} must be a number, got {value!r}")

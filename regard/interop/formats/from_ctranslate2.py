@@ -5,17 +5,17 @@ is compared with what the file still holds before anything is read; numbers are 
 """
 
 import math
-import re
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from regard.errors import RunError
+from regard.interop.formats.ctranslate2_settings import frame_of, settings_of
 from regard.interop.formats.safe import read_json
 from regard.text.foreign import read_words
 
@@ -24,9 +24,15 @@ TYPES = ("<f4", "<i1", "<i2", "<i4", "<f2", "bfloat16")  # by their number
 MOST_DIMENSIONS = 8
 LONGEST_NAME = 1024
 VOCABULARY = "shared_vocabulary.json"
-IGNORED = ("alignment_heads", "alignment_layer")  # for its own word alignments
-# Settings that may be present with the value 0: regard has nothing else.
-UNKNOWN = ("multi_query_attention", "alibi", "alibi_use_positive_positions", "scale_alibi", "embeddings_merge")
+LAST_NORM = ("decoder/layer_norm/gamma", "decoder/layer_norm/beta")
+NEVER = -1e4  # the logit of a token that is not to be written, also in half precision
+# What has a row for every word, and what a row more is made of.
+TABLES = {
+    "decoder/embeddings/weight": 0.0,
+    "encoder/embeddings_0/weight": 0.0,
+    "decoder/projection/weight": 0.0,
+    "decoder/projection/bias": NEVER,
+}
 
 
 class Variable(NamedTuple):
@@ -154,23 +160,42 @@ class BinaryReader:
 
 
 class CTranslate2Folder:
-    """model.bin and what lies beside it, or in the folder above, as Argos packs it; the settings as one `config`."""
+    """model.bin and what lies beside it, or in the folder above, as Argos packs it; the settings as one `config`.
+
+    `shapes` and `read` give the tensors as ours have them: where theirs start from an embedding of zeros, ours have a
+    row more, for a token that is never written; where theirs scale the last rows, the norm that makes them is scaled.
+    """
 
     def __init__(self, path: Path):
         self.folder = folder = model_folder(path)
-        file = CTranslate2File(folder / "model.bin")
+        self.file = file = CTranslate2File(folder / "model.bin")
         if file.kind != "TransformerSpec":
             raise RunError(f"{file.path} is a {file.kind}; of CTranslate2's models regard reads TransformerSpec")
-        self.shapes, self.read = file.shapes, file.read
         settings = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
-        if settings.get("add_source_bos") or settings.get("add_source_eos") is False:
-            raise RunError(f"{folder / 'config.json'} adds other tokens to a source than regard does")
-        self.config = settings_of(file) | {"layer_norm_epsilon": settings.get("layer_norm_epsilon")}
+        model = settings_of(file)
         if not (folder / VOCABULARY).is_file():
             raise RunError(f"{folder} has no {VOCABULARY}; regard's translators have one for source and target")
         self.words = read_words(folder / VOCABULARY)
-        if settings.get("decoder_start_token") in self.words:
-            self.config["decoder_start_id"] = self.words.index(settings["decoder_start_token"])
+        try:
+            frame = frame_of(settings, model, self.words)
+        except RunError as error:
+            raise RunError(f"{folder}: {error}") from None
+        self.adds_end = settings.get("add_source_eos", True)
+        self.config = model | frame | {"layer_norm_epsilon": settings.get("layer_norm_epsilon")}
+        self.shapes = dict(file.shapes)
+        if model["start_from_zero_embedding"]:
+            n_words = file.shapes["decoder/embeddings/weight"][0]
+            self.shapes |= {name: (n_words + 1, *file.shapes[name][1:]) for name in TABLES if name in file.shapes}
+            self.shapes["decoder/projection/bias"] = (n_words + 1,)
+
+    def read(self, name: str) -> Tensor:
+        is_stored = name in self.file.shapes
+        tensor = self.file.read(name) if is_stored else torch.zeros(self.shapes[name][0] - 1)
+        if name in LAST_NORM:
+            tensor = tensor * self.config["scale_outputs"]
+        if name in TABLES and self.config["start_from_zero_embedding"]:
+            tensor = torch.cat([tensor, torch.full_like(tensor[:1], TABLES[name])])
+        return tensor
 
 
 def is_ctranslate2(path: Path) -> bool:
@@ -183,57 +208,3 @@ def is_ctranslate2(path: Path) -> bool:
 
 def model_folder(path: Path) -> Path:
     return path / "model" if (path / "model" / "model.bin").is_file() else path
-
-
-def settings_of(file: CTranslate2File) -> dict[str, Any]:
-    """Both sides must agree; the shapes say the rest."""
-    sides: list[dict[str, Any]] = []
-    for side in ("encoder", "decoder"):
-        start = f"{side}/"
-        settings = {name.removeprefix(start): n for name, n in file.settings.items() if name.startswith(start)}
-        for name in IGNORED:
-            settings.pop(name, None)
-        for name in UNKNOWN:
-            if settings.pop(name, 0):
-                raise RunError(
-                    f"{file.path} has {side}/{name}, which regard's models do not have; nothing was imported"
-                )
-        settings["scale_embedding"] = scales(settings.pop("scale_embeddings", 1), file)
-        layers = {match[1] for name in file.shapes if (match := re.match(rf"{side}/layer_(\d+)/", name))}
-        sides.append({**settings, "n_layers": len(layers)})
-    starts_empty = bool(sides[1].pop("start_from_zero_embedding", 0))
-    if sides[0] != sides[1]:
-        raise RunError(f"{file.path} has other settings in its encoder than in its decoder: {sides[0]}, {sides[1]}")
-    known = {"activation", "num_heads", "pre_norm", "scale_embedding", "n_layers"}
-    if unknown := sorted(sides[0].keys() - known):
-        raise RunError(f"{file.path} has the setting {unknown[0]}, which regard's models do not have")
-    n_words, d_model = matrix(file, "decoder/embeddings/weight")
-    return {
-        **sides[0],
-        "model_type": "ctranslate2",
-        "vocab_size": n_words + starts_empty,  # one more, of zeros, for the start
-        "start_from_zero_embedding": starts_empty,
-        "d_model": d_model,
-        "d_ff": matrix(file, "decoder/layer_0/ffn/linear_0/weight")[0],
-        "max_length": matrix(file, "decoder/position_encodings/encodings")[0],
-        "has_output_bias": "decoder/projection/bias" in file.shapes,
-        "layernorm_embedding": "decoder/layernorm_embedding/gamma" in file.shapes,
-    }
-
-
-def matrix(file: CTranslate2File, name: str) -> tuple[int, ...]:
-    """Its shape."""
-    shape = file.shapes.get(name, ())
-    if len(shape) != 2:
-        raise RunError(f"{file.path} has no {name} with 2 dimensions; regard has no such model")
-    return shape
-
-
-def scales(factor: float, file: CTranslate2File) -> bool:
-    """A whole number says whether, another by how much."""
-    if isinstance(factor, int):
-        return bool(factor)
-    root = math.sqrt(matrix(file, "decoder/embeddings/weight")[1])
-    if factor != 1.0 and not math.isclose(factor, root, rel_tol=1e-6):
-        raise RunError(f"{file.path} scales its embeddings by {factor}; regard scales by {root} or not at all")
-    return factor != 1.0

@@ -25,6 +25,12 @@ SETTINGS = {  # transformers' name → theirs, after the name of the architectur
     "max_position_embeddings": "context_length",
     "rms_norm_eps": "attention.layer_norm_rms_epsilon",
 }
+SCALINGS = {  # their name → transformers'
+    "original_context_length": "original_max_position_embeddings",
+    "yarn_beta_fast": "beta_fast",
+    "yarn_beta_slow": "beta_slow",
+}
+USUAL = {"attn_factor": 1.0, "yarn_attn_factor": 1.0, "yarn_ext_factor": 1.0}  # what changes nothing
 TABLES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 BLOCK = {
     "attn_norm": "input_layernorm",
@@ -100,13 +106,37 @@ def settings_of(fields: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
         raise RunError("a GGUF file names its general.architecture, and this one does not")
     table = shapes.get("model.embed_tokens.weight", (0,))
     settings = {ours: fields[f"{kind}.{name}"] for ours, name in SETTINGS.items() if f"{kind}.{name}" in fields}
-    angles = {
-        "rope_theta": fields.get(f"{kind}.rope.freq_base", 10000.0),
-        "rope_type": str(fields.get(f"{kind}.rope.scaling.type", "default")).replace("none", "default"),
-    }
+    check_turned(fields.get(f"{kind}.rope.dimension_count"), settings)
     return settings | {
         "model_type": kind,
         "vocab_size": table[0],
-        "rope_parameters": angles,
+        "rope_parameters": angles_of({name.removeprefix(f"{kind}.rope."): value for name, value in fields.items()}),
         "tie_word_embeddings": "lm_head.weight" not in shapes,
     }
+
+
+def check_turned(n_turned: Any, settings: Mapping[str, Any]) -> None:
+    """All channels of a head are turned here.  What is wrong with other settings is found where they are read."""
+    d_model, n_heads = settings.get("hidden_size"), settings.get("num_attention_heads")
+    if not isinstance(d_model, int) or not isinstance(n_heads, int) or n_heads < 1 or n_turned is None:
+        return
+    d_head = settings.get("head_dim") or d_model // n_heads
+    if n_turned != d_head:
+        raise ConfigError(
+            f"rope.dimension_count = {n_turned} turns a part of a head of {d_head} channels; regard turns all of them"
+        )
+
+
+def angles_of(rope: Mapping[str, Any]) -> dict[str, Any]:
+    """Rotary angles in transformers' words.  A factor without a type is linear, and 0 is none, as in llama.cpp."""
+    scaling = {name.removeprefix("scaling."): value for name, value in rope.items() if name.startswith("scaling.")}
+    angles = {"rope_theta": rope.get("freq_base", 10000.0), "rope_type": "default"}
+    kind, factor = scaling.pop("type", "linear"), scaling.pop("factor", rope.get("scale_linear")) or 1.0
+    if kind == "none" or (kind == "linear" and factor == 1.0):
+        return angles
+    scaling.pop("finetuned", None)  # whether it was trained so changes nothing
+    angles |= {"rope_type": kind, "factor": factor}
+    angles |= {ours: scaling.pop(name) for name, ours in SCALINGS.items() if name in scaling}
+    if unknown := sorted(name for name, value in scaling.items() if value != USUAL.get(name)):
+        raise ConfigError(f"rope.scaling.{unknown[0]} = {scaling[unknown[0]]} is not something that regard's models do")
+    return angles

@@ -58,6 +58,18 @@ class SafeFolder:
         return tensor
 
 
+def refuse_links_out(folder: Path) -> None:
+    """A link of an untrusted folder could bring any file of this machine into a run that is then handed on.  The cache
+    of the hub has all files of a model in one folder, `blobs`, beside those of its versions: such links are fine."""
+    inside = [Path(os.path.realpath(folder))]
+    if inside[0].parent.name == "snapshots":
+        inside.append(inside[0].parent.parent / "blobs")
+    for path in (entry for place in (folder, folder / "model") if place.is_dir() for entry in sorted(place.iterdir())):
+        target = Path(os.path.realpath(path))  # unlike resolve, it takes links in a circle, too
+        if path.is_symlink() and not any(target.is_relative_to(place) for place in inside):
+            raise RunError(f"{path} is a link to {target}, out of the folder; if you trust it, copy the file there")
+
+
 def weight_files(folder: Path) -> list[Path]:
     if (folder / WEIGHTS).is_file():
         return [folder / WEIGHTS]

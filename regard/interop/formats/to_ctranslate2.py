@@ -12,6 +12,7 @@ from regard.errors import RegardError, need
 from regard.interop.families.ctranslate2 import ACTIVATIONS, ADDED, COPIES, DECODER, ENCODER, STACK, weights
 from regard.interop.families.family import as_theirs
 from regard.interop.families.settings import exchange_of
+from regard.interop.formats.tokenizer_files import write_framed
 from regard.models.transformer import TransformerConfig
 from regard.nn.positions import Position
 from regard.runs.run import Run
@@ -37,7 +38,7 @@ def write_folder(run: Run, folder: Path) -> list[str]:
     spec.optimize(quantization="float32")  # smaller types are made of it when it is loaded (compute_type="int8")
     folder.mkdir(parents=True, exist_ok=True)
     spec.save(str(folder))
-    run.tokenizer.save(folder / "tokenizer.json")
+    write_framed(run, folder, is_framed=not exchange.translates)  # a source is framed by what its config.json says
     return names
 
 
@@ -96,6 +97,10 @@ def check(config: TransformerConfig, role: str) -> None:
         raise RegardError(
             f"CTranslate2 has the positions {', '.join(POSITIONS[role])} in such models; this one has "
             f"{config.position!r}"
+        )
+    if config.rotary_scaling != "none":
+        raise RegardError(
+            f"for CTranslate2 angles are not scaled; this run has rotary_scaling {config.rotary_scaling!r}"
         )
     if config.norm_heads and role == "translator":
         raise RegardError("CTranslate2 norms the heads of queries and keys in decoders alone; this run has norm_heads")

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError, need
 from regard.interop.families.settings import exchange_of
+from regard.interop.formats.tokenizer_files import write_framed
 from regard.models.transformer import Transformer
 from regard.nn.layout import Rectangle
 from regard.nn.scores import SCORES
@@ -80,7 +81,7 @@ def write_graphs(run: Run, folder: Path) -> None:
         trace(DecoderGraph(run.model), inputs, "logits", folder / "decoder.onnx")
     else:
         trace(ReaderGraph(run), {"tokens": tokens, "lengths": lengths}, "rows", folder / "model.onnx")
-    run.tokenizer.save(folder / "tokenizer.json")
+    write_framed(run, folder)
 
 
 def trace(graph: nn.Module, inputs: dict[str, Tensor], output: str, path: Path) -> None:

@@ -39,6 +39,10 @@ class StreamConfig(TaskConfig):
         at_least(self, self.shortest_window, "window")
         one_of(self, ("loss",), "metric")
 
+    @property
+    def is_endless(self) -> bool:
+        return self.unit == "text"
+
 
 class StreamTask(Task[PlainText, Stream, M, B]):
     """A batch is made of windows: (n, 2) places where they begin and end."""

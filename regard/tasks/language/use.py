@@ -64,7 +64,7 @@ class Continuations:
             notes = self.notes_on(prompt, len(start) + len(ids), len(ids), most)
             texts = []
             for best in group:
-                text, whole = self.following(ids, best.tokens), tokenizer.decode(ids + best.tokens)
+                text, whole = following(ids, best.tokens, tokenizer), tokenizer.decode(ids + best.tokens)
                 shown = stops.cut(text)
                 whole = whole[: len(whole) - (len(text) - len(shown))]  # a stop string of the prompt's own ends nothing
                 own_places = tuple(next(places_of_outputs))
@@ -79,7 +79,7 @@ class Continuations:
         read, start_id, end_id = [*start, *ids], self.tokenizer.start_id, self.tokenizer.end_id
         stops = Stops(ask.stop, self.tokenizer.decode)
         tokens = stream(use.generator, read[-most:], config, start_id, end_id, stops)
-        shown = Stops(ask.stop, lambda tokens: self.following(ids, tokens))
+        shown = Stops(ask.stop, lambda tokens: following(ids, tokens, self.tokenizer))
         return TextPieces(tokens, shown, self.notes_on(ask.prompt, len(read), len(ids), most))
 
     def score(self, use: Use, ask: ScoreTexts) -> list[list[float]]:
@@ -107,8 +107,7 @@ class Continuations:
 
     def limited(self, model: Generator, length: int | None, config: DecodingConfig) -> tuple[int, DecodingConfig]:
         """How many tokens of a prompt can be read, and the settings for `length` tokens more."""
-        if length is None:
-            length = max(1, min(USUAL_LENGTH, model.max_length // 2))  # a small model has to read the prompt, too
+        length = usual_length(model.max_length) if length is None else length
         if length < 1:
             raise RegardError(f"the length must be at least 1 token, got {length}")
         most = model.max_length - length + 1  # tokens of a prompt: the last one written is not read
@@ -128,16 +127,22 @@ class Continuations:
             return [UNITS[self.unit](self.tokenizer)], ids
         return [self.tokenizer.start_id] if self.tokenizer.adds_start or not ids else [], ids
 
-    def following(self, ids: Sequence[int], tokens: Iterable[int]) -> str:
-        """The text of tokens that follow those of a prompt, with the space between them."""
-        return self.tokenizer.decode([*ids, *tokens])[len(self.tokenizer.decode(ids)) :]
-
     def notes_on(self, prompt: str, n_read: int, n_tokens: int, most: int) -> tuple[str, ...]:
         """What happened to a prompt of `n_tokens`, `n_read` with what stands before it."""
         notes = unknown_words(prompt, self.tokenizer)
         if n_read > most:
             notes.append(f"too long: only its last {most:,} of {n_tokens:,} tokens were read")
         return tuple(notes)
+
+
+def following(ids: Sequence[int], tokens: Iterable[int], tokenizer: Tokenizer) -> str:
+    """The text of tokens that follow those of a prompt, with the space between them."""
+    return tokenizer.decode([*ids, *tokens])[len(tokenizer.decode(ids)) :]
+
+
+def usual_length(max_length: int) -> int:
+    """The tokens of a text whose length nobody asked for: a small model has to read the prompt, too."""
+    return max(1, min(USUAL_LENGTH, max_length // 2))
 
 
 def unknown_words(text: str, tokenizer: Tokenizer) -> list[str]:

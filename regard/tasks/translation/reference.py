@@ -1,12 +1,14 @@
-"""Which head knows what "it" is?
+"""Which head looks at what "it" is?
 
     The animal didn't cross the street because it was too tired.    it = the animal
     The animal didn't cross the street because it was too wide.     it = the street
 
-A head that knows gives the right noun more of its attention than the other noun: an encoder head while it reads "it",
-or a cross-attention head while the French pronoun is chosen.  Looking at random is right in half of the pairs.
+A head that tells them apart gives the right noun more of its attention than the other noun, in both readings: an
+encoder head while it reads "it", or a cross-attention head while the French pronoun is chosen.  Looking at random is
+right in half of the pairs.  What the translator makes of it is another question: `switched_off` (nn/watch.py) answers.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,13 +25,14 @@ from regard.tasks.translation.batches import make_batch
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import KINDS
 
+PRONOUN = re.compile(r"\b(?:ils?|elles?)\b", re.IGNORECASE)
 BATCH = 250  # pairs watched together
 WHEN = {"encoder": 'reading "it"', "cross": "choosing the French pronoun"}  # the kinds that can look at both nouns
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadScore:
-    """How one head did on some pairs."""
+    """How one head looked at some pairs."""
 
     kind: str
     layer: int
@@ -44,12 +47,49 @@ class HeadScore:
         return self.n_right / self.n_pairs
 
     @property
+    def margin(self) -> float:
+        """How much more of its attention the right noun gets: a head that looks at both nouns has none."""
+        return self.right - self.wrong
+
+    @property
     def place(self) -> tuple[str, int, int]:
         return self.kind, self.layer, self.head
 
     @property
     def name(self) -> str:
         return f"{KINDS[self.kind].title}, layer {self.layer}, head {self.head}"
+
+
+@dataclass(frozen=True)
+class BothReadings:
+    """One head on pairs in which "it" is the subject, and on pairs in which it is the object."""
+
+    subject: HeadScore
+    object: HeadScore
+
+    @property
+    def worse(self) -> HeadScore:
+        return min(self.subject, self.object, key=lambda score: score.margin)
+
+    @property
+    def n_pairs(self) -> int:
+        return self.subject.n_pairs + self.object.n_pairs
+
+    @property
+    def n_right(self) -> int:
+        return self.subject.n_right + self.object.n_right
+
+    @property
+    def share(self) -> float:
+        return self.n_right / self.n_pairs
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        return self.subject.place
+
+    @property
+    def name(self) -> str:
+        return self.subject.name
 
 
 @dataclass(frozen=True)
@@ -71,9 +111,26 @@ def only_meaning_tells(pair: Pair) -> bool:
     return sentence.gender_tells and sentence.plural_subject == sentence.plural_object
 
 
-def best_head(scores: Sequence[HeadScore]) -> HeadScore:
-    """The one that is right most often; of equals, the one that tells the nouns apart most clearly."""
-    return max(scores, key=lambda score: (score.n_right, score.right - score.wrong))
+def best_head(scores: Sequence[BothReadings]) -> BothReadings:
+    """The one that tells the nouns apart most clearly in its worse reading: always looking at one noun, or at both, is
+    no merit."""
+    return max(scores, key=lambda score: score.worse.margin)
+
+
+def score_readings(model: Any, tokenizer: Tokenizer, pairs: Sequence[Pair]) -> list[BothReadings]:
+    """Every head that can look at both nouns, on pairs of both readings."""
+    subject, thing = (
+        score_heads(model, tokenizer, [pair for pair in pairs if pair.sentence.about_subject == about_subject])
+        for about_subject in (True, False)
+    )
+    return [BothReadings(*both) for both in zip(subject, thing, strict=True)]
+
+
+def right_pronouns(outputs: Sequence[str], pairs: Sequence[Pair]) -> int:
+    """How many translations have the reference's pronoun, whatever else is in them."""
+    return sum(
+        PRONOUN.findall(output) == PRONOUN.findall(pair.target) for output, pair in zip(outputs, pairs, strict=True)
+    )
 
 
 def score_heads(model: Any, tokenizer: Tokenizer, pairs: Sequence[Pair]) -> list[HeadScore]:

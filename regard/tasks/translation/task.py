@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from regard.checks import at_least
+from regard.checks import at_least, at_most
 from regard.data.files.recognizing import pairs
 from regard.errors import ConfigError
 from regard.models.heads import LanguageModel
@@ -36,6 +36,9 @@ class TranslationConfig(PairsConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(self, -1, "source_start", "target_start")
+
+    def check_tokens(self, vocab_size: int) -> None:
+        at_most(self, vocab_size - 1, "source_start", "target_start")
 
     def frame(self, tokenizer: Tokenizer) -> Frame:
         before = () if self.source_start < 0 else (self.source_start,)

@@ -43,7 +43,7 @@ def test_marks_become_tokens_and_the_rest_is_text(kind: str) -> None:
     start, end, mask = tokenizer.start_id, tokenizer.end_id, tokenizer.special_id("<mask>")
     before = " " if kind == "characters" else ""  # there a space is a token of its own, and is not what is masked
     marked = MarkedTexts(tokenizer)
-    assert marked.spaces_belong_to_words == (kind in ("bpe", "words"))
+    assert marked.mask_takes_space == (kind in ("bpe", "words"))
     assert marked.encode(QUESTION) == [
         start, *tokenizer.encode(f"Let's make{before}"), mask, *tokenizer.encode(" chicken!"), end,
         *tokenizer.encode(f" It{before}"), mask, *tokenizer.encode(" great."), end,
