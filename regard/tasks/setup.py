@@ -1,8 +1,10 @@
 """What every task is made of and given: its settings, its setup, parts of its data, and a model that is used."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -108,3 +110,4 @@ class Use(NamedTuple):
     model: Any  # as the task built it
     generator: Generator[Any]  # what a search steps: the model, the model with CUDA graphs, or an ensemble
     decoding: DecodingConfig  # the recipe's, or as asked
+    expected: Mapping[str, float] = MappingProxyType({})  # what outputs are like on the validation set, if known

@@ -27,10 +27,11 @@ from regard.tasks.setup import B, Sample, TaskConfig, Use
 from regard.tasks.task import AnyTask, M
 from regard.tasks.translation.batches import PairSet, Weigh
 from regard.tasks.translation.framed import FramedTask
-from regard.tasks.translation.use import translate
+from regard.tasks.translation.use import least_expected, translate, unusual
 from regard.tasks.translation.verbs import Align, ScorePairs, Summarize, Translate, Translated
 from regard.text.tokenizer import Tokenizer
 
+N_EXPECTED = 200  # validation lines that say what translations are like
 SHOWN = 300  # characters of a source that a validation shows
 
 # What is also measured of the outputs of a validation.
@@ -128,9 +129,16 @@ class PairTask(FramedTask[Examples, PairSet, M, B]):
 
     def greedily(self, model: Any, lines: list[str]) -> list[str]:
         """Greedy outputs, for validation."""
+        return [answer.text for answer in self.answer_greedily(model, lines)]
+
+    def answer_greedily(self, model: Any, lines: list[str]) -> list[Translated]:
         quick = replace(self.setup.decoding, beam=1, n_best=1, sample=False)
-        use = Use(model, fastest(model, model.device), quick)
-        return [answer.text for answer in self.translate(use, Translate(lines))]
+        return self.translate(Use(model, fastest(model, model.device), quick), Translate(lines))
+
+    def expected(self, model: M) -> dict[str, float]:
+        """How likely its own translations of some validation lines, spread over all, are to the model."""
+        lines = [] if self.valid is None else self.valid.texts(0)
+        return least_expected(self.answer_greedily(model, lines[:: -(-len(lines) // N_EXPECTED) or 1]))
 
     # Measuring.
 
@@ -230,6 +238,9 @@ class PairTask(FramedTask[Examples, PairSet, M, B]):
         answers = translate(
             use.generator, self.tokenizer, list(ask.lines), config, longest, self.frame, prefixes, ask.on_progress
         )
+        for answer, prefix in zip(answers, prefixes or [""] * len(answers), strict=True):
+            if not (prefix or config.sample):  # otherwise what was written is not the model's own choice
+                answer.notes.extend(unusual(answer, use.expected))
         if ask.alignments:
             answers = [replace(answer, alignment=self.align(use, Align(answer))) for answer in answers]
         return answers
