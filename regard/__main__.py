@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 import regard
 from regard.commands import tokenizer
-from regard.commands.ask import answer, embed, score
+from regard.commands.ask import embed, score
 from regard.commands.demo import demo
 from regard.commands.evaluate import bench, evaluate
 from regard.commands.exchange import export, import_
@@ -26,10 +26,12 @@ from regard.errors import RegardError
 from regard.memory import ran_out
 from regard.tasks.verbs import LINE_VERBS
 
-# The panels of `regard --help`, and the commands in each.
+*made, last_made = map(command_of, LINE_VERBS.values())
+
+# The panels of `regard --help`, and the commands in each.  Some that ask verbs are written by hand: regard.tasks.verbs.
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Train": (demo, recipes, doctor, train, evaluate, ladder, bench),
-    "Use": (*map(command_of, LINE_VERBS.values()), generate, chat, answer, embed, score),
+    "Use": (*made, generate, chat, last_made, embed, score),
     "Look": (look, show, neighbours, reach),
     "Exchange": (import_, export),
 }

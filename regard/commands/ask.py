@@ -1,76 +1,18 @@
-"""regard answer, regard embed, regard score: lines that are asked about together with more than a run."""
+"""regard embed, regard score: what is answered with numbers."""
 
 import json
-import os
 import sys
 from collections.abc import Iterable
-from itertools import count
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import regard
-from regard.commands.lines import answered, read_lines, say_notes, write_line
-from regard.commands.options import AsJson, Device, InputFile, RunFolder
+from regard.commands.lines import answered, read_lines, say_notes
+from regard.commands.options import Device, InputFile, RunFolder
 from regard.data.notes import Notes
-from regard.errors import ConfigError, DataError
-from regard.tasks.answering.verbs import Answered, AnswerQuestions
-
-
-def answer(
-    run: RunFolder,
-    question: Annotated[str | None, typer.Argument(help="default: lines of standard input")] = None,
-    context: Annotated[str | None, typer.Option(metavar="FILE|TEXT", help="the text that is asked about")] = None,
-    always: Annotated[
-        bool, typer.Option("--always", help="give the best answer even if no answer is likelier")
-    ] = False,
-    as_json: AsJson = False,
-    device: Device = None,
-) -> None:
-    """Answer questions with words of a text: N lines in, N lines out, empty where the text does not say.
-
-    Without --context, each line of input is {"question": ..., "context": ...}.
-    """
-    from regard.data.files import reading
-
-    if question is not None and context is None:
-        raise ConfigError("a question needs a text: --context FILE or --context TEXT")
-    if context is not None and (os.path.isfile(context) or len(context.split()) < 2):  # a single word is a file's name
-        context = "\n".join(reading.read_lines(context))
-    loaded = regard.load(run, device)
-    loaded.check_can(AnswerQuestions.name)
-    numbers = count(1)
-
-    def reply(lines: list[str]) -> list[tuple[str, Answered]]:
-        """The question of each line, and its answer."""
-        pairs = [read_pair(line, next(numbers)) if context is None else (line, context) for line in lines]
-        questions, contexts = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        return list(zip(questions, loaded.answer(questions, contexts, always), strict=True))
-
-    form = AnswerQuestions([], [])
-    for number, _, (text, best) in answered(None, reply, None if question is None else [question]):
-        if as_json:
-            write_line(json.dumps(form.record(number, text, best), ensure_ascii=False))
-            continue
-        write_line(form.line(best))
-        say_notes(number, best.notes if best.place else [*best.notes, "the text does not say"])
-
-
-def read_pair(line: str, number: int) -> tuple[str, str]:
-    """Question and context of a line of JSON."""
-    from regard.data.files.tables import as_text
-
-    where = f"standard input:{number}"
-    try:
-        record = json.loads(line)
-        question, context = record["question"], record["context"]
-    except (ValueError, RecursionError, TypeError, KeyError):
-        raise DataError(
-            f'{where}: each line of input must be {{"question": ..., "context": ...}}, '
-            f"got {line[:60]!r}; or give the text once, --context FILE, and a question a line"
-        ) from None
-    return as_text(question, where, "question"), as_text(context, where, "context")
+from regard.errors import ConfigError
 
 
 def embed(

@@ -2,9 +2,11 @@
 
 import inspect
 import json
+import os
 import sys
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -36,10 +38,18 @@ def options_of(verb: VerbClass) -> list[tuple[inspect.Parameter, Help]]:
             if isinstance(about, Help):
                 kind, default, flag = get_args(hints[field.name])[0], field.default, "--" + field.name.replace("_", "-")
                 if about.for_every_line:
-                    kind, default, flag = str, "", about.for_every_line
-                option = typer.Option(flag, help=about.text, min=about.least)
+                    kind, default, flag = str | None, None, about.for_every_line
+                metavar = "FILE|TEXT" if about.names_file else None
+                option = typer.Option(flag, metavar=metavar, help=about.text, min=about.least)
                 options.append((keyword(field.name, Annotated[kind, option], default), about))
     return options
+
+
+def inputs_of(verb: VerbClass) -> list[inspect.Parameter]:
+    if verb.takes_one:
+        argument = typer.Argument(metavar=verb.takes_one, help="default: lines of standard input")
+        return [keyword("text", Annotated[str | None, argument])]
+    return [keyword("texts", Texts), keyword("file", TextFile)] if verb.takes_texts else [keyword("file", InputFile)]
 
 
 def takes_decoding(verb: VerbClass) -> bool:
@@ -51,7 +61,7 @@ def command_of(verb: VerbClass) -> Callable[..., None]:
     options = options_of(verb)
     parameters = [
         keyword("run", RunFolder, inspect.Parameter.empty),
-        *([keyword("texts", Texts), keyword("file", TextFile)] if verb.takes_texts else [keyword("file", InputFile)]),
+        *inputs_of(verb),
         *([keyword("whole", Whole, False)] if verb.takes_whole else []),
         *([keyword("with_", Partners)] if verb.joins_runs else []),
         *([keyword("set_", Decoding)] if takes_decoding(verb) else []),
@@ -59,7 +69,7 @@ def command_of(verb: VerbClass) -> Callable[..., None]:
         keyword("as_json", AsJson, False),
         keyword("device", Device),
     ]
-    repeated = {parameter.name for parameter, about in options if about.for_every_line}
+    repeated = {parameter.name: about for parameter, about in options if about.for_every_line}
 
     def command(**arguments: Any) -> None:
         answer_lines(verb, repeated, **arguments)
@@ -72,11 +82,12 @@ def command_of(verb: VerbClass) -> Callable[..., None]:
 
 def answer_lines(
     verb: VerbClass,
-    repeated: set[str],  # options of which every line gets the value
+    repeated: dict[str, Help],  # options of which every line gets the value
     run: Path,
-    file: Path | None,
     as_json: bool,
     device: str | None,
+    file: Path | None = None,
+    text: str | None = None,
     texts: list[str] | None = None,
     whole: bool = False,
     with_: list[Path] | None = None,
@@ -86,27 +97,48 @@ def answer_lines(
     """N lines in, N lines out."""
     if texts and file is not None:
         raise ConfigError(f"give texts or --file {file}, not both")
+    for name, about in repeated.items():
+        value = settings[name]
+        settings[name] = [] if value is None else [text_or_file(value) if about.names_file else value]
+    first = fields(verb)[0].name
+    form = verb(**{first: []}, **settings)
+    if text is not None:
+        form.read(text, "")  # a mistake is said before the run is loaded
     loaded = regard.load(run, device)
     loaded.check_can(verb.name)
     if with_:
         loaded = loaded.join([regard.load(partner, device) for partner in with_])
-    fixed = {name: value for name, value in settings.items() if name not in repeated}
     if takes_decoding(verb):
-        decoding = fixed["decoding"] = decoding_settings(loaded, set_ or [])
+        decoding = decoding_settings(loaded, set_ or [])
+        form = replace(form, decoding=decoding)  # type: ignore[call-arg]
         if decoding.n_best > 1 and verb.gives_n_best and not as_json:
             note = f"n_best = {decoding.n_best}: the best of each line is shown; --json shows the others too"
             print(note, file=sys.stderr)
+    numbers, ask = count(1), loaded.task.verbs[verb.name]
 
-    def request(lines: list[str]) -> LineRequest[Any]:
-        return verb(lines, **fixed, **{name: [settings[name]] * len(lines) for name in repeated})  # type: ignore[call-arg]
+    def reply(lines: list[str]) -> list[tuple[str, Any]]:
+        """What each line asks about, and the answer."""
+        rows = [form.read(line, f"standard input:{next(numbers)}") for line in lines]
+        columns = {name: settings[name] * len(lines) for name in repeated}
+        columns |= {name: [row[name] for row in rows] for name in rows[0]}
+        return list(zip(columns[first], ask(loaded.use(), replace(form, **columns)), strict=True))
 
-    form, ask = request([]), loaded.task.verbs[verb.name]
-    given = ["\n".join(read_lines(file))] if whole and not texts else texts
-    for number, line, answer in answered(file, lambda lines: ask(loaded.use(), request(lines)), given):
+    given = [text] if text is not None else texts
+    if whole and not given:
+        given = ["\n".join(read_lines(file))]
+    for number, _, (asked, answer) in answered(file, reply, given):
         if as_json:
-            write_line(json.dumps(form.record(number, line, answer), ensure_ascii=False))
+            write_line(json.dumps(form.record(number, asked, answer), ensure_ascii=False))
             continue
         write_line(form.line(answer))
-        say_notes(number, [note for note in answer.notes if note not in verb.silent])
+        say_notes(number, [note for note in answer.notes if note not in verb.silent] + form.remarks(answer))
         for more in form.more(answer) if texts else ():
             write_line(more)
+
+
+def text_or_file(value: str) -> str:
+    """A text, or that of the file that it names."""
+    from regard.data.files.reading import read_lines
+
+    is_file = os.path.isfile(value) or len(value.split()) < 2  # a single word is a file's name
+    return "\n".join(read_lines(value)) if is_file else value

@@ -3,7 +3,7 @@ its fields, so this file and every `verbs.py` must not import PyTorch."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -22,7 +22,8 @@ class Help:
 
     text: str
     least: int | None = None
-    for_every_line: str = ""  # an option of this name takes one value, and every line gets it
+    for_every_line: str = ""  # an option of this name takes one text, and every line gets it
+    names_file: bool = False  # the option also takes a file with that text
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,15 @@ class LineRequest(Request[A], ABC):
     """Its first field are texts, one answer for each: N lines in, N lines out."""
 
     takes_texts: ClassVar[bool] = False  # the command takes texts as arguments, not only a file of lines
+    takes_one: ClassVar[str] = ""  # "question": the command takes one such text, or lines of standard input
     takes_whole: ClassVar[bool] = False  # the command can take all of its input as one text (--whole)
     joins_runs: ClassVar[bool] = False  # several runs can answer together (--with)
     gives_n_best: ClassVar[bool] = False  # --json gives the other n_best answers, too
     silent: ClassVar[tuple[str, ...]] = ()  # notes that are not printed, because the answer shows them
+
+    def read(self, line: str, where: str) -> dict[str, str]:
+        """The texts that a line of input gives, by field; `where` is "" for an argument of the command."""
+        return {fields(self)[0].name: line}
 
     @abstractmethod
     def line(self, answer: A) -> str:
@@ -49,6 +55,10 @@ class LineRequest(Request[A], ABC):
     @abstractmethod
     def record(self, number: int, text: str, answer: A) -> dict[str, object]:
         """The answer to one line of input as JSON (--json)."""
+
+    def remarks(self, answer: A) -> list[str]:
+        """Further notes, for a person."""
+        return []
 
     def more(self, answer: A) -> list[str]:
         """Further lines, for texts that were given as arguments."""
@@ -60,7 +70,7 @@ class Embed(Request[list[float]]):
     """One vector for each line, (lines, D): of the rows that the model reads from it, whatever its task.  A line that
     is too long for the model is read in pieces, and gets the mean of their vectors."""
 
-    name = "embed"  # the command can write a NumPy file
+    name = "embed"
 
     lines: Texts
     pooling: str = "mean"

@@ -11,8 +11,15 @@ from regard.tasks.request import Embed, LineRequest, Request
 from regard.tasks.tagging.verbs import Tag
 from regard.tasks.translation.verbs import Align, ScorePairs, Summarize, Translate
 
-MADE: tuple[type[LineRequest[Any]], ...] = (Translate, Summarize, Tag, Classify, Fill)
-BY_HAND: tuple[type[Request[Any]], ...] = (Generate, Chat, AnswerQuestions, Embed, ScorePairs, ScoreTexts, Reach)
+MADE: tuple[type[LineRequest[Any]], ...] = (Translate, Summarize, Tag, Classify, Fill, AnswerQuestions)
+BY_HAND: tuple[type[Request[Any]], ...] = (
+    Generate,  # one command with `stream` and `generate_as`: which is asked, options and the run say
+    Chat,  # a message is asked about together with the answers before it
+    Embed,  # answers are rows of an array, for a NumPy file, and have no notes of their own
+    ScorePairs,  # one command with `score_texts`: the run says which, and so how many files are read side by side
+    ScoreTexts,
+    Reach,  # several runs, in one table or picture
+)
 IN_PYTHON: tuple[type[Request[Any]], ...] = (StreamText, GenerateAs, ChatStream, Align)
 
 LINE_VERBS = {verb.name: verb for verb in MADE}  # whose commands are made from their fields

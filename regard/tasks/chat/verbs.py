@@ -19,7 +19,7 @@ class Reply:
 class Chat(Request[Reply]):
     """The answer to the last of the messages, each such as {"role": "user", "content": "Hello!"}."""
 
-    name = "chat"  # the command is a conversation
+    name = "chat"
 
     messages: Sequence[dict[str, str]]
     length: int | None = None  # None: half of what the model holds

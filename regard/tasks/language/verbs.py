@@ -22,7 +22,7 @@ class Written:
 class Generate(Request[list[Written]]):
     """For each prompt the `n_best` texts that go on from it, by at most `length` tokens, up to a stop string."""
 
-    name = "generate"  # the command can stream, and takes a label
+    name = "generate"
 
     prompts: Texts
     length: int | None = None

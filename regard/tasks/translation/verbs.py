@@ -97,7 +97,7 @@ class Align(Request[tuple[int, int]]):
 class ScorePairs(Request[list[float]]):
     """log P of each token of given targets and, last, of their end."""
 
-    name = "score"  # the command reads two files
+    name = "score"
 
     sources: Texts
     targets: Texts
