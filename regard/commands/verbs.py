@@ -102,8 +102,9 @@ def answer_lines(
         settings[name] = [] if value is None else [text_or_file(value) if about.names_file else value]
     first = fields(verb)[0].name
     form = verb(**{first: []}, **settings)
-    if text is not None:
-        form.read(text, "")  # a mistake is said before the run is loaded
+    texts = texts if text is None else [text]
+    for argument in texts or ():
+        form.read(argument, "")  # what cannot be asked is refused before the run is loaded
     loaded = regard.load(run, device)
     loaded.check_can(verb.name)
     if with_:
@@ -118,15 +119,14 @@ def answer_lines(
 
     def reply(lines: list[str]) -> list[tuple[str, Any]]:
         """What each line asks about, and the answer."""
-        rows = [form.read(line, f"standard input:{next(numbers)}") for line in lines]
+        rows = [form.read(line, f"{file or 'standard input'}:{next(numbers)}") for line in lines]
         columns = {name: settings[name] * len(lines) for name in repeated}
         columns |= {name: [row[name] for row in rows] for name in rows[0]}
         return list(zip(columns[first], ask(loaded.use(), replace(form, **columns)), strict=True))
 
-    given = [text] if text is not None else texts
-    if whole and not given:
-        given = ["\n".join(read_lines(file))]
-    for number, _, (asked, answer) in answered(file, reply, given):
+    if whole:
+        texts = ["\n".join(read_lines(file))]
+    for number, _, (asked, answer) in answered(file, reply, texts):
         if as_json:
             write_line(json.dumps(form.record(number, asked, answer), ensure_ascii=False))
             continue
