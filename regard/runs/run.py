@@ -13,7 +13,7 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.graphs import fastest
 from regard.errors import RunError
-from regard.evaluation.metric import Measured, Versus
+from regard.evaluation.measured import Measured, Versus
 from regard.learning.device import choose_device
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import trained_model

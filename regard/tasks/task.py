@@ -16,7 +16,7 @@ from regard.data.files.recognizing import nothing
 from regard.data.files.splits import Parts
 from regard.data.report import Row
 from regard.errors import ConfigError, RegardError
-from regard.evaluation.metric import Measured, Metric, Versus, measured
+from regard.evaluation.measured import Measured, Metric, Versus, measured
 from regard.models.interface import Model
 from regard.nn.layout import Ragged
 from regard.tasks.embedding import embed

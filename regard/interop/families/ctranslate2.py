@@ -27,7 +27,7 @@ COPIES = (
 )
 
 
-class Parts(NamedTuple):
+class SideNames(NamedTuple):
     """The names of our parts of an encoder or a decoder."""
 
     blocks: str
@@ -36,9 +36,9 @@ class Parts(NamedTuple):
     norm: str
 
 
-ENCODER = Parts("encoder", "source_position", "source_norm", "encoder_norm")
-DECODER = Parts("decoder", "target_position", "target_norm", "decoder_norm")
-STACK = Parts("reader.blocks", "reader.position", "reader.embedding_norm", "reader.norm")
+ENCODER = SideNames("encoder", "source_position", "source_norm", "encoder_norm")
+DECODER = SideNames("decoder", "target_position", "target_norm", "decoder_norm")
+STACK = SideNames("reader.blocks", "reader.position", "reader.embedding_norm", "reader.norm")
 
 
 def read_config(theirs: Theirs) -> Imported:
@@ -95,7 +95,7 @@ def weights(recipe: Recipe) -> Iterator[Weight]:
         yield Weight("decoder/projection/weight", ("own_table",))
 
 
-def side(theirs: str, ours: Parts, c: TransformerConfig) -> Iterator[Weight]:
+def side(theirs: str, ours: SideNames, c: TransformerConfig) -> Iterator[Weight]:
     if c.position in ADDED:
         yield Weight(f"{theirs}/position_encodings/encodings", (f"{ours.position}.table",))
     if c.embedding_norm:

@@ -19,7 +19,7 @@ from regard.data.files.splits import Parts
 from regard.data.report import Row
 from regard.errors import ConfigError
 from regard.evaluation.answers import Best, best_threshold, figures
-from regard.evaluation.metric import Metric
+from regard.evaluation.measured import Metric
 from regard.models.interface import Reader
 from regard.models.spans import SpanFinder, Spans
 from regard.tasks.answering.batches import QuestionSet, SpanBatch, shared_rows

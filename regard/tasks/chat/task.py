@@ -25,7 +25,7 @@ from regard.data.files.recognizing import conversations
 from regard.data.files.splits import Parts
 from regard.data.report import Row, note_rows
 from regard.errors import ConfigError
-from regard.evaluation.metric import Versus, perplexity
+from regard.evaluation.measured import Versus, perplexity
 from regard.models.heads import LanguageModel
 from regard.models.interface import Reader
 from regard.tasks.chat.batches import AnswerBatch, Turns, answer_nats, mean_nats

@@ -23,7 +23,7 @@ from regard.data.files.splits import Parts
 from regard.data.report import UNLIMITED, Row, advice, report
 from regard.errors import ConfigError
 from regard.evaluation.classification import classification, confusion_picture, confusion_rows, table_rows
-from regard.evaluation.metric import Measured, count_notes
+from regard.evaluation.measured import Measured, count_notes
 from regard.models.heads import POOLERS, Classifier
 from regard.models.interface import Reader
 from regard.nn.layout import Ragged

@@ -17,7 +17,7 @@ from regard.data.report import UNLIMITED, Row, note_rows, report
 from regard.decoding.forced import score
 from regard.errors import RegardError
 from regard.evaluation.classification import classification
-from regard.evaluation.metric import Metric, perplexity
+from regard.evaluation.measured import Metric, perplexity
 from regard.models.heads import Conditioned
 from regard.models.interface import Reader
 from regard.nn.layout import Ragged

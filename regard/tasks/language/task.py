@@ -13,7 +13,7 @@ from regard.checks import at_least, not_negative, share
 from regard.data.batching.streams import Stream
 from regard.data.files.recognizing import plain_text
 from regard.errors import ConfigError
-from regard.evaluation.metric import perplexities
+from regard.evaluation.measured import perplexities
 from regard.models.heads import LanguageModel
 from regard.models.interface import Reader
 from regard.tasks.chat.use import Talker

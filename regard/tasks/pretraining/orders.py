@@ -12,7 +12,7 @@ from regard.data.batching.batch import SequenceBatch
 from regard.data.batching.noise import Draws, predicted_spans, turns
 from regard.data.batching.streams import Stream
 from regard.errors import ConfigError
-from regard.evaluation.metric import perplexities
+from regard.evaluation.measured import perplexities
 from regard.models.elmo import BiLM
 from regard.models.xlnet import PermutationModel
 from regard.nn.layout import Ragged

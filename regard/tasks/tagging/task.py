@@ -23,7 +23,7 @@ from regard.data.files.splits import Parts
 from regard.data.report import Row
 from regard.errors import ConfigError
 from regard.evaluation.classification import beside, tag_figures, unigram_tags
-from regard.evaluation.metric import Metric
+from regard.evaluation.measured import Metric
 from regard.models.heads import Tagger
 from regard.models.interface import Reader
 from regard.nn.layout import Gather, Ragged

@@ -19,7 +19,7 @@ from regard.data.report import UNLIMITED, Part, Row, note_rows, report
 from regard.decoding.forced import score
 from regard.decoding.graphs import fastest
 from regard.errors import ConfigError, RegardError
-from regard.evaluation.metric import Measured, Versus, count_notes, metric_row
+from regard.evaluation.measured import Measured, Versus, count_notes, metric_row
 from regard.evaluation.rouge import rouge
 from regard.evaluation.translation import bleu, chrf, exact_match, paired
 from regard.tasks.framing import Frame
