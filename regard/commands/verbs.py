@@ -14,9 +14,9 @@ import regard
 from regard.commands.lines import answered, read_lines, say_notes, write_line
 from regard.commands.options import AsJson, Decoding, Device, InputFile, RunFolder, decoding_settings
 from regard.errors import ConfigError
-from regard.tasks.request import Help, LineRequest
+from regard.tasks.request import AnyLineRequest, Help
 
-VerbClass = type[LineRequest[Any]]  # whatever it answers
+VerbClass = type[AnyLineRequest]
 
 Texts = Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="default: one per line")]
 TextFile = Annotated[Path | None, typer.Option(help="texts, one per line (default: standard input)")]
@@ -24,7 +24,7 @@ Whole = Annotated[bool, typer.Option("--whole", help="all of the input is one te
 Partners = Annotated[list[Path] | None, typer.Option("--with", metavar="RUN", help="decode as an ensemble")]
 
 
-def keyword(name: str, kind: Any, default: Any = None) -> inspect.Parameter:
+def keyword(name: str, kind: object, default: object = None) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
@@ -81,7 +81,7 @@ def answer_lines(
     whole: bool = False,
     with_: list[Path] | None = None,
     set_: list[str] | None = None,
-    **settings: Any,
+    **settings: object,
 ) -> None:
     """N lines in, N lines out."""
     if texts and file is not None:
@@ -97,7 +97,7 @@ def answer_lines(
             note = f"n_best = {decoding.n_best}: the best of each line is shown; --json shows the others too"
             print(note, file=sys.stderr)
 
-    def request(lines: list[str]) -> LineRequest[Any]:
+    def request(lines: list[str]) -> AnyLineRequest:
         return verb(lines, **fixed, **{name: [settings[name]] * len(lines) for name in repeated})  # type: ignore[call-arg]
 
     form, ask = request([]), loaded.task.verbs[verb.name]

@@ -4,7 +4,7 @@ its fields, so this file and every `verbs.py` must not import PyTorch."""
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 A = TypeVar("A")
 
@@ -46,6 +46,10 @@ class LineRequest(Request[A], ABC):
     def more(self, answer: A) -> list[str]:
         """Further lines, for texts that were given as arguments."""
         return []
+
+
+AnyRequest = Request[Any]  # whatever it answers
+AnyLineRequest = LineRequest[Any]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A task: all that the rest of regard asks about what is learned.  Nobody asks for its name."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -17,19 +17,17 @@ from regard.data.files.splits import Parts
 from regard.data.report import Row
 from regard.errors import ConfigError, RegardError
 from regard.evaluation.measured import Measured, Metric, Versus, measured
-from regard.models.interface import Model
 from regard.nn.layout import Ragged
 from regard.tasks.embedding import embed
 from regard.tasks.exchange import Exchange
 from regard.tasks.framing import Frame, MarkedTexts
 from regard.tasks.request import Embed
-from regard.tasks.setup import B, DataPart, Sample, Setup, TaskConfig, Use
+from regard.tasks.setup import B, DataPart, M, Sample, Setup, TaskConfig, Use, Verbs
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text
 
 R = TypeVar("R")  # what is read from files
 P = TypeVar("P", bound=DataPart)  # the same as tokens
-M = TypeVar("M", bound=Model)  # the model
 
 
 class Task(ABC, Generic[R, P, M, B]):
@@ -51,12 +49,12 @@ class Task(ABC, Generic[R, P, M, B]):
     recognize = staticmethod(nothing)  # whether files look like data of this task
     exchange: ClassVar[Exchange | None] = None  # what other tools call it; None: they have no such thing
 
-    config: Any  # an instance of `settings`; every task says which
+    config: TaskConfig  # an instance of `settings`; every task says which
     frame: Frame  # only of a task that turns a source into a target: the tokens around both
     train: P
     valid: P | None = None
 
-    def __init__(self, config: Any, setup: Setup):
+    def __init__(self, config: TaskConfig, setup: Setup):
         """Reads no file."""
         if self.cut_once and setup.dropout:
             raise ConfigError(
@@ -66,7 +64,7 @@ class Task(ABC, Generic[R, P, M, B]):
         self.batch_tokens, self.max_length = setup.data.batch_tokens, setup.data.max_length
 
     @classmethod
-    def make(cls, config: Any, setup: Setup) -> Self:
+    def make(cls, config: TaskConfig, setup: Setup) -> Self:
         """With training and validation data; `config` then has what these settle, such as labels."""
         task = cls(config, setup)
         task.read(cls.read_parts(config, setup.data))
@@ -89,7 +87,7 @@ class Task(ABC, Generic[R, P, M, B]):
     def texts(cls, data: DataConfig) -> Iterable[str]:
         """What a tokenizer learns from."""
 
-    def settle(self, train: R) -> Any:
+    def settle(self, train: R) -> TaskConfig:
         """The settings, with what the training data say where they leave it open."""
         return self.config
 
@@ -189,11 +187,6 @@ class Task(ABC, Generic[R, P, M, B]):
         """For distillation: the logits of all targets, their labels, and all hidden rows."""
         raise ConfigError("this task cannot be distilled; classification and masked words can")
 
-    @classmethod
-    def refuse_teacher(cls, config: Any, theirs: Any) -> None:
-        """Raise where a model with the settings `theirs` cannot teach one with the settings `config`."""
-        raise ConfigError("this task cannot be distilled; classification and masked words can")
-
     # Validation and measuring.
 
     @property
@@ -282,7 +275,7 @@ class Task(ABC, Generic[R, P, M, B]):
     # Use.
 
     @property
-    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+    def verbs(self) -> Verbs:
         """What can be asked of a run, by the names of `tasks.verbs`, and what answers."""
         return {"embed": self.embed}
 
@@ -296,4 +289,5 @@ class Task(ABC, Generic[R, P, M, B]):
         return look_at_text(use.model, self.tokenizer, self.encode(source), source, asked)
 
 
-AnyTask = Task[Any, Any, Any, Any]  # whatever it reads and makes of it
+BatchTask = Task[Any, Any, Any, B]  # whatever it makes its batches of
+AnyTask = BatchTask[Any]

@@ -1,9 +1,8 @@
 """Answering: a question and a text in, the span of the text that answers it out, or that none does."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,11 +19,11 @@ from regard.data.report import Row
 from regard.errors import ConfigError
 from regard.evaluation.answers import Best, best_threshold, figures
 from regard.evaluation.measured import Metric
-from regard.models.interface import Reader
+from regard.models.interface import AnyReader
 from regard.models.spans import SpanFinder, Spans
 from regard.tasks.answering.batches import QuestionSet, SpanBatch, shared_rows
 from regard.tasks.answering.verbs import Answered, AnswerQuestions
-from regard.tasks.setup import Sample, Setup, TaskConfig, Use
+from regard.tasks.setup import Sample, Setup, TaskConfig, Use, Verbs
 from regard.tasks.task import Task
 from regard.text.unicode import well_formed
 
@@ -92,7 +91,7 @@ class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
         return Windows(questions, self.tokenizer, self.lengths, self.config.history)
 
     @classmethod
-    def build(cls, config: AnsweringConfig, model: Reader[Any]) -> SpanFinder:
+    def build(cls, config: AnsweringConfig, model: AnyReader) -> SpanFinder:
         return SpanFinder(model, config.dropout)
 
     # Batches and loss.
@@ -173,7 +172,7 @@ class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
     # Use.
 
     @property
-    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+    def verbs(self) -> Verbs:
         return {"answer": self.answer, **super().verbs}
 
     def answer(self, use: Use, ask: AnswerQuestions) -> list[Answered]:

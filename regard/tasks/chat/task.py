@@ -1,9 +1,9 @@
 """Instruction tuning: conversations in, of which the assistant's words are learned."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,11 +27,11 @@ from regard.data.report import Row, note_rows
 from regard.errors import ConfigError
 from regard.evaluation.measured import Versus, perplexity
 from regard.models.heads import LanguageModel
-from regard.models.interface import Reader
+from regard.models.interface import AnyReader
 from regard.tasks.chat.batches import AnswerBatch, Turns, answer_nats, mean_nats
 from regard.tasks.chat.use import Talker, usual_length
 from regard.tasks.exchange import CAUSAL
-from regard.tasks.setup import B, Sample, TaskConfig, Use
+from regard.tasks.setup import B, Sample, TaskConfig, Use, Verbs
 from regard.tasks.task import AnyTask, Task
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text
@@ -86,7 +86,7 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
         return Turns(raw, self.tokenizer, self.max_length, last_only)
 
     @classmethod
-    def build(cls, config: TalkConfig, model: Reader[Any]) -> LanguageModel:
+    def build(cls, config: TalkConfig, model: AnyReader) -> LanguageModel:
         return LanguageModel(model)
 
     def encode(self, text: str) -> list[int]:
@@ -132,7 +132,7 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
         return [row for name, part in self.parts().items() for row in part_rows(name, part, self.answer_names)]
 
     @property
-    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+    def verbs(self) -> Verbs:
         return {**Talker(self.tokenizer).verbs, **super().verbs}
 
     def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:

@@ -2,11 +2,11 @@
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Self
 
 import numpy as np
 import torch.nn.functional as F
@@ -25,14 +25,14 @@ from regard.errors import ConfigError
 from regard.evaluation.classification import classification, confusion_picture, confusion_rows, table_rows
 from regard.evaluation.measured import Measured, count_notes
 from regard.models.heads import POOLERS, Classifier
-from regard.models.interface import Reader
+from regard.models.interface import AnyReader
 from regard.nn.layout import Ragged
 from regard.nn.pooling import POOLINGS
 from regard.tasks.classification.batches import DocumentBatch, Documents, label_rows
 from regard.tasks.classification.verbs import Classified, Classify
 from regard.tasks.exchange import LABELS
 from regard.tasks.framing import KEEPS, Framing
-from regard.tasks.setup import B, Sample, Setup, TaskConfig, Use
+from regard.tasks.setup import B, Sample, Setup, TaskConfig, Use, Verbs
 from regard.tasks.task import M, Task
 from regard.text.tokenizer import Tokenizer
 
@@ -91,6 +91,12 @@ class ClassificationConfig(LabelsConfig):
         choose(POOLINGS, self.pooling, "summary (pooling)")
         choose(POOLERS, self.pooler, "activation (pooler)")
         share(self, "dropout")
+
+    def refuse_teacher(self, theirs: Self) -> None:
+        if self.smoothing:
+            raise ConfigError("distillation does not smooth labels: set smoothing = 0")
+        if theirs.labels != self.labels:
+            raise ConfigError(f"the teacher was trained on other labels: {', '.join(theirs.labels)}")
 
 
 class LabelTask(Task[Labelled, Documents, M, B]):
@@ -221,7 +227,7 @@ class LabelTask(Task[Labelled, Documents, M, B]):
     # Use.
 
     @property
-    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+    def verbs(self) -> Verbs:
         return {"classify": self.classify, **super().verbs}
 
     def classify(self, use: Use, ask: Classify) -> list[Classified]:
@@ -257,7 +263,7 @@ class Classification(LabelTask[Classifier, DocumentBatch]):
     recognize = staticmethod(labeled_texts)
 
     @classmethod
-    def build(cls, config: ClassificationConfig, model: Reader[Any]) -> Classifier:
+    def build(cls, config: ClassificationConfig, model: AnyReader) -> Classifier:
         return Classifier(model, config.n_labels, config.pooling, config.dropout, config.pooler)
 
     def collate(self, part: Documents, chosen: np.ndarray, epoch: int | None = None) -> DocumentBatch:
@@ -271,10 +277,3 @@ class Classification(LabelTask[Classifier, DocumentBatch]):
     def predictions(self, model: Classifier, batch: DocumentBatch) -> tuple[Tensor, Tensor, Tensor]:
         rows = model.reader(batch.tokens, batch.layout)
         return model.label_logits(rows, batch.layout), batch.labels, rows
-
-    @classmethod
-    def refuse_teacher(cls, config: ClassificationConfig, theirs: Any) -> None:
-        if config.smoothing:
-            raise ConfigError("distillation does not smooth labels: set smoothing = 0")
-        if theirs.labels != config.labels:
-            raise ConfigError(f"the teacher was trained on other labels: {', '.join(theirs.labels)}")

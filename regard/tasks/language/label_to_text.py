@@ -1,9 +1,8 @@
 """Writing from a label (vec2seq): a label in, a text of its kind out."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,14 +18,14 @@ from regard.errors import RegardError
 from regard.evaluation.classification import classification
 from regard.evaluation.measured import Metric, perplexity
 from regard.models.heads import Conditioned
-from regard.models.interface import Reader
+from regard.models.interface import AnyReader
 from regard.nn.layout import Ragged
 from regard.tasks.classification.batches import Documents
 from regard.tasks.framing import Framing
 from regard.tasks.language.batches import TextBatch
 from regard.tasks.language.use import Continuations
 from regard.tasks.language.verbs import Generate, GenerateAs, Written
-from regard.tasks.setup import Sample, TaskConfig, Use
+from regard.tasks.setup import Sample, TaskConfig, Use, Verbs
 from regard.tasks.task import Task
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked
@@ -67,7 +66,7 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
         return Documents(raw, self.config.labels, framing, self.setup, to_learn=True)
 
     @classmethod
-    def build(cls, config: LabelToTextConfig, model: Reader[Any]) -> Conditioned:
+    def build(cls, config: LabelToTextConfig, model: AnyReader) -> Conditioned:
         return Conditioned(model, max(len(config.labels), 2))
 
     def collate(self, part: Documents, chosen: np.ndarray, epoch: int | None = None) -> TextBatch:
@@ -139,7 +138,7 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
         raise RegardError("this run writes from a label; it cannot be looked at while it reads a text")
 
     @property
-    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+    def verbs(self) -> Verbs:
         return {"generate_as": self.generate_as, **super().verbs}
 
     def generate_as(self, use: Use, ask: GenerateAs) -> list[list[Written]]:

@@ -1,9 +1,9 @@
 """Tagging (aligned seq2seq): words in, one tag for each of them out."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -25,10 +25,10 @@ from regard.errors import ConfigError
 from regard.evaluation.classification import beside, tag_figures, unigram_tags
 from regard.evaluation.measured import Metric
 from regard.models.heads import Tagger
-from regard.models.interface import Reader
+from regard.models.interface import AnyReader
 from regard.nn.layout import Gather, Ragged
 from regard.tasks.exchange import TAGS
-from regard.tasks.setup import Sample, TaskConfig, Use
+from regard.tasks.setup import Sample, TaskConfig, Use, Verbs
 from regard.tasks.tagging.batches import TagBatch, TaggedSet
 from regard.tasks.tagging.verbs import Tag, TaggedLine
 from regard.tasks.task import Task
@@ -74,7 +74,7 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
     cut_once = "a word that gets a tag"
     commands = ("regard tag RUN < lines.txt", "regard evaluate RUN")
     purpose = "was trained to tag the words of a sentence"
-    config: Any
+    config: TaggingConfig | RestorationConfig
 
     @staticmethod
     def words_of(line: str) -> list[str]:
@@ -98,7 +98,7 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
         return [self.tokenizer.start_id, *ids, self.tokenizer.end_id] if self.config.framed else ids
 
     @classmethod
-    def build(cls, config: Any, model: Reader[Any]) -> Tagger:
+    def build(cls, config: TaggingConfig | RestorationConfig, model: AnyReader) -> Tagger:
         return Tagger(model, max(len(config.tags), 1), config.dropout)
 
     # Batches and loss.
@@ -167,7 +167,7 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
     # Use.
 
     @property
-    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+    def verbs(self) -> Verbs:
         return {"tag": self.tag, **super().verbs}
 
     def tag(self, use: Use, ask: Tag) -> list[TaggedLine]:

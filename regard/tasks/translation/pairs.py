@@ -2,11 +2,10 @@
 do: questions and answers, say."""
 
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -22,15 +21,16 @@ from regard.errors import ConfigError, RegardError
 from regard.evaluation.measured import Measured, Versus, count_notes, metric_row
 from regard.evaluation.rouge import rouge
 from regard.evaluation.translation import bleu, chrf, exact_match, paired
-from regard.tasks.framing import Frame
-from regard.tasks.setup import B, Sample, TaskConfig, Use
-from regard.tasks.task import AnyTask, M
+from regard.models.heads import LanguageModel
+from regard.models.interface import AnyTranslator
+from regard.tasks.setup import B, Sample, Use, Verbs
+from regard.tasks.task import AnyTask
 from regard.tasks.translation.batches import PairSet, Weigh
-from regard.tasks.translation.framed import FramedTask
+from regard.tasks.translation.framed import FramedConfig, FramedTask
 from regard.tasks.translation.use import translate
 from regard.tasks.translation.verbs import Align, ScorePairs, Summarize, Translate, Translated
-from regard.text.tokenizer import Tokenizer
 
+W = TypeVar("W", bound=AnyTranslator | LanguageModel)  # what writes targets
 SHOWN = 300  # characters of a source that a validation shows
 
 # What is also measured of the outputs of a validation.
@@ -41,7 +41,7 @@ MEASURES: dict[str, Callable[[list[str], list[str]], float]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairsConfig(TaskConfig, ABC):
+class PairsConfig(FramedConfig):
     """What every task on pairs of texts may set."""
 
     source: str = "source"  # names of the two languages, for people
@@ -65,16 +65,12 @@ class PairsConfig(TaskConfig, ABC):
         """Which measure a validation takes of the outputs."""
         return self.metric if self.metric in MEASURES else "bleu"
 
-    @abstractmethod
-    def frame(self, tokenizer: Tokenizer) -> Frame:
-        """The tokens around a source and a target."""
-
     @property
     def verb(self) -> str:
         return "summarize" if self.long == "cut" else "translate"
 
 
-class PairTask(FramedTask[Examples, PairSet, M, B]):
+class PairTask(FramedTask[Examples, PairSet, W, B]):
     """What a translator and a language model that translates have in common."""
 
     compared_as, tests_on_validation, has_outputs = "pairs", False, True
@@ -110,7 +106,7 @@ class PairTask(FramedTask[Examples, PairSet, M, B]):
     # Validation.
 
     @torch.no_grad()
-    def figures(self, model: M, part: PairSet) -> dict[str, float]:
+    def figures(self, model: W, part: PairSet) -> dict[str, float]:
         """The loss in nats a token, without smoothing; BLEU or ROUGE-L of greedy outputs."""
         values = {
             "loss": self.mean_loss(model, part, self.packing(part, self.batch_tokens, "grouped", seed=0).epoch(0))
@@ -121,11 +117,11 @@ class PairTask(FramedTask[Examples, PairSet, M, B]):
             values[self.config.measured] = MEASURES[self.config.measured](outputs, part.texts(1)[:n])
         return values
 
-    def first_samples(self, model: M, valid: PairSet) -> list[Sample]:
+    def first_samples(self, model: W, valid: PairSet) -> list[Sample]:
         sources, references = (valid.texts(side)[: self.config.shown] for side in (0, 1))
         return list(zip(map(shortened, sources), references, self.greedily(model, sources), strict=True))
 
-    def greedily(self, model: Any, lines: list[str]) -> list[str]:
+    def greedily(self, model: W, lines: list[str]) -> list[str]:
         """Greedy outputs, for validation."""
         quick = replace(self.setup.decoding, beam=1, n_best=1, sample=False)
         use = Use(model, fastest(model, model.device), quick)
@@ -215,10 +211,10 @@ class PairTask(FramedTask[Examples, PairSet, M, B]):
     # Use.
 
     @property
-    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+    def verbs(self) -> Verbs:
         return {"translate": self.translate, "summarize": self.summarize, "score": self.score, **super().verbs}
 
-    def room(self, model: M) -> int:
+    def room(self, model: W) -> int:
         """Tokens of an answer that the model has room for: a decoder has its own."""
         return model.max_length
 
