@@ -12,6 +12,7 @@ import torch
 from regard.decoding.config import DecodingConfig
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.graphs import fastest
+from regard.decoding.interface import AnyGenerator
 from regard.errors import RunError
 from regard.evaluation.measured import Measured, Versus
 from regard.learning.device import choose_device
@@ -69,7 +70,7 @@ class Run:
         return joined
 
     @cached_property
-    def generator(self) -> Any:
+    def generator(self) -> AnyGenerator:
         """What the searches step: the model, with CUDA graphs on a GPU, or an ensemble."""
         if self.partners:
             return Ensemble([self.model, *(run.model for run in self.partners)])
