@@ -25,7 +25,7 @@ PLAIN = DecodingConfig()
 Sample = tuple[str, str, str]  # source, reference, output
 
 B = TypeVar("B", bound=Batch)
-M = TypeVar("M", bound=Model)
+M = TypeVar("M", bound=Model)  # as a task builds it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ class ExampleSet:
 class Use(NamedTuple, Generic[M]):
     """A model that is used: what a task's verbs and measures are given."""
 
-    model: M  # as the task built it
+    model: M
     generator: AnyGenerator  # what a search steps: the model, the model with CUDA graphs, or an ensemble
     decoding: DecodingConfig  # the recipe's, or as asked
 

@@ -205,16 +205,16 @@ class Task(ABC, Generic[R, P, M, B]):
     def figures(self, model: M, part: P) -> dict[str, float]:
         """What is measured of a part of the data, by name."""
 
-    def measure(self, use: Use, files: Sequence[str] = ()) -> Measured:
+    def measure(self, use: Use[M], files: Sequence[str] = ()) -> Measured:
         """The figures of test files (default: the recipe's, or else its validation part), and what they are of."""
         of, raw = self.test(files)
         return measured(of, self.metrics(use, self.part(raw, to_learn=False)))
 
-    def metrics(self, use: Use, part: P) -> list[Metric]:
+    def metrics(self, use: Use[M], part: P) -> list[Metric]:
         signature, values = self.signature(part), self.test_figures(use, part)
         return [Metric(name=name, value=value, signature=signature) for name, value in values.items()]
 
-    def test_figures(self, use: Use, part: P) -> dict[str, float]:
+    def test_figures(self, use: Use[M], part: P) -> dict[str, float]:
         """Those of a validation, and what would take too long there."""
         return self.figures(use.model, part)
 
@@ -222,7 +222,7 @@ class Task(ABC, Generic[R, P, M, B]):
         """All settings that the figures of a part depend on."""
         return f"tok:{self.tokenizer.kind}"
 
-    def versus(self, use: Use, other: "AnyTask", its: Use, files: Sequence[str]) -> Versus:
+    def versus(self, use: Use[M], other: "AnyTask", its: Use, files: Sequence[str]) -> Versus:
         """This run and one of a like task, on one test."""
         raise ConfigError("runs of this task are evaluated one at a time")
 
@@ -279,10 +279,10 @@ class Task(ABC, Generic[R, P, M, B]):
         """What can be asked of a run, by the names of `tasks.verbs`, and what answers."""
         return {"embed": self.embed}
 
-    def embed(self, use: Use, ask: Embed) -> np.ndarray:
+    def embed(self, use: Use[M], ask: Embed) -> np.ndarray:
         return embed(use.model, [self.encode(line) for line in ask.lines], ask.pooling, ask.layer)
 
-    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
+    def look(self, use: Use[M], source: str, target: str | None, asked: Asked) -> Capture:
         """What the model attends to while it reads a text and, where it writes one, a target (None: its own)."""
         if target is not None or not source:
             raise RegardError("this run reads one text: give the text, and no target")

@@ -117,7 +117,7 @@ class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
         values = {"loss": loss, "f1": f1.value, "exact": exact.value}
         return {**values, "best_f1": best.f1, "best_threshold": best.threshold}
 
-    def metrics(self, use: Use, part: QuestionSet) -> list[Metric]:
+    def metrics(self, use: Use[SpanFinder], part: QuestionSet) -> list[Metric]:
         """Where every question has an answer, one is always given, as SQuAD 1.1 asks it."""
         return self.judge(use.model, part)[0]
 
@@ -175,7 +175,7 @@ class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
     def verbs(self) -> Verbs:
         return {"answer": self.answer, **super().verbs}
 
-    def answer(self, use: Use, ask: AnswerQuestions) -> list[Answered]:
+    def answer(self, use: Use[SpanFinder], ask: AnswerQuestions) -> list[Answered]:
         questions = [  # without known answers
             Question(well_formed(question), well_formed(context), (NO_ANSWER,), "")
             for question, context in zip(ask.questions, ask.contexts, strict=True)

@@ -100,7 +100,7 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
         examples = zip(few.prompts, few.answers, texts, strict=True)
         return [(as_one_text(prompt), answers[0], text) for prompt, answers, text in examples]
 
-    def versus(self, use: Use, other: AnyTask, its: Use, files: Sequence[str]) -> Versus:
+    def versus(self, use: Use[LanguageModel], other: AnyTask, its: Use, files: Sequence[str]) -> Versus:
         """`files`: prompts with a chosen and a rejected answer, then conversations; by default the test data of the run
         that was trained on preferences, and those of the run that was trained to answer."""
         given, tasks = [*files, "", ""], (self, other)
@@ -135,7 +135,7 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
     def verbs(self) -> Verbs:
         return {**Talker(self.tokenizer).verbs, **super().verbs}
 
-    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
+    def look(self, use: Use[LanguageModel], source: str, target: str | None, asked: Asked) -> Capture:
         """An assistant that reads what the user says and writes its answer."""
         asked.check(use.model)
         if target is None:
@@ -161,7 +161,7 @@ class InstructionTuning(Talk[AnswerBatch]):
         loss = mean_nats(model, part, self.batch_tokens)
         return {"loss": loss, "perplexity": perplexity(loss)}
 
-    def test_figures(self, use: Use, part: Turns) -> dict[str, float]:
+    def test_figures(self, use: Use[LanguageModel], part: Turns) -> dict[str, float]:
         """Also how often the model gives just the answer that the data have."""
         asked = part.dialogues.take(part.kept)
         exact_share = share_equal(replies(self, use, asked.prompts), [answer for (answer,) in asked.answers])

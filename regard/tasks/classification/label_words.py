@@ -96,5 +96,5 @@ class LabelWords(FramedTask[Labelled, Documents, AnyTranslator, PairBatch], Labe
     def purpose(self) -> str:
         return f"was trained to answer a text with a word ({named(self.config.shown_labels)})"
 
-    def own_target(self, use: Use, source: str) -> str:
+    def own_target(self, use: Use[AnyTranslator], source: str) -> str:
         return self.classify(use, Classify([source]))[0].label

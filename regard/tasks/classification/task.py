@@ -180,7 +180,7 @@ class LabelTask(Task[Labelled, Documents, M, B]):
             for i in few
         ]
 
-    def measure(self, use: Use, files: Sequence[str] = ()) -> Measured:
+    def measure(self, use: Use[M], files: Sequence[str] = ()) -> Measured:
         """Accuracy, F1 of every label, the confusion matrix."""
         of, test = self.test(files)
         answers = self.classify(use, Classify(test.texts))
@@ -230,7 +230,7 @@ class LabelTask(Task[Labelled, Documents, M, B]):
     def verbs(self) -> Verbs:
         return {"classify": self.classify, **super().verbs}
 
-    def classify(self, use: Use, ask: Classify) -> list[Classified]:
+    def classify(self, use: Use[M], ask: Classify) -> list[Classified]:
         """One answer per text, in order; an empty one gets what the classifier says about nothing."""
         framing, names = self.framing, self.config.shown_labels
         encoded = framing.encode(ask.lines)

@@ -97,7 +97,7 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
             for text in writer.write(use, ask, label=model.first(i))[0]
         ]
 
-    def metrics(self, use: Use, part: Documents) -> list[Metric]:
+    def metrics(self, use: Use[Conditioned], part: Documents) -> list[Metric]:
         """Perplexity, and how often a text is more probable with its own label than with another."""
         texts = [ids.tolist() for ids in part.documents(np.arange(len(part)))]
         n_scored = [len(ids) + (len(ids) < self.max_length) for ids in texts]  # the end, unless the text was cut
@@ -134,14 +134,14 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
 
     # Use.
 
-    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
+    def look(self, use: Use[Conditioned], source: str, target: str | None, asked: Asked) -> Capture:
         raise RegardError("this run writes from a label; it cannot be looked at while it reads a text")
 
     @property
     def verbs(self) -> Verbs:
         return {"generate_as": self.generate_as, **super().verbs}
 
-    def generate_as(self, use: Use, ask: GenerateAs) -> list[list[Written]]:
+    def generate_as(self, use: Use[Conditioned], ask: GenerateAs) -> list[list[Written]]:
         labels, request = self.config.labels, Generate(ask.prompts, ask.length, ask.decoding)
         if ask.label not in labels:
             raise RegardError(f"there is no label {ask.label!r}; the labels are: {named(labels)}")

@@ -143,7 +143,7 @@ class Language(StreamTask[LanguageModel, TextBatch]):
             nats = total_nats(model, part, c.window, self.batch_tokens, c.context)
         return perplexities(nats, len(part), part.text.n_words, part.text.n_bytes)
 
-    def test_figures(self, use: Use, part: Stream) -> dict[str, float]:
+    def test_figures(self, use: Use[LanguageModel], part: Stream) -> dict[str, float]:
         c, values = self.config, self.figures(use.model, part, n_columns=1)
         if not c.carry:
             values["accuracy"] = accuracy(use.model, part, c.window, self.batch_tokens, c.context)
@@ -176,7 +176,7 @@ class Language(StreamTask[LanguageModel, TextBatch]):
             **super().verbs,
         }
 
-    def reach(self, use: Use, ask: Reach) -> Reached:
+    def reach(self, use: Use[LanguageModel], ask: Reach) -> Reached:
         _, text = self.test([str(file) for file in ask.files])
         return measure_reach(use.model, self.part(text, to_learn=False), ask.distance, ask.n_passages)
 

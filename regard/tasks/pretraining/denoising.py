@@ -126,7 +126,7 @@ class Denoising(FramedTask[PlainText, Stream, AnyTranslator, PairBatch], NoisedT
         what = "the text" if self.config.objective == "text" else "what is missing"
         return f"was trained to read a corrupted text and to write {what}"
 
-    def own_target(self, use: Use, source: str) -> str:
+    def own_target(self, use: Use[AnyTranslator], source: str) -> str:
         raise RegardError("this run restores corrupted texts: say what it is to write, as the target (--target)")
 
 

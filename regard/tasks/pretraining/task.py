@@ -183,7 +183,7 @@ class MaskedLanguage(MaskingTask[MaskedWords]):
     def verbs(self) -> Verbs:
         return {"fill": self.fill, **super().verbs}
 
-    def fill(self, use: Use, ask: Fill) -> list[Filled]:
+    def fill(self, use: Use[MaskedWords], ask: Fill) -> list[Filled]:
         documents = [np.array(self.encode(text), np.int64) for text in ask.texts]
         return fill(use.model, self.tokenizer, documents, ask.top, self.batch_tokens)
 

@@ -138,7 +138,7 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
         true = list(chain.from_iterable(part.tagged.tags))
         return tag_figures([tags[i] for i in best], true, tags, self.config.neutral)
 
-    def metrics(self, use: Use, part: TaggedSet) -> list[Metric]:
+    def metrics(self, use: Use[Tagger], part: TaggedSet) -> list[Metric]:
         """The shares beside those of a baseline: the most frequent tag of each word."""
         train = self.read_parts(self.config, self.setup.data).train
         columns = (train.words, train.tags, part.tagged.words, part.tagged.tags)
@@ -170,7 +170,7 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
     def verbs(self) -> Verbs:
         return {"tag": self.tag, **super().verbs}
 
-    def tag(self, use: Use, ask: Tag) -> list[TaggedLine]:
+    def tag(self, use: Use[Tagger], ask: Tag) -> list[TaggedLine]:
         """One answer per line, in order."""
         sentences, numbers = [self.words_of(line) for line in ask.lines], [str(i + 1) for i in range(len(ask.lines))]
         pieces = WordPieces(sentences, numbers, self.tokenizer, self.max_length, self.config.framed)

@@ -43,10 +43,10 @@ class FramedTask(Task[R, P, M, B]):
         return self.frame.source(self.tokenizer.encode(text))
 
     @abstractmethod
-    def own_target(self, use: Use, source: str) -> str:
+    def own_target(self, use: Use[M], source: str) -> str:
         """What a run writes by itself."""
 
-    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
+    def look(self, use: Use[M], source: str, target: str | None, asked: Asked) -> Capture:
         asked.check(use.model)
         target = self.own_target(use, source) if target is None else target
         return self.look_at_pair(use.model, source, target, asked)

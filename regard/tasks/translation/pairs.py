@@ -129,10 +129,10 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
 
     # Measuring.
 
-    def measure(self, use: Use, files: Sequence[str] = ()) -> Measured:
+    def measure(self, use: Use[W], files: Sequence[str] = ()) -> Measured:
         return self.measure_pairs(use, *self.test(files))
 
-    def measure_pairs(self, use: Use, of: str, test: Examples) -> Measured:
+    def measure_pairs(self, use: Use[W], of: str, test: Examples) -> Measured:
         """BLEU, chrF, exact match and ROUGE with their settings, and the speed."""
         begin = time.perf_counter()
         answers = self.translate(use, Translate(test.columns[0]))
@@ -174,7 +174,7 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
             is_compared=True,
         )
 
-    def versus(self, use: Use, other: AnyTask, its: Use, files: Sequence[str]) -> Versus:
+    def versus(self, use: Use[W], other: AnyTask, its: Use, files: Sequence[str]) -> Versus:
         """The paired bootstrap test of both runs' outputs."""
         (of, ours), (_, theirs) = self.test(files), other.test(files)
         if ours.columns != theirs.columns:
@@ -218,7 +218,7 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
         """Tokens of an answer that the model has room for: a decoder has its own."""
         return model.max_length
 
-    def translate(self, use: Use, ask: Translate) -> list[Translated]:
+    def translate(self, use: Use[W], ask: Translate) -> list[Translated]:
         config = (ask.decoding or use.decoding).within(self.room(use.model))
         prefixes = None if ask.prefixes is None else list(ask.prefixes)
         longest = min(self.max_length, use.model.max_length - self.frame.n_around)  # that is read in one piece
@@ -229,16 +229,16 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
             answers = [replace(answer, alignment=self.align(use, Align(answer))) for answer in answers]
         return answers
 
-    def own_target(self, use: Use, source: str) -> str:
+    def own_target(self, use: Use[W], source: str) -> str:
         return self.translate(use, Translate([source]))[0].text
 
-    def summarize(self, use: Use, ask: Summarize) -> list[Translated]:
+    def summarize(self, use: Use[W], ask: Summarize) -> list[Translated]:
         return self.translate(use, Translate(ask.texts, ask.decoding))
 
-    def align(self, use: Use, ask: Align) -> list[tuple[int, int]]:
+    def align(self, use: Use[W], ask: Align) -> list[tuple[int, int]]:
         raise RegardError("words are aligned by cross-attention, which a model of one sequence does not have")
 
-    def score(self, use: Use, ask: ScorePairs) -> list[list[float]]:
+    def score(self, use: Use[W], ask: ScorePairs) -> list[list[float]]:
         sources, targets = (self.tokenizer.encode_batch(side) for side in (ask.sources, ask.targets))
         most = use.model.max_length
         limits = (most - self.frame.n_around, most - 1)  # what stands around a source, and a start

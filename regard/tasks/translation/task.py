@@ -64,7 +64,7 @@ class Translation(PairTask[Translator, PairBatch]):
     def verbs(self) -> Verbs:
         return {**super().verbs, "alignments": self.align}
 
-    def align(self, use: Use, ask: Align) -> list[tuple[int, int]]:
+    def align(self, use: Use[Translator], ask: Align) -> list[tuple[int, int]]:
         return alignments(use.model, self.tokenizer, self.frame, ask.translated, ask.layer)
 
 
