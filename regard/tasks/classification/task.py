@@ -32,8 +32,8 @@ from regard.tasks.classification.batches import DocumentBatch, Documents, label_
 from regard.tasks.classification.verbs import Classified, Classify
 from regard.tasks.exchange import LABELS
 from regard.tasks.framing import KEEPS, Framing
-from regard.tasks.setup import B, Sample, Setup, TaskConfig, Use, Verbs
-from regard.tasks.task import M, Task
+from regard.tasks.setup import B, M, Sample, Setup, TaskConfig, Use, Verbs
+from regard.tasks.task import Task
 from regard.text.tokenizer import Tokenizer
 
 SHOWN_CHARACTERS = 200  # of a validation text

@@ -20,8 +20,8 @@ from regard.errors import ConfigError
 from regard.evaluation.measured import perplexity
 from regard.models.interface import Reader
 from regard.tasks.language.batches import in_batches
-from regard.tasks.setup import B, TaskConfig
-from regard.tasks.task import M, Task
+from regard.tasks.setup import B, M, TaskConfig
+from regard.tasks.task import Task
 from regard.text.tokenizer import Tokenizer
 
 

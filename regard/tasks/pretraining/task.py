@@ -26,8 +26,8 @@ from regard.tasks.language.running_text import check_window, inspect_texts
 from regard.tasks.pretraining.batches import N_FIXED, MaskedBatch, MaskedPassages
 from regard.tasks.pretraining.use import fill
 from regard.tasks.pretraining.verbs import Fill, Filled
-from regard.tasks.setup import Sample, TaskConfig, Use, Verbs
-from regard.tasks.task import M, Task
+from regard.tasks.setup import M, Sample, TaskConfig, Use, Verbs
+from regard.tasks.task import Task
 from regard.text.tokenizer import Tokenizer
 
 SHOWN_TOKENS = 40  # of a validation passage
