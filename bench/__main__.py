@@ -25,6 +25,7 @@ from bench import (
     training,
 )
 from bench.report import Report, as_json, print_machine
+from bench.timing import say
 from regard.choose import choose
 from regard.errors import RegardError
 from regard.learning.device import choose_device
@@ -72,7 +73,8 @@ def main(
     here = machine.describe(on)
     print_machine(here, console)
     reports = []
-    for run in benches:
+    for number, (each, run) in enumerate(zip(chosen, benches, strict=True), start=1):
+        say(f"bench {number} of {len(benches)}: {each}")
         report = run(on, rounds, tiny, tuple(skip or ()))
         report.print(console)
         reports.append(report)

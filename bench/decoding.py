@@ -13,7 +13,7 @@ from torch import nn
 from bench.apart import Apart
 from bench.machine import reason, which_can_run
 from bench.report import Report, Row
-from bench.timing import take_turns
+from bench.timing import say, take_turns
 from bench.translators import CONTENDERS, CPU_ONLY, EXACT, GPU_ONLY, PACKAGES, Translate
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.text.words import SPECIAL
@@ -119,6 +119,7 @@ def check_same_output(plan: Plan, model: Transformer, names: list[str]) -> str:
 def warm_up(translators: dict[str, Translate], batch: list[list[int]], n_tokens: int, notes: list[str]) -> None:
     """Twice each, since a CUDA graph is recorded the second time.  Who fails is named and goes."""
     for name, translate in list(translators.items()):
+        say(f"warming up: {name}")
         try:
             outputs = [translate(batch) for _ in range(2)]
         except Exception as error:  # a peer that fails is named in the report; the others go on

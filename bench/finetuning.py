@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from bench.machine import which_can_run
 from bench.peers import copy_blocks
 from bench.report import Report, Row
-from bench.timing import take_turns
+from bench.timing import say, take_turns
 from bench.trainers import Trainer, same_work
 from regard.data.batching.packing import cut
 from regard.models.heads import Classifier
@@ -176,7 +176,8 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
     report = Report("finetuning", "tok/s", describe(plan, device), notes=notes)
     work = {order: make_batches(plan, order) for order in ("random", "grouped")}
     runs = {name: a_round(make(plan, name, device), work[CONTENDERS[name][1]]) for name in names}
-    for warm_up in runs.values():
+    for name, warm_up in runs.items():
+        say(f"warming up: {name}")
         warm_up()
     taken = take_turns(runs, rounds or plan.rounds, device)
     case = f"random batches, {padding(work['random']):.0%} padding"

@@ -3,7 +3,6 @@
 A step is forward, backward and AdamW.  All contenders get the same tokens and begin with the same weights.
 """
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from torch.nn import functional as F
 
 from bench.machine import reason, which_can_run
 from bench.report import Report, Row
-from bench.timing import take_turns, wait
+from bench.timing import say, take_turns, wait
 from bench.trainers import Trainer, same_work
 from regard.interop.families.gpt2 import GPT2
 from regard.nn.layout import Ragged
@@ -101,6 +100,7 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
     report = Report("gpt", "tok/s", describe(plan, recipe, device), notes=notes)
     trainers = {}
     for name in names:
+        say(f"warming up: {name}")
         begin = time.perf_counter()
         try:
             trainers[name] = make(recipe, name, device)
@@ -113,7 +113,7 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
                 raise
             trainers.pop(name, None)
             notes.append(f"{name}: does not run here ({reason(error)})")
-        print(f"{name}: ready after {time.perf_counter() - begin:.0f} s", file=sys.stderr)
+        say(f"{name}: ready after {time.perf_counter() - begin:.0f} s")
     for n_windows in plan.n_windows:
         chosen = make_batches(plan, recipe, n_windows)
         runs = {name: a_round(trainer, chosen) for name, trainer in trainers.items()}

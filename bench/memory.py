@@ -7,6 +7,8 @@ from pathlib import Path
 
 import torch
 
+from bench.timing import say
+
 STATUS = Path("/proc/self/status")  # of Linux
 
 
@@ -31,6 +33,7 @@ def process_peak(prepare: Callable[..., Callable[[], object]], *arguments: objec
     """Bytes that the work which `prepare` returns takes in a fresh process, above what the process had before it."""
     if not STATUS.exists():
         return None
+    say("measuring memory, in another process")
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(peak_here, prepare, arguments).result()
 

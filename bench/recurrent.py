@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from bench.data import IGNORED, TYPICAL, sentences
 from bench.report import Report, Row
-from bench.timing import take_turns
+from bench.timing import say, take_turns
 from bench.trainers import Trainer
 from regard.data.batching.packing import cut
 from regard.models.recurrent import Recurrent, RecurrentConfig
@@ -153,7 +153,8 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
         shape = replace(plan.shape, bidirectional=both_ways)
         check_same_loss(shape, work["random"][0], device)
         runs = {name: a_round(CONTENDERS[name][0](make(shape, device)), work[CONTENDERS[name][1]]) for name in names}
-        for warm_up in runs.values():
+        for name, warm_up in runs.items():
+            say(f"warming up: {name}")
             warm_up()
         taken = take_turns(runs, rounds or plan.rounds, device)
         for name in names:

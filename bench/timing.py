@@ -1,6 +1,7 @@
 """Time contenders in turns."""
 
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -40,7 +41,8 @@ class Figures:
 def take_turns(contenders: Mapping[str, Callable[[], object]], rounds: int, device: torch.device) -> dict[str, Seconds]:
     """Run each once a round; the clock waits for the device.  Warm them up first."""
     taken = {name: Seconds() for name in contenders}
-    for _ in range(rounds):
+    for number in range(1, rounds + 1):
+        say(f"round {number} of {rounds}: {', '.join(contenders)}")
         for name, run in contenders.items():
             wait(device)
             begin = time.perf_counter()
@@ -53,3 +55,8 @@ def take_turns(contenders: Mapping[str, Callable[[], object]], rounds: int, devi
 def wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def say(what: str) -> None:
+    """Tell on standard error what is being measured: the figures come when a bench is done, which may take minutes."""
+    print(what, file=sys.stderr, flush=True)

@@ -3,7 +3,6 @@
 A step is forward, backward and AdamW.  All contenders get the same sentences in the same batches.
 """
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from bench.data import ORDERS, TYPICAL, batches, padding, sentences
 from bench.machine import reason, which_can_run
 from bench.memory import GpuPeak, process_peak
 from bench.report import Report, Row
-from bench.timing import take_turns, wait
+from bench.timing import say, take_turns, wait
 from bench.trainers import COMPILED, CONTENDERS, PACKAGES, Trainer, same_work
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.translation.batches import PairBatch
@@ -99,6 +98,7 @@ def warm_up(
     trainers: dict[str, Trainer] = {}
     memory: Memory = {}
     for name in names:
+        say(f"warming up: {name}")
         begin = time.perf_counter()
         peak = GpuPeak(device)
         try:
@@ -117,9 +117,7 @@ def warm_up(
             notes.append(f"{name}: does not run here ({reason(error)})")
         else:
             trainers[name] = trainer
-            print(
-                f"{name}: ready after {time.perf_counter() - begin:.0f} s", file=sys.stderr
-            )  # compiling takes minutes
+            say(f"{name}: ready after {time.perf_counter() - begin:.0f} s")  # compiling takes minutes
             if name in COMPILED:
                 notes.append(f"{name}: the first steps, with compiling, took {time.perf_counter() - begin:.0f} s")
     return trainers, memory

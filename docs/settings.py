@@ -1,4 +1,4 @@
-"""docs/recipes.md: every setting with its default, from the dataclasses, their comments and docs/settings.toml."""
+"""docs/recipes.md: every setting with its default, from the dataclasses and the comments beside their fields."""
 
 import ast
 import dataclasses
@@ -9,6 +9,7 @@ import textwrap
 import tokenize
 import tomllib
 from functools import cache
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,8 @@ regard train multi30k-ende --set training.steps=2000 --set model.position=rotary
 `--set table.name=value` changes one setting and may be repeated; values are TOML, and a bare name needs no quotes.
 `translate` and `evaluate` take settings of `[decoding]` without the table: `--set beam=4`.
 
-`make docs` writes this page from the dataclasses in the code, the comments beside their fields, and
-`docs/settings.toml`.
+`make docs` writes this page from the dataclasses in the code and the comments beside their fields; `docs/settings.toml`
+introduces the sections.
 
 {contents}
 
@@ -69,38 +70,38 @@ TABLES: dict[str, type] = {
 
 
 @cache
-def words() -> dict[str, Any]:
-    return tomllib.loads((HERE / "settings.toml").read_text(encoding="utf-8"))
-
-
-def words_of(table: str) -> dict[str, str]:
-    """What settings.toml says of "[task] chat" or "[data]", with what it says of the section that this one is like."""
-    group, _, name = table.strip("[").partition("] ")
-    entry: dict[str, str] = words().get(group, {}).get(name, {}) if name else words().get(group.rstrip("]"), {})
-    if "as_of" in entry:
-        other = {key: text for key, text in words_of(f"[{group}] {entry['as_of']}").items() if key != "about"}
-        entry = other | {key: text for key, text in entry.items() if key != "as_of"}
-    return entry
+def introductions() -> dict[str, dict[str, str]]:
+    """What docs/settings.toml says `about` a section, above its settings, or `after` them."""
+    tables = tomllib.loads((HERE / "settings.toml").read_text(encoding="utf-8"))
+    found = {}
+    for group, entry in tables.items():
+        whole = group not in ("task", "model")
+        found |= {f"[{group}]": entry} if whole else {f"[{group}] {name}": texts for name, texts in entry.items()}
+    return found
 
 
 @cache
 def comments(cls: type) -> dict[str, str]:
-    """The comments beside the fields that a dataclass itself declares."""
+    """The words about the fields that a dataclass itself declares: the comment beside a field or, where there is none,
+    the comment lines right above it."""
     source = textwrap.dedent(inspect.getsource(cls))
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     by_line = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
+    whole_lines = {line for line in by_line if source.splitlines()[line - 1].lstrip().startswith("#")}
     [definition] = ast.parse(source).body
     assert isinstance(definition, ast.ClassDef)
     found = {}
     for node in definition.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-            found[node.target.id] = " ".join(by_line[line] for line in lines if line in by_line)
+            first = node.lineno
+            beside = [by_line[line] for line in range(first, (node.end_lineno or first) + 1) if line in by_line]
+            above = [by_line[line] for line in takewhile(whole_lines.__contains__, count(first - 1, -1))]
+            found[node.target.id] = " ".join(beside or reversed(above))
     return found
 
 
-def commented(cls: type, setting: str) -> str:
-    """The comment beside a field, in the class or the nearest above it that has one; names of settings as code."""
+def meaning(cls: type, setting: str) -> str:
+    """The words about a field, in the class or the nearest above it that has some; names of settings as code."""
     texts = (comments(each).get(setting, "") for each in cls.__mro__ if dataclasses.is_dataclass(each))
     spans = re.split(r"(`[^`]*`)", markdown(next((text for text in texts if text), "")))
     for i in range(0, len(spans), 2):
@@ -108,20 +109,15 @@ def commented(cls: type, setting: str) -> str:
     return "".join(spans)
 
 
-def meaning(table: str, setting: str) -> str:
-    anywhere = words()["any"].get(table.strip("[").partition("]")[0], {})
-    return words_of(table).get(setting) or commented(TABLES[table], setting) or anywhere.get(setting, "")
-
-
 def settings_section(table: str) -> str:
     parts = [f"## {table}"]
-    about = words_of(table)
+    about = introductions().get(table, {})
     if "about" in about:
         parts.append(wrapped(about["about"]))
     rows = []
     for field in dataclasses.fields(TABLES[table]):
         default = "from `[tokenizer]`" if field.default is dataclasses.MISSING else f"`{to_toml(field.default)}`"
-        rows.append(f"| `{field.name}` | {default} | {cell(meaning(table, field.name))} |")
+        rows.append(f"| `{field.name}` | {default} | {cell(meaning(TABLES[table], field.name))} |")
     if rows:
         parts.append("\n".join(["| setting | default | meaning |", "|---|---|---|", *rows]))
     if "after" in about:
@@ -144,20 +140,17 @@ def page() -> str:
 
 
 def gaps() -> list[str]:
-    """Settings that nothing describes, and words about settings that do not exist."""
-    fields = {table: {field.name for field in dataclasses.fields(cls)} for table, cls in TABLES.items()}
+    """Settings without words, and introductions of sections that do not exist."""
     undescribed = [
-        f"{table} {name} has neither a comment beside it nor words in docs/settings.toml"
-        for table, names in fields.items()
-        for name in sorted(names)
-        if not meaning(table, name)
+        f"{table} {field.name} has no comment beside it in {cls.__module__}.{cls.__qualname__}"
+        for table, cls in TABLES.items()
+        for field in dataclasses.fields(cls)
+        if not meaning(cls, field.name)
     ]
-    described = {f"[{group}]": entry for group, entry in words().items() if group not in ("any", "task", "model")}
-    for group in ("task", "model"):
-        described |= {f"[{group}] {name}": entry for name, entry in words()[group].items()}
-    unused = [
-        f"docs/settings.toml: {table} has no setting {name!r}"
-        for table, entry in described.items()
-        for name in sorted(set(entry) - {"about", "after", "as_of"} - fields.get(table, set()))
+    misplaced = [
+        f"docs/settings.toml: {table} {key} introduces no section; words about a setting stand beside its field"
+        for table, texts in introductions().items()
+        for key in sorted(texts)
+        if table not in TABLES or key not in ("about", "after")
     ]
-    return undescribed + unused
+    return undescribed + misplaced

@@ -110,7 +110,7 @@ def main() -> None:
     except RegardError as error:
         if call.is_debugging:
             traceback.print_exc()
-        print(f"error: {error}", file=sys.stderr)
+        print(f"{error.opening}{error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         print("stopped by Ctrl-C", file=sys.stderr)

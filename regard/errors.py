@@ -8,6 +8,7 @@ class RegardError(ValueError):
     """Shown to the user as it is, without a traceback."""
 
     exit_code = 1
+    opening = "error: "  # of the line that the user sees
 
 
 class ConfigError(RegardError):

@@ -78,6 +78,41 @@ def test_every_setting_is_described_with_its_default(table: str) -> None:
     assert {name: default for name, default, _ in rows} == expected
 
 
+@dataclasses.dataclass
+class Parent:
+    beside: int = 1  # words beside it
+    # words on two
+    # lines above it
+    above: int = 2
+    # The heading of a group.
+    grouped: int = 3  # words of its own
+
+    # A remark on nothing.
+
+    bare: int = 4
+
+
+@dataclasses.dataclass
+class Child(Parent):
+    beside: int = 10
+    above: int = 20  # <s> and data.max_length
+
+
+def test_the_words_about_a_setting_are_its_comment(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = {name: settings.meaning(Parent, name) for name in ("beside", "above", "grouped", "bare")}
+    assert words == {
+        "beside": "words beside it",
+        "above": "words on two lines above it",
+        "grouped": "words of its own",
+        "bare": "",
+    }
+    assert settings.meaning(Child, "beside") == "words beside it"
+    assert settings.meaning(Child, "above") == "`<s>` and `data.max_length`"
+    monkeypatch.setattr(settings, "TABLES", {**settings.TABLES, "[child]": Child})
+    gaps = [gap for gap in settings.gaps() if "[child]" in gap]
+    assert gaps == [f"[child] bare has no comment beside it in {__name__}.Child"]
+
+
 @pytest.mark.parametrize(
     ("heading", "table"),
     [("## Positions", POSITIONS), ("## Scores", SCORES), ("## Two paths, one meaning", FAST_PATHS)],

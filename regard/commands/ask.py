@@ -59,14 +59,18 @@ def answer(
 
 def read_pair(line: str, number: int) -> tuple[str, str]:
     """Question and context of a line of JSON."""
+    from regard.data.files.records import as_text
+
+    where = f"standard input:{number}"
     try:
         record = json.loads(line)
-        return str(record["question"]), str(record["context"])
-    except (json.JSONDecodeError, RecursionError, TypeError, KeyError):
+        question, context = record["question"], record["context"]
+    except (ValueError, RecursionError, TypeError, KeyError):
         raise DataError(
-            f'standard input:{number}: each line of input must be {{"question": ..., "context": ...}}, '
+            f'{where}: each line of input must be {{"question": ..., "context": ...}}, '
             f"got {line[:60]!r}; or give the text once, --context FILE, and a question a line"
         ) from None
+    return as_text(question, where, "question"), as_text(context, where, "context")
 
 
 def embed(
@@ -77,20 +81,34 @@ def embed(
     out: Annotated[Path | None, typer.Option(help="write all vectors to this .npy file instead")] = None,
     device: Device = None,
 ) -> None:
-    """Make a vector of each line: N lines in, N vectors out, each a JSON list."""
+    """Make a vector of each line: N lines in, N vectors out, each a JSON list.
+
+    A line that is too long for the model is split, and gets the mean of its parts' vectors.
+    """
     import numpy as np
+
+    from regard.tasks.embedding import read_in_pieces
 
     if out is not None and out.suffix != ".npy":
         raise ConfigError(f"--out writes a NumPy file: its name must end in .npy, got {out}")
     loaded = regard.load(run, device)
     loaded.check_can("embed")
+
+    def say_split(number: int, line: str) -> None:
+        n_parts = len(read_in_pieces(line, loaded.task.encode, loaded.model.max_length))
+        say_notes(number, [f"split into {n_parts}, the mean of which is given"] if n_parts > 1 else [])
+
     if out is not None:
-        vectors = loaded.embed(list(read_lines(file)), pooling, layer)
+        lines = list(read_lines(file))
+        vectors = loaded.embed(lines, pooling, layer)
         np.save(out, vectors)
         print(f"{len(vectors):,} vectors of {vectors.shape[1]:,} numbers in {out}")
+        for number, line in enumerate(lines, start=1):
+            say_split(number, line)
         return
-    for _, _, vector in answered(file, lambda lines: list(loaded.embed(lines, pooling, layer))):
+    for number, line, vector in answered(file, lambda lines: list(loaded.embed(lines, pooling, layer))):
         print(json.dumps([float(str(number)) for number in vector]))  # no more digits than float32 has
+        say_split(number, line)
 
 
 def score(

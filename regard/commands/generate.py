@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def generate(
     run: RunFolder,
     prompts: Annotated[list[str] | None, typer.Argument(metavar="[PROMPT]...", help="default: one per line")] = None,
-    label: Annotated[str | None, typer.Option(help="write a text with this label; prompts are optional")] = None,
+    label: Annotated[str | None, typer.Option(help="write texts with this label; without a prompt, one")] = None,
     length: Annotated[
         int | None, typer.Option(min=1, help="most tokens to write (default: 100, or half the window)")
     ] = None,
@@ -60,8 +60,10 @@ def generate(
         raise RegardError(f"--label: {run} {loaded.task.purpose} and does not write texts with a label")
     if label is None:
         loaded.check_can("generate")
+    piped: list[str] = []
     if label is not None and not prompts and file is None:
-        prompts = [""]
+        piped = [] if is_typed(None) else list(read_lines(None))
+        prompts = None if piped else [""]
     stops = [text.replace("\\n", "\n") for text in stop or []]
     if as_stream:
         return print_streams(prompts or [], (loaded.stream(prompt, length, config, stops) for prompt in prompts or []))
@@ -71,7 +73,7 @@ def generate(
             return loaded.generate(lines, length, config, stops, logprobs)
         return loaded.generate_as(label, lines, length, config)
 
-    for number, prompt, texts in answered(file, write, prompts):
+    for number, prompt, texts in answered(file, write, prompts or piped):
         for note in texts[0].notes:
             print(f"prompt {number}: {note}", file=sys.stderr)
         if as_json:
@@ -84,11 +86,13 @@ def generate(
 
 
 def print_streams(prompts: list[str], texts: Iterable[TextPieces]) -> None:
+    from regard.text.unicode import well_formed
+
     for number, (prompt, pieces) in enumerate(zip(prompts, texts, strict=True), start=1):
         first = next(pieces, "")  # before anything is shown: settings that cannot be streamed are refused here
         for note in pieces.notes:
             print(f"prompt {number}: {note}", file=sys.stderr)
-        sys.stdout.write(("\n---\n" if number > 1 else "") + prompt + first)
+        sys.stdout.write(("\n---\n" if number > 1 else "") + well_formed(prompt) + first)
         sys.stdout.flush()
         for piece in pieces:
             sys.stdout.write(piece)

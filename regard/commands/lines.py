@@ -12,6 +12,7 @@ from regard.data.notes import Notes
 from regard.errors import DataError
 
 AT_A_TIME = 5_000  # lines answered together, so that a long file streams
+MOST_ROWS = 2_000  # of a drawn table
 STANDARD_INPUT = Path("-")
 
 A = TypeVar("A")
@@ -69,7 +70,9 @@ def answered(
 ) -> Iterator[tuple[int, str, A]]:
     """Number, line and answer of every line of a file, or of the texts; lines are answered in groups, on a terminal one
     by one."""
-    lines = iter(texts) if texts else read_lines(file)
+    from regard.text.unicode import well_formed
+
+    lines = map(well_formed, texts) if texts else read_lines(file)  # an argument may hold bytes that are no text
     at_a_time = 1 if not texts and is_typed(file) else AT_A_TIME
     number = 0
     while group := list(islice(lines, at_a_time)):
@@ -94,7 +97,14 @@ def print_table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], title: str = "", are_numbers: bool = False
 ) -> None:
     """Cells are texts: nothing in them is taken for a style.  Where all columns after the first are numbers, they are
-    aligned right.  An empty row draws a line."""
+    aligned right.  An empty row draws a line.  A table that nobody reads as one is written plainly: rich takes half a
+    millisecond for each row."""
+    rows = list(rows)
+    if len(rows) > MOST_ROWS:
+        widths = [max(map(len, column)) for column in zip(headings, *filter(None, rows), strict=True)]
+        for row in (headings, *rows):
+            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip())
+        return
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

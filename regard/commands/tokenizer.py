@@ -65,9 +65,9 @@ def show(
 
     rows = [[str(n), visible(tokenizer.token(n))] for n in ids]
     if tokenizer.kind == "bpe":
+        derived = {n: tokenizer.pairs.derivation(n) for n in dict.fromkeys(ids)}
         for n, row in zip(ids, rows, strict=True):
-            pairs = tokenizer.pairs.derivation(n)
-            row.append("  ".join("+".join(map(visible, tokenizer.tokens(pair))) for pair in pairs))
+            row.append("  ".join("+".join(map(visible, tokenizer.tokens(pair))) for pair in derived[n]))
     print_table(("id", "token", *(["merges that made it"] if tokenizer.kind == "bpe" else [])), rows)
     print(f"{len(text)} characters, {len(ids)} tokens; a token may begin with its space (␣)")
     for piece in tokenizer.losses(text):

@@ -9,24 +9,27 @@ from regard.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """Which files, which columns of them, and how they become batches.
+    """Which files, which columns of them, and how they become batches."""
 
-    `train`, `valid` and `test` each name files below `root`: plain text, one file per column (a.en, a.fr),
-    or tables (.tsv, .csv, .jsonl) that have all `columns`; each may also end in .gz or .xz.
-    Of a table without a header line the columns are numbers: ["1", "2"].
-    """
-
-    root: str = "data"
+    root: str = "data"  # folder that the file names below are relative to
+    # training files: two plain files, source then target (with `columns` named, further pairs of files may follow), or
+    # tables; each may also end in `.gz` or `.xz`
     train: tuple[str, ...] = ()
-    valid: tuple[str, ...] = ()
-    test: tuple[str, ...] = ()
+    valid: tuple[str, ...] = ()  # validation files, likewise; empty: no validation
+    test: tuple[str, ...] = ()  # test files, for `regard evaluate` and `regard doctor`
+    # of tables (`.tsv`, `.csv`, `.jsonl`), source then target, by name or, without a header, by number: `["1", "2"]`;
+    # for running text, those whose texts are lines: `["2"]`; for plain files, optional names
     columns: tuple[str, ...] = ()
-    valid_share: float = 0.0  # without `valid`: this share of `train` is kept for validation, ...
-    test_share: float = 0.0  # ... and this one for the test
-    max_length: int = 256  # tokens; a training example with a longer side is dropped, counted and reported
-    batch_tokens: int = 4096
-    order: str = "random"
-    cache: str = ""  # folder of the token shards; empty: inside the run
+    # without `valid`: this share of `train` is kept for validation (the end of running text; labeled texts by a hash,
+    # so that equal ones stay together); not for pairs, which have files of their own
+    valid_share: float = 0.0
+    test_share: float = 0.0  # without `test`: likewise, for the test; in running text, the part after the validation
+    # tokens; a longer side drops a pair from training and validation, counted and reported; a test keeps it, and
+    # `evaluate` and `translate` split longer lines at sentences; a text to classify is cut
+    max_length: int = 256
+    batch_tokens: int = 4096  # budget of a batch: the sum, over its pairs, of the tokens of the longer side
+    order: str = "random"  # `random`, or `grouped`: pairs of similar length share a batch, so attention pads less
+    cache: str = ""  # folder of the tokenized data; empty: `cache/` inside the run
 
     def __post_init__(self) -> None:
         one_of(self, sorted(ORDERS), "order")

@@ -10,33 +10,35 @@ COUNTED = ("written", "start", "prompt")
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingConfig:
-    beam: int = 1  # 1: greedy
-    n_best: int = 1  # hypotheses returned per prompt: at most `beam`, or any number of samples
-    length_penalty: float = 0.6  # α of score = log P(Y) / ((5 + |Y|) / 6)^α; 0: none
+    beam: int = 1  # hypotheses kept at each step; 1: greedy
+    n_best: int = 1  # answers per line: at most `beam`, or any number of samples; `regard translate --json` shows them
+    length_penalty: float = 0.6  # α in score = log P(Y) / ((5 + |Y|) / 6)^α (Wu et al. 2016); 0: none
 
-    sample: bool = False  # draw from the distribution instead of searching for the best
-    temperature: float = 1.0
-    top_k: int = 0  # only the k most probable tokens; 0: all
-    top_p: float = 1.0  # only the fewest tokens that together have probability p
-    min_p: float = 0.0  # only tokens with at least this share of the best one's probability
-    seed: int = 0
+    sample: bool = False  # draw from the distribution instead of searching for the best; needs `beam = 1`
+    temperature: float = 1.0  # for sampling: sharper below 1, flatter above
+    top_k: int = 0  # for sampling: only the k most probable tokens; 0: all
+    top_p: float = 1.0  # for sampling: only the fewest tokens that together have this probability
+    min_p: float = 0.0  # for sampling: only tokens with at least this share of the best one's probability
+    seed: int = 0  # for sampling; a line gets the same draws whatever is decoded beside it
 
-    repetition_penalty: float = 1.0  # above 1: tokens already written become less probable (CTRL, section 4.1)
+    repetition_penalty: float = 1.0  # above 1: tokens already written become less probable (Keskar et al. 2019)
     block_ngrams: int = 0  # n: no n tokens in a row come twice; 0: off
-    counted: str = "written"  # what the two above count: what was written, and the start token, or the prompt
+    # what repetition_penalty, block_ngrams and never_in_a_row look at: `written`, the tokens written so far; `start`,
+    # the start token too; `prompt`, all that was read too (as transformers counts)
+    counted: str = "written"
     min_length: int = 0  # fewest tokens before the end
-    first: tuple[int, ...] = ()  # ids of tokens that every text begins with
+    first: tuple[int, ...] = ()  # token ids that every answer begins with, such as the <s> of an imported summarizer
     never: tuple[int, ...] = ()  # ids of tokens that are not written, such as the padding of an imported model
-    never_first: tuple[int, ...] = ()  # ids of tokens that no text begins with (after `first`)
-    never_in_a_row: tuple[tuple[int, ...], ...] = ()  # ids of tokens that are not written one after the other
-    ends: tuple[int, ...] = ()  # ids of tokens that end a text, too
+    never_first: tuple[int, ...] = ()  # token ids that no answer begins with (after `first`)
+    never_in_a_row: tuple[tuple[int, ...], ...] = ()  # rows of token ids that are not written, such as `[[5, 9]]`
+    ends: tuple[int, ...] = ()  # further token ids that end an answer
 
     # The limit, with the end counted, is length_ratio · |prompt| + extra_length ("input length + 50" in the paper).
-    length_ratio: float = 1.0
-    extra_length: int = 50
-    max_length: int = 0  # and never more than this; 0: whatever the line above gives
+    length_ratio: float = 1.0  # with extra_length, the limit of an answer: length_ratio × tokens read + extra_length
+    extra_length: int = 50  # the paper: input length + 50
+    max_length: int = 0  # and never more than this; 0: no other limit (but a run stays within its model's positions)
 
-    batch_tokens: int = 8192  # prompts decoded together, times the longest limit among them
+    batch_tokens: int = 8192  # lines decoded together, times the longest limit among them
 
     def __post_init__(self) -> None:
         at_least(self, 1, "beam", "n_best", "extra_length", "batch_tokens")

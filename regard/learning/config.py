@@ -14,27 +14,29 @@ from regard.learning.schedules import SCHEDULES
 class TrainingConfig:
     """The defaults are the paper's base model (section 5), except where a line says otherwise."""
 
-    steps: int = 100_000  # updates, not batches: one update takes `accumulate` batches
-    seed: int = 0
-    optimizer: str = "adam"
+    steps: int = 100_000  # updates of the weights; one update takes `accumulate` batches
+    seed: int = 0  # of the weights, the order of the data and dropout
+    optimizer: str = "adam"  # `adam` or `adamw`
     learning_rate: float = 1.0  # with "noam" a factor (the paper: 1), otherwise the highest rate
-    betas: tuple[float, float] = (0.9, 0.98)
-    epsilon: float = 1e-9
-    weight_decay: float = 0.0
-    schedule: str = "noam"
-    warmup: int = 4_000
+    betas: tuple[float, float] = (0.9, 0.98)  # of Adam
+    epsilon: float = 1e-9  # of Adam
+    weight_decay: float = 0.0  # of the matrices; biases and norms do not decay
+    schedule: str = "noam"  # `noam` (the paper), `cosine`, `linear` or `constant`, each with a linear warm-up
+    warmup: int = 4_000  # steps in which the rate rises
     clip: float = 1.0  # the largest gradient norm; 0: never clip, as in the paper
-    accumulate: int = 1
-    precision: str = "auto"  # auto: bfloat16 products on CUDA, float32 elsewhere
-    compile: str = "auto"  # auto: on CUDA
-    validate_every: int = 1_000  # 0: never
-    save_every: int = 1_000
+    accumulate: int = 1  # batches per update; the gradient is exactly that of all their tokens together
+    # `auto` (bfloat16 products on CUDA, float32 elsewhere), `float32` or `bfloat16`; the weights are always float32
+    precision: str = "auto"
+    compile: str = "auto"  # `auto` (on CUDA), `on` or `off`; without a working compiler it runs eagerly and says so
+    validate_every: int = 1_000  # steps between validations; 0: never
+    save_every: int = 1_000  # steps between checkpoints
     keep: int = 5  # how many of the last checkpoints stay; the best one stays anyway
-    average: int = 0  # how many of the last checkpoints are averaged at the end (the paper: 5); 0: none
-    ema: float = 0.0  # how much of the running average of the weights stays each step (say 0.999); 0: none
+    average: int = 0  # how many of the last checkpoints are averaged, if that validates better (the paper: 5); 0: none
+    # each step, how much of a running average of weights stays (say 0.999); the average is validated and kept; 0: none
+    ema: float = 0.0
     patience: int = 0  # stop after this many validations without a new best; 0: never
-    log_every: int = 10  # on CUDA, also how often the device is asked for losses
-    tensorboard: bool = False
+    log_every: int = 10  # steps between printed figures; on CUDA, also how often the device is asked for losses
+    tensorboard: bool = False  # also write TensorBoard events
 
     def __post_init__(self) -> None:
         choose(OPTIMIZERS, self.optimizer, "optimizer")

@@ -24,14 +24,14 @@ from regard.nn.state import JointState
 
 @dataclass(frozen=True, kw_only=True)
 class AttentiveConfig(ModelConfig):
-    d_model: int = 256  # of the embeddings, and of the rows that come out
-    d_hidden: int = 512  # of each recurrent layer, and of queries, keys and values
-    n_layers: int = 1  # recurrent ones
-    cell: str = "lstm"
-    score: str = "scaled_dot"
-    dropout: float = 0.2  # on the embedded tokens, what each layer hands on, and the rows that come out
-    embedding_range: float = 0.1  # embeddings begin between minus this and this; 1 begins quicker
-    max_length: int = 1024
+    d_model: int = 256  # width of the embeddings and of the output rows, so that the embeddings are the output table
+    d_hidden: int = 512  # width of each recurrent layer, and of queries, keys and values
+    n_layers: int = 1  # how many recurrent layers
+    cell: str = "lstm"  # `lstm`, `gru`, `rnn` (tanh) or `relu_rnn`
+    score: str = "scaled_dot"  # how well a key fits a query, as in the transformer
+    dropout: float = 0.2  # on the embedded tokens, on the output of each layer, and on the output rows
+    embedding_range: float = 0.1  # embeddings begin within ± this (Merity et al. 2018); in short training, 1 is quicker
+    max_length: int = 1024  # tokens that the model can read
 
     def __post_init__(self) -> None:
         at_least(self, 1, "vocab_size", "d_model", "d_hidden", "n_layers", "max_length")

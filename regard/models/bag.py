@@ -62,11 +62,12 @@ FEATURES = {
 
 @dataclass(frozen=True, kw_only=True)
 class BagConfig(ModelConfig):
-    """`n_features` is the most n-grams that are kept: those that the most training documents have."""
-
-    n_labels: int = 2
+    n_labels: int = 2  # how many labels there are
+    # what an n-gram of a document is worth: `binary` 1, `counts` how often it occurs, `tfidf` that times
+    # ln((1 + n) / (1 + df)) + 1, scaled to length 1, `nb` its log-count ratio of naive Bayes (Wang and Manning 2012)
     features: str = "binary"
-    ngrams: int = 2  # the longest n-gram: 1 words, 2 words and pairs of neighbors
+    ngrams: int = 2  # the longest n-gram: 1 words, 2 also pairs of neighbors, 3 also triples
+    # the most n-grams kept: those that the most training texts have; among equals, the shorter, then lower token ids
     n_features: int = 200_000
 
     def __post_init__(self) -> None:

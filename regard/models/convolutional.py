@@ -30,14 +30,14 @@ EMBEDDED = {
 class ConvolutionalConfig(ModelConfig):
     """ByteNet has no positions: kind "bytenet", position "none"."""
 
-    d_model: int = 512
-    n_layers: int = 8
-    kernel: int = 3
-    kind: str = "convs2s"
-    causal: bool = True
-    dropout: float = 0.1
-    max_length: int = 1024  # places of the position table; nothing else grows with it
-    position: str = "learned"
+    d_model: int = 512  # width of the hidden rows and embeddings
+    n_layers: int = 8  # how many layers
+    kernel: int = 3  # tokens that a convolution reads at once
+    kind: str = "convs2s"  # `convs2s` (gated) or `bytenet` (dilated)
+    causal: bool = True  # no token sees the future: needed to write text
+    dropout: float = 0.1  # on the embeddings and on the output of each layer
+    max_length: int = 1024  # tokens that the model can read: rows of the position table; nothing else grows with it
+    position: str = "learned"  # what is added to the embeddings: `learned`, `sinusoidal`, `none`, `index`, `binary`
 
     def __post_init__(self) -> None:
         at_least(self, 1, "vocab_size", "d_model", "n_layers", "max_length")

@@ -18,10 +18,10 @@ from regard.nn.recurrent import CELLS, LSTM, RecurrentStack, reverse
 
 @dataclass(frozen=True, kw_only=True)
 class BiLMConfig(ModelConfig):
-    d_model: int = 512  # of the embeddings and of each layer, in each direction
-    n_layers: int = 2  # in each direction
-    dropout: float = 0.1  # on the embedded tokens and on what each layer hands on
-    max_length: int = 1_000_000  # a recurrent net has no limit of its own
+    d_model: int = 512  # width of the embeddings and of each layer, in each direction
+    n_layers: int = 2  # layers in each direction
+    dropout: float = 0.1  # on the embedded tokens and on the output of each layer
+    max_length: int = 1_000_000  # tokens that the model can read; a recurrent network has no limit of its own
 
     def __post_init__(self) -> None:
         at_least(self, 1, "vocab_size", "d_model", "n_layers", "max_length")
@@ -110,10 +110,10 @@ class BiLM(Reader, TextModel):
 
 @dataclass(frozen=True, kw_only=True)
 class ElmoConfig(BiLMConfig):
-    frozen: bool = True  # the two language models stay as they were learned; only the mix and what is above it learn
-    d_task: int = 256  # of the bidirectional LSTM that reads the mix, in each direction; 0: none
-    n_task_layers: int = 1
-    feature_dropout: float = 0.5  # on the mix, and on what each layer above it hands on
+    frozen: bool = True  # both language models stay as they are, without dropout; the mix and the layers above it learn
+    d_task: int = 256  # width of the bidirectional LSTM that reads the mix, in each direction; 0: the mix is the output
+    n_task_layers: int = 1  # layers of that LSTM
+    feature_dropout: float = 0.5  # on the mix and on the output of each layer above it
 
     @property
     def needs_weights(self) -> bool:

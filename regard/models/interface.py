@@ -27,7 +27,7 @@ class ModelConfig:
     """The settings of an architecture: it adds its own, and what is asked here of one without such a setting has an
     answer too."""
 
-    vocab_size: int
+    vocab_size: int  # left out: taken from the tokenizer
 
     max_length = sys.maxsize  # tokens of a sequence; where a model has no limit, a number that no text reaches
     d_model = 1  # the width of a row, by which the paper's schedule divides; 1: the model has no rows

@@ -25,11 +25,11 @@ MOST_WORDS = 1 << 21  # three words of a skip pair share 63 bits
 
 @dataclass(frozen=True, kw_only=True)
 class MarkovConfig(ModelConfig):
-    kind: str = "chain"
+    kind: str = "chain"  # `chain`, `skips` (pairs of words vote) or `masked` (only the informative pairs vote)
     order: int = 2  # how many words the next one depends on
-    reach: int = 8  # skips, masked: how far before the last word a word may vote; 0: the whole sequence
-    informative: float = 0.2  # masked: bits of information that a pair must give to have a vote
-    smoothing: str = "kneser_ney"
+    reach: int = 8  # for `skips` and `masked`: how far before the last word a word may vote; 0: the whole sequence
+    informative: float = 0.2  # for `masked`: bits of information that a pair must give to have a vote
+    smoothing: str = "kneser_ney"  # `kneser_ney` (interpolated, modified), or `none`: what never occurred is impossible
 
     def __post_init__(self) -> None:
         choose(KINDS, self.kind, "kind of Markov model")

@@ -18,18 +18,18 @@ from regard.nn.state import RowState
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig(ModelConfig):
-    d_model: int = 256  # of the embeddings
-    d_hidden: int = 512  # of each layer, in each direction
-    d_last: int = 0  # of the last layer; d_model: its rows fit the embeddings as output table; 0: d_hidden
-    n_layers: int = 2
-    cell: str = "lstm"
-    bidirectional: bool = False
-    dropout: float = 0.2  # on the embedded tokens and on what each layer hands on
-    recurrent_dropout: float = 0.0  # on the weights from state to state
+    d_model: int = 256  # width of the embeddings
+    d_hidden: int = 512  # width of each layer, in each direction
+    d_last: int = 0  # width of the last layer; d_model: it shares the embeddings as output table; 0: d_hidden
+    n_layers: int = 2  # how many layers
+    cell: str = "lstm"  # `lstm`, `gru`, `rnn` (tanh) or `relu_rnn`
+    bidirectional: bool = False  # also read from right to left; such a model cannot write text
+    dropout: float = 0.2  # on the embedded tokens and on the output of each layer
+    recurrent_dropout: float = 0.0  # on the weights from state to state (DropConnect)
     embedding_dropout: float = 0.0  # of whole words
     locked: bool = False  # `dropout` leaves out the same channels at all steps of a sequence
-    embedding_range: float = 0.1  # embeddings begin between minus this and this; 1 begins quicker
-    max_length: int = 1_000_000  # a recurrent net has no limit of its own
+    embedding_range: float = 0.1  # embeddings begin within ± this (Merity et al. 2018); in short training, 1 is quicker
+    max_length: int = 1_000_000  # tokens that the model can read; a recurrent network has no limit of its own
 
     def __post_init__(self) -> None:
         at_least(self, 1, "vocab_size", "d_model", "d_hidden", "n_layers", "max_length")

@@ -29,16 +29,18 @@ from regard.nn.sight import Sight, everywhere
 
 @dataclass(frozen=True, kw_only=True)
 class Seq2SeqConfig(ModelConfig):
-    d_model: int = 256  # of the embeddings, and of what the output table is compared with
-    d_hidden: int = 512  # of each layer; in the encoder, in each direction
-    n_layers: int = 1  # of the encoder, and of the decoder
-    cell: str = "lstm"
-    bidirectional: bool = True  # the encoder; the decoder reads from left to right always
-    score: str = "additive"  # of attention, or none: only the encoder's last state reaches the decoder
-    dropout: float = 0.2  # on the embedded tokens, on what each layer hands on, and before the output table
-    recurrent_dropout: float = 0.0  # on the weights from state to state
+    d_model: int = 256  # width of the embeddings, and of the rows that are compared with the output table
+    d_hidden: int = 512  # width of each layer; in the encoder, in each direction
+    n_layers: int = 1  # layers of the encoder, and as many of the decoder
+    cell: str = "lstm"  # `lstm`, `gru`, `rnn` (tanh) or `relu_rnn`
+    bidirectional: bool = True  # the encoder also reads from right to left; the decoder always reads from left to right
+    # of attention: `additive`, `general`, `dot`, `scaled_dot`, `cosine`, `location`; `none`: no attention, only the
+    # encoder's last state reaches the decoder
+    score: str = "additive"
+    dropout: float = 0.2  # on the embedded tokens, on the output of each layer, and before the output table
+    recurrent_dropout: float = 0.0  # on the weights from state to state (DropConnect)
     tied: bool = True  # the embeddings are the output table
-    max_length: int = 1024  # rows of the location-based score; the others have no limit of their own
+    max_length: int = 1024  # tokens read or written: rows of the location-based score; the others have no limit
 
     def __post_init__(self) -> None:
         at_least(self, 1, "vocab_size", "d_model", "d_hidden", "n_layers", "max_length")

@@ -26,15 +26,15 @@ class StackConfig(TransformerConfig):
 
     d_model: int = 768
     n_heads: int = 12
-    n_layers: int = 12
+    n_layers: int = 12  # how many layers
     d_ff: int = 3072
     position: str = "learned"
     feed_forward: str = "gelu"
     pre_norm: bool = True
-    causal: bool = True  # no row looks at the future: needed to write text
-    n_segments: int = 0  # a learned vector for each of so many parts of a sequence (BERT); 0: none
-    separator: int = 2  # the token that ends a segment
-    d_embedding: int = 0  # of embeddings and positions, which a product then widens (ELECTRA); 0: d_model
+    causal: bool = True  # no token sees the future: needed to write text
+    n_segments: int = 0  # a learned vector for each of this many parts of a sequence (BERT's two sentences); 0: none
+    separator: int = 2  # the token that ends a segment; 2 is </s>
+    d_embedding: int = 0  # width of embeddings and positions, which a product then widens (ELECTRA); 0: d_model
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -27,37 +27,40 @@ from regard.nn.turning import Turning
 class TransformerConfig(ModelConfig):
     """The defaults are the paper's base model (table 3)."""
 
-    d_model: int = 512
-    n_heads: int = 8
-    n_layers: int = 6  # of the encoder, and of the decoder
-    d_ff: int = 2048
-    dropout: float = 0.1
-    max_length: int = 1024
-    score: str = "scaled_dot"
+    d_model: int = 512  # width of the hidden states and embeddings; a multiple of n_heads
+    n_heads: int = 8  # heads of each attention; each has `d_model / n_heads` channels
+    n_layers: int = 6  # layers of the encoder, and as many of the decoder
+    d_ff: int = 2048  # width inside the feed-forward networks
+    dropout: float = 0.1  # on the embeddings and on the output of each sublayer
+    max_length: int = 1024  # positions that the model knows; at least data.max_length + 1, and room for what is written
+    score: str = "scaled_dot"  # of every attention: `scaled_dot`, `dot`, `general`, `additive`, `cosine` or `location`
+    # `sinusoidal`, `sinusoidal_halves`, `learned`, `rotary`, `alibi`, `buckets`, `none`; to compare: `index`, `binary`
     position: str = "sinusoidal"
-    norm: str = "layer"
+    norm: str = "layer"  # `layer` (LayerNorm) or `rms` (RMSNorm)
+    # `relu` (the paper), `gelu` (BERT), `gelu_tanh` (GPT), `swish` (Marian), `swiglu` (Llama) or `geglu` (T5 v1.1)
     feed_forward: str = "relu"
-    pre_norm: bool = False
+    pre_norm: bool = False  # a norm before each sublayer and at the end of a stack; `false`: after each (the paper)
     # What later models changed, by name of the one that did; the defaults are the paper's.
-    n_key_heads: int = 0  # heads of keys and values, shared by those of queries (Llama); 0: as many
-    d_head: int = 0  # of one head (T5, Qwen3); 0: d_model / n_heads
-    bias: str = "all"  # in which products: all, inputs (to queries, keys and values; Qwen2), none (T5, Llama)
+    n_key_heads: int = 0  # heads of keys and values, each for equally many of queries (Llama); 0: as many as n_heads
+    d_head: int = 0  # channels of a head (T5, Qwen3); 0: `d_model / n_heads`
+    bias: str = "all"  # in which products: `all`, `inputs` (to queries, keys and values; Qwen2) or `none` (T5, Llama)
     norm_heads: bool = False  # an RMS norm on every query and key (Qwen3)
-    norm_eps: float = 1e-5
-    rotary_base: float = 10000.0
-    # Texts longer than those of the first training (`nn/turning.py`).
-    rotary_scaling: str = "none"  # none, linear, dynamic, llama3, yarn
-    rotary_factor: float = 1.0  # by which texts have become longer
+    norm_eps: float = 1e-5  # added to the variance in the norms
+    rotary_base: float = 10000.0  # of rotary positions: a larger one turns slower
+    # of rotary positions, for texts longer than in the first training: `none`, `linear`, `dynamic`, `llama3`, `yarn`
+    rotary_scaling: str = "none"
+    rotary_factor: float = 1.0  # by which texts have become longer since the first training
     rotary_length: int = 0  # tokens of the longest text of the first training; 0: max_length
-    rotary_slow: float = 1.0  # pairs of channels that turn less often in such a text are slowed by the factor ...
-    rotary_fast: float = 32.0  # ... and those that turn more often are not (llama3, yarn)
-    rotary_gain: float = 0.0  # of queries and keys; 0: as the scaling says
-    n_buckets: int = 32  # of distances, for position = "buckets" (T5)
+    # pairs of channels that turn less often than this in such a text are slowed by the factor (`llama3`, `yarn`)
+    rotary_slow: float = 1.0
+    rotary_fast: float = 32.0  # those that turn more often than this are not slowed; between the two it is a mixture
+    rotary_gain: float = 0.0  # factor of queries and keys; 0: as the scaling says, which is 1 for all but `yarn`
+    n_buckets: int = 32  # of distances, for `position = "buckets"` (T5)
     furthest: int = 128  # the distance from which on all share one bucket
-    scale_embedding: bool = True  # by sqrt(d_model)
+    scale_embedding: bool = True  # embeddings times `√d_model`; `false` also begins with smaller weights (GPT, BERT)
     embedding_norm: bool = False  # a norm on embeddings with their positions (BERT, BART)
     tied: bool = True  # the output table is the embeddings
-    output_bias: bool = False  # one number more for each word of the output (BART, Marian)
+    output_bias: bool = False  # one more learned number for each word (BART, Marian); readers leave it to their head
 
     def __post_init__(self) -> None:
         at_least(self, 1, "vocab_size", "d_model", "n_heads", "n_layers", "d_ff", "max_length")

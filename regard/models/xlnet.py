@@ -28,17 +28,17 @@ from regard.nn.sight import Sight, everywhere, order
 class XLNetConfig(ModelConfig):
     """The defaults are the paper's base size."""
 
-    d_model: int = 768
-    n_heads: int = 12
-    n_layers: int = 12
-    d_ff: int = 3072
-    dropout: float = 0.1
-    max_length: int = 512
-    score: str = "scaled_dot"  # of contents; distances and segments have their own product
-    feed_forward: str = "gelu"
-    norm_eps: float = 1e-12
-    n_segments: int = 0  # parts of a sequence that attention tells apart; 0: it does not
-    separator: int = 2  # the token that ends a segment
+    d_model: int = 768  # width of the hidden rows and embeddings; even, and a multiple of n_heads
+    n_heads: int = 12  # heads of each attention
+    n_layers: int = 12  # how many layers
+    d_ff: int = 3072  # width inside the feed-forward networks
+    dropout: float = 0.1  # on the embeddings and on the output of each layer
+    max_length: int = 512  # tokens that the model can read
+    score: str = "scaled_dot"  # of contents, as for the transformer; distances and segments have a product of their own
+    feed_forward: str = "gelu"  # as for the transformer
+    norm_eps: float = 1e-12  # added to the variance in the norms
+    n_segments: int = 0  # parts of a sequence that attention distinguishes (same part or another); 0: it does not
+    separator: int = 2  # the token that ends a segment; 2 is </s>
 
     def __post_init__(self) -> None:
         at_least(self, 1, "vocab_size", "d_model", "n_heads", "n_layers", "d_ff", "max_length")

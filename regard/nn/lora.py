@@ -17,10 +17,13 @@ OF_CELLS = {"U": "kernel.weight_ih_l0", "V": "kernel.weight_hh_l0"}  # what the 
 
 @dataclass(frozen=True, kw_only=True)
 class LoraConfig:
-    rank: int = 0  # r, the width between A and B; 0: no adapters, everything learns
-    alpha: float = 16.0  # the adapter's part is scaled by alpha / r, so that the rate need not follow the rank
-    targets: tuple[str, ...] = ("to_queries", "to_values")  # the products that are adapted (the paper's)
-    merge: bool = True  # a finished run holds W + BA; false: the adapters alone, beside a reference to the run adapted
+    rank: int = 0  # r, the width between the adapter's two products; 0: no adapters, all weights learn
+    alpha: float = 16.0  # what an adapter adds is scaled by `alpha / rank`: the learning rate need not follow the rank
+    # the products that are adapted (the paper's), by the last part of their name; also `to_keys`, `to_output`,
+    # `expand`, `contract`, `gate`
+    targets: tuple[str, ...] = ("to_queries", "to_values")
+    # a finished run holds weights + adapters; `false`: adapter.safetensors alone, and origin.json names the adapted run
+    merge: bool = True
 
     def __post_init__(self) -> None:
         not_negative(self, "rank")

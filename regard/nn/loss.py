@@ -144,11 +144,11 @@ def kernel(device: str, dtype: torch.dtype) -> Callable[[Tensor, Tensor, float, 
 class DistillationConfig:
     """The defaults are those of DistilBERT's published training."""
 
-    teacher: str = ""  # a run; empty: there is no teacher
-    temperature: float = 2.0  # by which both sides' logits are divided, so that small probabilities count
-    soft: float = 5.0  # weight of the teacher's probabilities
+    teacher: str = ""  # the run that teaches; empty: none
+    temperature: float = 2.0  # both models' logits are divided by it and compared, so that small probabilities count
+    soft: float = 5.0  # weight of the teacher's probabilities: T² KL(teacher, student)
     hard: float = 2.0  # weight of the labels
-    cosine: float = 1.0  # weight of the directions of the hidden rows, which both must have as many of
+    cosine: float = 1.0  # weight of the angles between hidden rows, of the same width in both models; 0: it may differ
 
     def __post_init__(self) -> None:
         positive(self, "temperature")

@@ -16,8 +16,10 @@ from regard.decoding.interface import AnyGenerator
 from regard.errors import RunError
 from regard.evaluation.measured import Measured, Versus
 from regard.learning.device import choose_device
+from regard.runs.expected import read_expected
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import trained_model
+from regard.tasks.request import checked
 from regard.tasks.setup import Use
 from regard.tasks.task import AnyTask
 from regard.tasks.verbs import VERBS
@@ -82,7 +84,12 @@ class Run:
 
     def use(self, decoding: DecodingConfig | None = None) -> Use:
         """The model with the recipe's settings of decoding, or with others."""
-        return Use(self.model, self.generator, decoding or self.recipe.decoding)
+        return Use(self.model, self.generator, decoding or self.recipe.decoding, {} if self.partners else self.expected)
+
+    @cached_property
+    def expected(self) -> dict[str, float]:
+        """What the run's outputs are like on its validation set, as far as its training kept that."""
+        return read_expected(self.folder)
 
     # The task's verbs.
 
@@ -94,14 +101,17 @@ class Run:
         return [*super().__dir__(), *self.verbs]
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """run.translate(lines, …) is the task's answer to the request Translate(lines, …)."""
+        """run.translate(lines, …) is the task's answer to the request Translate(lines, …): a list, or for a string the
+        answer itself."""
         if name not in VERBS:
             raise AttributeError(f"a run has no {name!r}")
         self.check_can(name)
         verb, answer = VERBS[name], self.task.verbs[name]
 
         def ask(*args: Any, **settings: Any) -> Any:
-            return answer(self.use(), verb(*args, **settings))
+            request, is_alone = checked(verb(*args, **settings))
+            answers = answer(self.use(), request)
+            return answers[0] if is_alone else answers
 
         ask.__name__, ask.__doc__ = name, verb.__doc__
         hints, fields = get_type_hints(verb), signature(verb).parameters.values()

@@ -1,6 +1,7 @@
 """One vector for each text, of the hidden rows that a model makes of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 import numpy as np
 import torch
@@ -17,6 +18,40 @@ BATCH_TOKENS = 8192
 ANY_TOKEN = np.array([0])  # stands in for a text that has none; its rows are not kept
 
 
+def read_in_pieces(text: str, encode: Callable[[str], list[int]], most: int) -> list[list[int]]:
+    """The tokens of a text; where they are more than `most`, in parts, each with what stands around every text."""
+    ids = encode(text)
+    if len(ids) <= most:
+        return [ids]
+    around = encode("")
+    n_before = n_equal(ids, around)
+    n_after = n_equal(ids[::-1], around[n_before:][::-1])
+    room = most - n_before - n_after
+    if room < 1:  # nothing of the text would be left
+        n_before, n_after, room = 0, 0, most
+    before, inner, after = ids[:n_before], ids[n_before : len(ids) - n_after], ids[len(ids) - n_after :]
+    return [[*before, *inner[start : start + room], *after] for start in range(0, len(inner), room)]
+
+
+def n_equal(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many tokens both begin with."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+
+
+def embed_texts(
+    model: Model, texts: Sequence[str], encode: Callable[[str], list[int]], pooling: str, layer: int | None
+) -> np.ndarray:
+    """`embed` of texts.  One that is too long gets the mean of its pieces, each counted as often as it has tokens."""
+    in_pieces = [read_in_pieces(text, encode, model.max_length) for text in texts]
+    vectors = embed(model, [ids for parts in in_pieces for ids in parts], pooling, layer)
+    whole, start = vectors[: len(texts)].copy(), 0
+    for i, parts in enumerate(in_pieces):
+        own = vectors[start : start + len(parts)]
+        whole[i] = own[0] if len(parts) == 1 else np.average(own, axis=0, weights=[len(ids) for ids in parts])
+        start += len(parts)
+    return whole
+
+
 @torch.no_grad()
 def embed(model: Model, texts: Sequence[Sequence[int]], pooling: str, layer: int | None) -> np.ndarray:
     """(texts, D): the mean, first, last or largest of each text's rows; zeros of one without tokens.
@@ -24,9 +59,6 @@ def embed(model: Model, texts: Sequence[Sequence[int]], pooling: str, layer: int
     `layer` asks for the rows of one layer, the embeddings being layer 0; otherwise they are the model's features.
     """
     choose(POOLINGS, pooling, "pooling")
-    for number, ids in enumerate(texts, start=1):
-        if len(ids) > model.max_length:
-            raise RegardError(f"line {number} has {len(ids):,} tokens, the model reads {model.max_length:,}; split it")
     if pooling == "first" and not model.sees_future:
         raise RegardError(
             "the first row of a model that reads from left to right knows nothing of what follows; use last"

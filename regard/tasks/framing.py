@@ -11,7 +11,6 @@ from regard.errors import ConfigError
 from regard.text.tokenizer import Tokenizer
 
 MASK, SEPARATOR, BEGINNING = ("[MASK]", "<mask>"), ("[SEP]", "</s>"), ("[CLS]", "<s>")
-MARKS = re.compile("(" + "|".join(map(re.escape, (*MASK, *SEPARATOR, *BEGINNING))) + ")")
 BETWEEN = "\t"  # stands between the two texts of a pair that is written as one line
 
 # What stays of a text that is too long.
@@ -106,10 +105,12 @@ class Framing:
 
 
 class MarkedTexts:
-    """Texts in which [MASK], [SEP] and [CLS] mean tokens."""
+    """Texts in which [MASK], [SEP] and [CLS] mean tokens; [MASK] is text where the tokenizer has no such token."""
 
     def __init__(self, tokenizer: Tokenizer):
         self.tokenizer = tokenizer
+        masks = MASK if "<mask>" in tokenizer.vocabulary.special else ()
+        self.marks = re.compile("(" + "|".join(map(re.escape, (*masks, *SEPARATOR, *BEGINNING))) + ")")
 
     def encode(self, text: str) -> list[int]:
         """<s> text </s>; a [CLS] or [SEP] at the ends may be left out.
@@ -119,7 +120,7 @@ class MarkedTexts:
         """
         tokenizer = self.tokenizer
         ids = [tokenizer.start_id]
-        parts = MARKS.split(text)
+        parts = self.marks.split(text)
         for part, mark in zip(parts[::2], [*parts[1::2], ""], strict=True):
             if mark in SEPARATOR or (mark in MASK and self.mask_takes_space):
                 part = part.rstrip()

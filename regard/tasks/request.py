@@ -2,11 +2,18 @@
 its fields, so this file and every `verbs.py` must not import PyTorch."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from numbers import Integral
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from regard.errors import RegardError
 
 A = TypeVar("A")
+
+FOR_EACH_ANSWER = "one for each answer"
+Texts = Annotated[Sequence[str], FOR_EACH_ANSWER]  # where two fields are such, their texts belong together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,10 +61,74 @@ AnyLineRequest = LineRequest[Any]
 
 @dataclass(frozen=True)
 class Embed(Request[list[float]]):
-    """One vector for each line, (lines, D): of the rows that the model reads from it, whatever its task."""
+    """One vector for each line, (lines, D): of the rows that the model reads from it, whatever its task.  A line that
+    is too long for the model is read in pieces, and gets the mean of their vectors."""
 
     name = "embed"  # the command can write a NumPy file
 
-    lines: Sequence[str]
+    lines: Texts
     pooling: str = "mean"
     layer: int | None = None
+
+
+# What a caller gives in Python, by the types of the fields.
+
+R = TypeVar("R", bound=Request[Any])
+
+
+def checked(request: R) -> tuple[R, bool]:
+    """The request with lists of texts, and whether it asks for one answer alone: a string in place of texts is one."""
+    hints = get_type_hints(type(request), include_extras=True)
+    lists: dict[str, list[str]] = {}
+    counts: dict[str, int] = {}  # of the fields with a text for each answer
+    for name, value in vars(request).items():
+        kinds, where = list(kinds_of(hints[name])), f"{request.name}, {name}"
+        if value is None and NoneType in kinds:
+            continue
+        if Sequence[str] in kinds:
+            lists[name] = texts_of(value, where)
+        elif str in kinds and not isinstance(value, str):
+            raise RegardError(f"{where}: expected a text, got {kind_name(value)}")
+        elif Sequence[dict[str, str]] in kinds and not isinstance(value, Sequence):
+            raise RegardError(f"{where}: expected a list of messages, got {kind_name(value)}")
+        elif int in kinds:
+            check_number(value, where, next((kind.least for kind in kinds if isinstance(kind, Help)), None))
+        if FOR_EACH_ANSWER in kinds:
+            counts[name] = len(lists[name])
+    if len(set(counts.values())) > 1:
+        found = ", ".join(f"{n} {name}" for name, n in counts.items())
+        raise RegardError(f"{request.name}: expected as many texts in each list, got {found}")
+    is_alone = any(isinstance(vars(request)[name], str) for name in list(counts)[:1])
+    return replace(request, **lists), is_alone
+
+
+def kinds_of(hint: object) -> Iterator[Any]:
+    """All that is joined in a type, and what is noted beside it: Annotated[int | None, HELP] → int, None, HELP."""
+    if get_origin(hint) in (Annotated, Union, UnionType):
+        for part in get_args(hint):
+            yield from kinds_of(part)
+    else:
+        yield hint
+
+
+def texts_of(value: object, where: str) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, Iterable) or isinstance(value, bytes | bytearray | Mapping | Set):
+        raise RegardError(f"{where}: expected a text or a list of texts, got {kind_name(value)}")
+    texts = list(value)
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise RegardError(f"{where}: expected a list of texts, got {kind_name(text)} at place {place}")
+    return texts
+
+
+def check_number(value: object, where: str, least: int | None) -> None:
+    if not isinstance(value, Integral):
+        raise RegardError(f"{where}: expected a whole number, got {kind_name(value)}")
+    if least is not None and int(value) < least:
+        raise RegardError(f"{where}: expected at least {least}, got {value}")
+
+
+def kind_name(value: object) -> str:
+    return "None" if value is None else f"{type(value).__name__} {value!r:.40}"

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -32,7 +33,7 @@ M = TypeVar("M", bound=Model)  # as a task builds it
 class TaskConfig:
     """The [task] table of a recipe: what every task may set.  A property here is a setting of some tasks alone."""
 
-    metric: str = "loss"  # which validated figure chooses the best checkpoint
+    metric: str = "loss"  # the validation figure that chooses the best checkpoint
 
     @property
     def window(self) -> int:
@@ -121,6 +122,7 @@ class Use(NamedTuple, Generic[M]):
     model: M
     generator: AnyGenerator  # what a search steps: the model, the model with CUDA graphs, or an ensemble
     decoding: DecodingConfig  # the recipe's, or as asked
+    expected: Mapping[str, float] = MappingProxyType({})  # what outputs are like on the validation set, if known
 
 
 Verbs = Mapping[str, Callable[[Use, Any], Any]]  # by name: what answers the request of the verb's own class

@@ -18,7 +18,7 @@ from regard.data.report import Row
 from regard.errors import ConfigError, RegardError
 from regard.evaluation.measured import Measured, Metric, Versus, measured
 from regard.nn.layout import Ragged
-from regard.tasks.embedding import embed
+from regard.tasks.embedding import embed_texts
 from regard.tasks.exchange import Exchange
 from regard.tasks.framing import Frame, MarkedTexts
 from regard.tasks.request import Embed
@@ -102,9 +102,7 @@ class Task(ABC, Generic[R, P, M, B]):
 
     def parts(self) -> dict[str, P]:
         """Training, validation and test data, as far as there are any."""
-        parts = {"train": self.train}
-        if self.valid is not None:
-            parts["valid"] = self.valid
+        parts = {"train": self.train} | ({} if self.valid is None else {"valid": self.valid})
         if self.setup.data.test or self.setup.data.test_share:
             parts["test"] = self.part(self.test()[1], to_learn=False)
         return parts
@@ -164,8 +162,7 @@ class Task(ABC, Generic[R, P, M, B]):
 
     @abstractmethod
     def nats(self, model: M, batch: B, smoothing: float) -> Tensor:
-        """The sum, not the mean, over the targets: the loop divides by what it accumulated.  `smoothing` is 0 where
-        the settings have none."""
+        """The sum over the targets: the loop divides by what it accumulated.  Settings without smoothing give 0."""
 
     def loss(self, model: M, batch: B) -> Tensor:
         """What training brings down."""
@@ -244,6 +241,10 @@ class Task(ABC, Generic[R, P, M, B]):
         """Of the first `shown` of them; empty: nothing that a person would read."""
         return []
 
+    def expected(self, model: M) -> dict[str, float]:
+        """What a run keeps of its validation, so that its verbs can note input that is unlike it; {}: nothing."""
+        return {}
+
     # For people.
 
     def inspect(self) -> list[Row]:
@@ -255,8 +256,7 @@ class Task(ABC, Generic[R, P, M, B]):
     def rows(self) -> list[tuple[str, str]]:
         """What is learned from, for the screen and the card."""
         parts = [("training data", self.train), ("validation data", self.valid)]
-        rows = [(name, part.describe()) for name, part in parts if part is not None]
-        rows += self.settled_rows()
+        rows = [(name, part.describe()) for name, part in parts if part is not None] + self.settled_rows()
         return rows + [("decided", row) for _, part in parts if part is not None for row in part.notes.rows()]
 
     def settled_rows(self) -> list[tuple[str, str]]:
@@ -280,7 +280,7 @@ class Task(ABC, Generic[R, P, M, B]):
         return {"embed": self.embed}
 
     def embed(self, use: Use[M], ask: Embed) -> np.ndarray:
-        return embed(use.model, [self.encode(line) for line in ask.lines], ask.pooling, ask.layer)
+        return embed_texts(use.model, ask.lines, self.encode, ask.pooling, ask.layer)
 
     def look(self, use: Use[M], source: str, target: str | None, asked: Asked) -> Capture:
         """What the model attends to while it reads a text and, where it writes one, a target (None: its own)."""

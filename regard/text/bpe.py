@@ -11,12 +11,13 @@ The `tokenizers` library does the same in Rust; the tests hold the two equal, me
 import heapq
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from regard.text.words import SPECIAL, split
 
 Pair = tuple[int, int]
+GONE = -1  # in the place of a piece: it belongs to the one before
 
 # GPT-2 writes each byte as one printable character, so that a token is a string without spaces: the printable
 # bytes stand for themselves, the others for the characters from U+0100 on.  This is also the order of their ids.
@@ -50,25 +51,43 @@ class BytePairs:
 
     def sample_word(self, word: bytes, rate: float, dice: random.Random) -> list[int]:
         """BPE-dropout (Provilkov et al., 2020): at every step each possible merge is skipped with chance `rate`."""
-        return self.merge(word, lambda: dice.random() < rate)[0]
+        pieces = [self.byte_ids[byte] for byte in word]
+        while possible := [
+            (self.ranks[pair], place)
+            for place, pair in enumerate(pairwise(pieces))
+            if pair in self.ranks and not dice.random() < rate
+        ]:
+            rank, place = min(possible)
+            pieces[place : place + 2] = [self.made[rank]]
+        return pieces
 
     def derivation(self, token: int) -> list[Pair]:
         """The merges that made a token, in order.  They are the same in every word that the token is part of:
         a merge across its ends would have made another token."""
         return [] if token < self.n_special else self.merge(self.tokens[token])[1]
 
-    def merge(self, word: bytes, is_dropped: Callable[[], bool] = lambda: False) -> tuple[list[int], list[Pair]]:
-        """The pieces of a word, and the merges that made them."""
-        pieces, merges = [self.byte_ids[byte] for byte in word], []
-        while possible := [
-            (self.ranks[pair], place)
-            for place, pair in enumerate(pairwise(pieces))
-            if pair in self.ranks and not is_dropped()
-        ]:
-            rank, place = min(possible)  # the merge learned first; where it fits twice, the left one
+    def merge(self, word: bytes) -> tuple[list[int], list[Pair]]:
+        """The pieces of a word, and the merges that made them: always the merge learned first, and where it fits twice,
+        the left one.  A piece lies where its first byte was; the heap keeps outdated merges, which are skipped."""
+        pieces = [self.byte_ids[byte] for byte in word]
+        n, merges = len(pieces), []
+        left, right = list(range(-1, n - 1)), list(range(1, n + 1))  # the neighbors of each place
+        heap = [(self.ranks[pair], place) for place, pair in enumerate(pairwise(pieces)) if pair in self.ranks]
+        heapq.heapify(heap)
+        while heap:
+            rank, place = heapq.heappop(heap)
+            other = right[place]
+            if other == n or (pieces[place], pieces[other]) != self.merges[rank]:
+                continue
             merges.append(self.merges[rank])
-            pieces[place : place + 2] = [self.made[rank]]
-        return pieces, merges
+            pieces[place], pieces[other] = self.made[rank], GONE
+            right[place] = right[other]
+            if right[place] < n:
+                left[right[place]] = place
+            for first, second in ((left[place], place), (place, right[place])):
+                if first >= 0 and second < n and (pieces[first], pieces[second]) in self.ranks:
+                    heapq.heappush(heap, (self.ranks[pieces[first], pieces[second]], first))
+        return [piece for piece in pieces if piece != GONE], merges
 
 
 def learn(lines: Iterable[str], vocab_size: int, min_count: int = 1, special: Sequence[str] = SPECIAL) -> BytePairs:

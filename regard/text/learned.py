@@ -2,7 +2,8 @@
 get an id."""
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Self
@@ -15,7 +16,10 @@ from regard.errors import ConfigError, DataError
 from regard.text.bpe import LETTERS, BytePairs, to_bytes
 from regard.text.unicode import well_formed
 from regard.text.vocabulary import TOKENIZER_FILE, Vocabulary
-from regard.text.words import CUT, END, PAD, SPECIAL, START, UNKNOWN
+from regard.text.words import CUT, END, PAD, SPECIAL, START, UNKNOWN, split
+
+LONGEST_WORD = 1000  # characters; what merges are learned from a longer "word", its parts can teach, too
+MAY_BE_LONG = re.compile(rf"\S{{{LONGEST_WORD}}}|\s{{{LONGEST_WORD}}}")
 
 WORD_LIST = partial(models.WordLevel, {}, unk_token=SPECIAL[UNKNOWN])
 
@@ -101,6 +105,8 @@ class LearnedVocabulary(Vocabulary):
     @classmethod
     def learn(cls, lines: list[str], kind: str, vocab_size: int, min_count: int, special: list[str]) -> Self:
         tokenizer = KINDS[kind].blank(special)
+        if kind == "bpe":
+            lines = list(without_long_words(lines))
         # A text yields no more tokens than it has bytes; the library takes memory for as many as it is told.
         n_bytes = sum(len(line.encode()) for line in lines)
         vocab_size = min(vocab_size, len(special) + KINDS[kind].n_needed + n_bytes)
@@ -167,6 +173,17 @@ class LearnedVocabulary(Vocabulary):
         names = [name.encode() for name in self.names]
         spelled = [self.spelling[n] for n in range(len(names), self.size)]
         return BytePairs(names + spelled, merges, len(names))
+
+
+def without_long_words(lines: Iterable[str]) -> Iterator[str]:
+    """The lines, and in place of one with a very long word its words, the long ones in parts: each merge goes through
+    all of a word that holds its pair, so that the time to learn from one word grows with the square of its length."""
+    for line in lines:
+        if MAY_BE_LONG.search(line) is None:
+            yield line
+        else:
+            for word in split(line):
+                yield from (word[start : start + LONGEST_WORD] for start in range(0, len(word), LONGEST_WORD))
 
 
 def special_tokens(tokenizer: tokenizers.Tokenizer) -> list[str]:

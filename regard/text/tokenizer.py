@@ -21,15 +21,17 @@ from regard.text.words import NAME, SPECIAL
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig:
-    """`vocab_size` counts the special tokens too.  `dropout` is the probability of skipping a merge (BPE-dropout, in
-    training only).  A pair (bpe), a word or a character that occurs fewer than `min_count` times gets no token.
-    `extra` names further special tokens, such as "<mask>"; they follow the four that are always there.
-    Kind "imported" is that of a run which another tool's tokenizer came with."""
+    """How a text is cut, and how many tokens are learned."""
 
+    # `bpe` (byte-level, gives back any text), `words` (with their space), `spaces` (what stands between white space,
+    # for texts that are already cut into words) or `characters`; `imported` in a run that has another tool's tokenizer
     kind: str = "bpe"
-    vocab_size: int = 8000
+    vocab_size: int = 8000  # including the special tokens; a small text may give fewer, and the model takes that number
+    # BPE-dropout: the chance to leave out a merge in training, so that a word is cut differently each epoch (Provilkov
+    # et al. 2020); needs `bpe` and a task that may cut a text anew: not running text, masked words, tags, answers, chat
     dropout: float = 0.0
-    min_count: int = 1
+    min_count: int = 1  # a pair (bpe), a word or a character that occurs less often gets no token
+    # further special tokens, such as `["<mask>"]`: ids 4, 5, …, after <pad>, <s>, </s> and <unk>; no text becomes one
     extra: tuple[str, ...] = ()
 
     @property

@@ -11,6 +11,7 @@ from regard.errors import RunError
 from regard.nn.lora import LoraConfig, merged
 from regard.runs.checkpoints import ADAPTER, MODEL, Checkpoints, Progress, is_better, step_folder
 from regard.runs.durable import resume_command
+from regard.runs.expected import write_expected
 from regard.runs.weights import save_weights, set_weights, weights_of
 from regard.training.learner import Learner
 from regard.training.metrics import number, read_metrics
@@ -44,6 +45,13 @@ def choose_weights(
     set_weights(learner.model, tensors[which], str(step_folder(checkpoints.folder, step)))
     what = f"step {step}, " + ("the last" if progress.best_step is None else f"the best by {task.metric}")
     return what + (" (running average)" if which == "ema" else ""), values_at(run, step)
+
+
+def keep_expected(learner: Learner, run: Path, signals: Signals) -> None:
+    """Write down what the outputs of the final weights are like on the validation set."""
+    with learner.resting(), signals.interruptible():
+        figures = learner.task.expected(learner.model)
+    write_expected(run, figures)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from regard.tasks.setup import B
 from regard.tasks.task import BatchTask
 from regard.training.environment import compile_model, peak_memory, record_environment, reproducible
 from regard.training.feed import Feed
-from regard.training.finish import choose_weights, save_finished
+from regard.training.finish import choose_weights, keep_expected, save_finished
 from regard.training.finite import NonFinite
 from regard.training.learner import Learner, Loss, StepRow
 from regard.training.metrics import Metrics, draw_curves
@@ -228,6 +228,7 @@ class Training:
             seconds=self.progress.seconds,
             peak_memory=peak_memory(self.learner.device),
         )
+        keep_expected(self.learner, self.run, self.signals)
         path = save_finished(self.learner.model, self.lora, self.run)
         draw_curves(self.run, self.learner.task.metric)
         write_card(self.run, about, result, path.name, self.config, environment)
@@ -236,9 +237,13 @@ class Training:
 
     def stopped(self, stop: Stopped) -> Stopped:
         """Save before leaving, unless the signal came in the middle of a step."""
-        if stop.is_between_steps and self.saved != (self.progress.step, self.progress.validated):
-            self.save()
-        message = f"{stop}. {self.checkpoints.intact()} To go on: {resume_command(self.run)}"
+        what = f"{stop}. {self.checkpoints.intact()}"
+        if stop.is_between_steps:
+            if self.saved != (self.progress.step, self.progress.validated):
+                self.save()
+            saved = step_folder(self.checkpoints.folder, self.progress.step)
+            what = f"{stop} after step {self.progress.step:,}. Saved: {saved}."
+        message = f"{what} To resume: {resume_command(self.run)}"
         return Stopped(stop.number, message, stop.is_between_steps)
 
     def not_finite(self, error: NonFinite) -> NonFinite:

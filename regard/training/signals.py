@@ -16,6 +16,8 @@ NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 class Stopped(RegardError):
     """The user or the system asked the training to end."""
 
+    opening = ""  # what was asked for is no error
+
     def __init__(self, number: int, message: str, is_between_steps: bool) -> None:
         super().__init__(message)
         self.number = number

@@ -91,6 +91,8 @@ def run_in_toy_sizes(file, *names):
     arguments = ["--tiny", "--device", "cpu", "--rounds", "1", "--threads", "1", "--json", str(file)]
     done = subprocess.run([sys.executable, "-m", "bench", *names, *arguments], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert all(f"bench {n} of {len(names)}: {name}\n" in done.stderr for n, name in enumerate(names, start=1))
+    assert "round 1 of 1: " in done.stderr and "round" not in done.stdout.split("half the range")[1]
     reports = {report["name"]: report for report in json.loads(file.read_text())["reports"]}
     for report in reports.values():
         for found in report["rows"]:

@@ -132,3 +132,8 @@ def test_the_whole_demo_keeps_its_promises(regard: Call) -> None:
     assert "L'animal n'a pas traversé la rue parce qu'elle était trop large." in told.out
     assert "changed: L'animal → La tortue, qu'il → qu'elle, fatigué → fatiguée\n" in told.out
     assert "changed: L'animal → La tortue\n" in told.out
+    far = ["The street was too wide.", "The animal was too tired.", "The dog.", "I love you."]
+    near = [TIRED, TIRED.replace("tired", "wide"), "The cow didn't eat the apple because it was too sour."]
+    asked = regard("translate", "runs/demo", "--device", "cpu", stdin="\n".join([*far, *near]).encode())
+    noted = {int(line.split(":")[0].removeprefix("line ")) for line in asked.err.splitlines() if "unusual: " in line}
+    assert noted == {1, 2, 3, 4}

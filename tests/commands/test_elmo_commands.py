@@ -195,9 +195,17 @@ def test_mistakes_are_named(films: Path, arguments: tuple[str, ...], words: str)
     assert wrong.code == 1 and words in wrong.err and wrong.out == ""
 
 
-def test_a_line_that_the_model_cannot_read_is_named(films: Path) -> None:
-    long = call(films, "embed", "one", "--device", "cpu", stdin=b"short\n" + b"word " * 200)
-    assert long.code == 1 and "line 2 has" in long.err and "128" in long.err
+def test_a_line_that_is_too_long_for_the_model_is_split_and_said(films: Path) -> None:
+    """Its vector is the mean of its parts'; those of other lines stay as they are."""
+    both = call(films, "embed", "one", "--device", "cpu", stdin=b"short\n" + b"word " * 200)
+    assert both.code == 0 and both.err == "line 2: split into 5, the mean of which is given\n"
+    alone = json.loads(call(films, "embed", "one", "--device", "cpu", stdin=b"short\n").out)
+    np.testing.assert_allclose(json.loads(both.out.splitlines()[0]), alone, atol=1e-5)
+    filed = call(films, "embed", "one", "--out", "v.npy", "--device", "cpu", stdin=b"short\n" + b"word " * 200)
+    assert filed.code == 0 and filed.err == both.err
+    np.testing.assert_allclose(
+        np.load(films / "v.npy"), [json.loads(line) for line in both.out.splitlines()], atol=1e-6
+    )
 
 
 def test_the_task_and_the_model_belong_together(films: Path, regard: Call) -> None:

@@ -1,12 +1,15 @@
 """A resume that cannot be leaves the run as it was; other data than before are noticed."""
 
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 from calling import Call
 
 from regard.runs.durable import only_one
+from regard.training.learner import Learner
 
 
 @pytest.fixture
@@ -46,6 +49,26 @@ def test_files_that_were_moved_are_known_again(run: Path, regard: Call) -> None:
     told = regard("train", run, "--resume", "--set", moved, "--device", "cpu")
     assert told.code == 0, told.err
     assert str(run.parent / "data") in (run / "recipe.toml").read_text(encoding="utf-8")
+
+
+def test_what_ctrl_c_says_is_no_error(lab: Path, tmp_path: Path, regard: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stopped, where all is saved, and how to resume; then the resumed run ends as if nothing had happened."""
+    update = Learner.update
+
+    def interrupted(self, step, batches, places):  # type: ignore[no-untyped-def]
+        update(self, step, batches, places)
+        if step == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    new = tmp_path / "new"
+    with monkeypatch.context() as patch:
+        patch.setattr(Learner, "update", interrupted)
+        stopped = regard("train", lab / "tiny.toml", "--run", new, "--device", "cpu")
+    checkpoint = new / "checkpoints" / "step-7"
+    last = f"stopped by Ctrl-C after step 7. Saved: {checkpoint}. To resume: regard train {new} --resume\n"
+    assert stopped.code == 130 and stopped.err.endswith(last) and "error" not in stopped.err
+    assert checkpoint.is_dir() and regard("train", new, "--resume", "--device", "cpu").code == 0
+    assert (new / "model.safetensors").read_bytes() == (lab / "one" / "model.safetensors").read_bytes()
 
 
 def test_two_trainings_in_one_folder(run: Path, regard: Call) -> None:

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from calling import Call, call
 
@@ -85,6 +86,61 @@ def test_alignments_come_with_the_same_notes_as_the_text(lab: Path, regard: Call
     plain, aligned = regard(*ask, stdin=stdin), regard(*ask, "--alignments", stdin=stdin)
     assert aligned.code == 0 and len(aligned.out.split("\n")) == 4
     assert "line 2: split into " in aligned.err and aligned.err == plain.err
+
+
+@pytest.fixture
+def certain(lab: Path, tmp_path: Path) -> Path:
+    """A run that expects to be as sure as no line makes it."""
+    run = Path(shutil.copytree(lab / "one", tmp_path / "certain"))
+    (run / "expected.json").write_text('{"log_prob_per_token": -0.25}', encoding="utf-8")
+    return run
+
+
+def test_a_training_keeps_how_sure_its_translations_are(lab: Path, regard: Call) -> None:
+    """The first percentile of what greedy translations of the validation lines have."""
+    lines = (lab / "data" / "valid.en").read_bytes()
+    greedy = regard("translate", lab / "one", "--json", "--set", "beam=1", "--device", "cpu", stdin=lines)
+    records = [json.loads(line) for line in greedy.out.splitlines()]
+    kept = json.loads((lab / "one" / "expected.json").read_text())["log_prob_per_token"]
+    values = [record["log_prob_per_token"] for record in records]
+    assert np.percentile(values, 1) == pytest.approx(kept, abs=1e-5)
+    noted = [any(note.startswith("unusual: ") for note in record["notes"]) for record in records]
+    assert noted == [value < kept for value in values] and noted.count(True) == 1
+    assert sum(values) < 0 and all(record["log_prob"] <= record["log_prob_per_token"] for record in records)
+
+
+def test_a_line_that_is_less_likely_than_in_validation_gets_a_note(certain: Path, lab: Path, regard: Call) -> None:
+    note = "line 1: {}unusual: the model is unsure, perhaps because it was not trained on such input (log P per token -"
+    plain = regard("translate", certain, "--device", "cpu", stdin=f"{ENGLISH}\n\n".encode())
+    assert plain.code == 0 and note.format("hit the length limit, ") in plain.err and "line 2" not in plain.err
+    assert "above -0.25 in 99 % of the validation lines)" in plain.err
+    full = regard("translate", certain, "--json", "--device", "cpu", stdin=f"{ENGLISH}\n\n".encode())
+    first, empty = map(json.loads, full.out.splitlines())
+    assert first["notes"][-1].startswith("unusual: ") and first["log_prob_per_token"] < -0.25
+    assert empty["log_prob_per_token"] is None and empty["notes"] == ["empty"]
+
+
+@pytest.mark.parametrize("options", [("--set", "sample=true"), ("--prefix", "Le"), ("--with", "other")])
+def test_what_the_model_did_not_choose_alone_gets_no_such_note(
+    certain: Path, lab: Path, regard: Call, options: tuple[str, str]
+) -> None:
+    if options[0] == "--with":
+        options = ("--with", str(lab / options[1]))
+    told = regard("translate", certain, *options, "--device", "cpu", stdin=f"{ENGLISH}\n".encode())
+    assert told.code == 0 and "unusual" not in told.err
+
+
+def test_a_run_that_kept_nothing_gives_no_such_note(certain: Path, regard: Call) -> None:
+    (certain / "expected.json").unlink()
+    told = regard("translate", certain, "--device", "cpu", stdin=f"{ENGLISH}\n".encode())
+    assert told.code == 0 and "unusual" not in told.err
+
+
+@pytest.mark.parametrize("content", ["", "null", "[]", '{"log_prob_per_token": null}', "[" * 100_000, '{"a": NaN}'])
+def test_what_was_kept_may_be_corrupted(certain: Path, regard: Call, content: str) -> None:
+    (certain / "expected.json").write_text(content, encoding="utf-8")
+    told = regard("translate", certain, "--device", "cpu", stdin=f"{ENGLISH}\n".encode())
+    assert told.code == 1 and "expected.json is corrupted" in told.err
 
 
 def test_an_output_of_several_lines_is_one_line_of_the_file(tmp_path: Path) -> None:

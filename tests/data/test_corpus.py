@@ -45,6 +45,12 @@ def test_cuts_fall_before_a_sentence_where_there_is_one(tmp_path: Path) -> None:
         assert words(found, tokenizer, cuts, found.stops) == seconds
 
 
+def test_a_last_window_without_a_sentence_of_its_own_is_cut_anywhere(tmp_path: Path) -> None:
+    found, tokenizer = corpus(tmp_path, ["a b . c d", "h i j k"], width=50)
+    cuts = found.cuts(np.array([1]), np.array([0.5]))
+    assert words(found, tokenizer, cuts, found.stops[1:]) == ["j k"]
+
+
 def test_what_comes_from_elsewhere_is_of_another_document_and_begins_a_sentence(tmp_path: Path) -> None:
     found, _ = corpus(tmp_path, TEXT, width=50)
     draw = np.random.default_rng(0)

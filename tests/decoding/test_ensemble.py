@@ -4,6 +4,7 @@ from table_model import END, START, TableModel
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.ensemble import Ensemble
+from regard.decoding.graphs import can_capture
 from regard.decoding.search import generate
 from regard.errors import RunError
 
@@ -50,3 +51,7 @@ def test_models_that_do_not_fit_are_refused() -> None:
         generate(Ensemble([TableModel(6), TableModel(7)]), PROMPTS, DecodingConfig(), START, END)
     with pytest.raises(RunError, match="at least one"):
         Ensemble([])
+
+
+def test_the_steps_of_an_ensemble_are_not_captured() -> None:
+    assert not can_capture(Ensemble([TableModel(), TableModel(seed=1)]))

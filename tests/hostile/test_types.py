@@ -1,12 +1,21 @@
 """Every method of a run × wrong types: a string is one text, and whatever is no text is an error that says so."""
 
 import inspect
+import re
+from typing import get_type_hints
 
 import pytest
 from bounded import bounded
 from tiny_runs import Runs
 
+from regard.errors import RegardError
 from regard.runs.run import load
+from regard.tasks.chat.verbs import Chat
+from regard.tasks.language.verbs import Generate, GenerateAs, StreamText
+from regard.tasks.pretraining.verbs import Fill
+from regard.tasks.request import FOR_EACH_ANSWER, Embed, checked, kinds_of
+from regard.tasks.translation.verbs import Translate
+from regard.tasks.verbs import LINE_VERBS, VERBS
 
 # By method: its task, and the names of the arguments that take texts.
 METHODS = {
@@ -14,6 +23,9 @@ METHODS = {
     "classify": ("classification", ("texts",)),
     "generate": ("language", ("prompts",)),
     "score": ("translation", ("sources", "targets")),
+    "score_texts": ("language", ("texts",)),
+    "summarize": ("translation", ("texts",)),
+    "tag": ("tagging", ("lines",)),
     "embed": ("reading", ("texts",)),
     "fill": ("masked", ("texts",)),
     "answer": ("answers", ("questions", "contexts")),
@@ -63,6 +75,55 @@ def test_what_is_no_text_is_an_error_that_says_what_was_expected(method: str, ru
             kinds, text, trace = end.value
             assert "RegardError" in kinds, f"{what} as {names[place]}: {trace}"
             assert "text" in text and "expected" in text, f"{what} as {names[place]}: {text}"
+
+
+def test_every_method_that_answers_texts_is_walked() -> None:
+    """Those of `generate_as` have a default, so it has a test of its own."""
+    with_texts = {
+        name
+        for name, verb in VERBS.items()
+        if any(FOR_EACH_ANSWER in kinds_of(hint) for hint in get_type_hints(verb, include_extras=True).values())
+    }
+    assert with_texts == {*METHODS, "generate_as"}
+    assert not [name for name, verb in LINE_VERBS.items() if name not in with_texts]
+
+
+def test_a_beginning_of_a_text_from_a_label_may_be_a_string() -> None:
+    request, is_alone = checked(GenerateAs("good", "The"))  # type: ignore[arg-type]
+    assert is_alone and request == GenerateAs("good", ["The"])
+    assert checked(GenerateAs("good"))[1] is False
+
+
+WRONG_SETTINGS = {
+    "fill, top: expected at least 1, got 0": lambda: Fill([TEXT], top=0),
+    "fill, top: expected a whole number, got str '3'": lambda: Fill([TEXT], top="3"),
+    "translate: expected as many texts in each list, got 2 lines, 1 prefixes": lambda: Translate(
+        [TEXT, TEXT], prefixes="Le"
+    ),
+    "translate, prefixes: expected a list of texts, got None at place 0": lambda: Translate([TEXT], prefixes=[None]),
+    "stream, prompt: expected a text, got None": lambda: StreamText(None),
+    "generate, stop: expected a text or a list of texts, got int 3": lambda: Generate([TEXT], stop=3),
+    "generate_as, label: expected a text, got int 1": lambda: GenerateAs(1),
+    "chat, messages: expected a list of messages, got int 3": lambda: Chat(3),
+    "embed, pooling: expected a text, got None": lambda: Embed([TEXT], pooling=None),
+}
+
+
+@pytest.mark.parametrize("message", WRONG_SETTINGS)
+def test_wrong_settings_are_an_error_that_says_what_was_expected(message: str) -> None:
+    with pytest.raises(RegardError, match=f"^{re.escape(message)}"):
+        checked(WRONG_SETTINGS[message]())
+
+
+def test_a_string_as_stop_is_one_stop_string() -> None:
+    assert checked(Generate([TEXT], stop="\n\n"))[0].stop == ["\n\n"]
+
+
+@pytest.mark.parametrize("messages", ["hello", [3], [{"role": "user", "content": b"x"}], {"role": "user"}, [None]])
+def test_what_is_no_conversation_is_an_error(messages: object, runs: Runs) -> None:
+    bound = load(runs["chat"], device="cpu").chat
+    end = bounded(lambda: repr(bound(messages)))
+    assert end.how == "raised" and "RegardError" in end.value[0], str(end)
 
 
 @pytest.mark.parametrize("method", ["score", "answer"])

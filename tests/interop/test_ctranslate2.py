@@ -1,5 +1,6 @@
 """Runs for CTranslate2 and back: the same probabilities, the same greedy tokens; damaged files are errors."""
 
+import dataclasses
 import json
 import random
 import struct
@@ -13,7 +14,7 @@ from regard.decoding.config import DecodingConfig
 from regard.errors import RegardError, RunError
 from regard.interop.certifying.certificate import compare_rows
 from regard.interop.certifying.in_ctranslate2 import CTranslate2Translator, CTranslate2Writer, certify_ctranslate2
-from regard.interop.certifying.samples import random_tokens
+from regard.interop.certifying.samples import random_tokens, sentences, strings
 from regard.interop.certifying.sides import Ours, OurScorer
 from regard.interop.families.ctranslate2 import CTRANSLATE2
 from regard.interop.formats.from_ctranslate2 import NEVER, CTranslate2File, CTranslate2Folder
@@ -236,3 +237,22 @@ def test_whole_numbers_are_divided_by_the_scale_of_their_row(tmp_path: Path) -> 
     assert file.settings == {"d": -7}
     for name in ("a/weight", "b/weight"):
         assert file.read(name).tolist() == [[0.5, 1.0, 1.5], [1.0, 1.25, -0.25]]
+
+
+def test_tokens_that_are_never_written_are_not_written_there(tmp_path: Path) -> None:
+    run = save_translator(tmp_path / "run")
+    likely = tuple({ids[0] for ids in OurScorer(run).greedy(inputs(run), 1) if ids})
+    assert likely
+    changed = dataclasses.replace(run.recipe, decoding=DecodingConfig(never=likely))
+    run = Run(run.folder, changed, run.tokenizer, run.model, "")
+    theirs = CTranslate2Translator(tmp_path / "out", run, write_folder(run, tmp_path / "out"))
+    written = theirs.greedy(inputs(run), 12)
+    assert written == OurScorer(run).greedy(inputs(run), 12)
+    assert not {token for ids in written for token in ids} & set(likely)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 100])
+def test_a_certificate_compares_as_many_strings_as_it_says(n: int) -> None:
+    made = strings(n)
+    assert len(made) == n
+    assert n < 8 or made[n - n // 2 :] == sentences(n // 2)

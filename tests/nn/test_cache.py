@@ -60,6 +60,13 @@ def test_holding_pads_once():
     assert held.layout.lengths.tolist() == [2, 3]
 
 
+def test_holding_in_a_fixed_room_takes_just_that():
+    layout = Ragged([2, 3])
+    memory = Memory(torch.randn(5, 2, 4), torch.randn(5, 2, 4), layout)
+    held = Cache.holding([memory], fixed_room=9)
+    assert held.room == 9 and torch.equal(held.memory(0).keys[1, :3], memory.keys[2:])
+
+
 def test_what_is_not_used_yet_is_finite_after_a_selection(monkeypatch):
     """A mask gives it the weight 0, and 0 times NaN is NaN."""
     monkeypatch.setattr(torch, "empty_like", lambda like: torch.full_like(like, torch.nan))

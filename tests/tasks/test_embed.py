@@ -12,7 +12,7 @@ from regard.models.stack import Stack, StackConfig
 from regard.nn.layout import Ragged
 from regard.nn.pooling import POOLINGS
 from regard.tasks import embedding
-from regard.tasks.embedding import embed
+from regard.tasks.embedding import embed, embed_texts, read_in_pieces
 
 DOCUMENTS = [np.array(ids, np.int64) for ids in ([5, 6, 7], [], [8], [9, 4, 4, 5, 6, 7])]
 
@@ -60,3 +60,41 @@ def test_a_model_without_rows_is_refused(architecture):
 def test_an_unknown_pooling_is_named():
     with pytest.raises(ConfigError, match=r"median.*mean"):
         embed(stack(), DOCUMENTS, "median", None)
+
+
+def plain(text: str) -> list[int]:
+    return list(map(int, text.split()))
+
+
+def framed(text: str) -> list[int]:
+    return [1, *plain(text), 2]
+
+
+def only_started_when_empty(text: str) -> list[int]:
+    """As imported language models have it that put nothing before a text."""
+    return plain(text) or [1]
+
+
+@pytest.mark.parametrize(
+    ("encode", "most", "expected"),
+    [
+        (plain, 5, [[3, 4, 5, 6, 7]]),
+        (plain, 2, [[3, 4], [5, 6], [7]]),
+        (framed, 4, [[1, 3, 4, 2], [1, 5, 6, 2], [1, 7, 2]]),
+        (framed, 2, [[1, 3], [4, 5], [6, 7], [2]]),  # no room beside what stands around it
+        (only_started_when_empty, 3, [[3, 4, 5], [6, 7]]),
+    ],
+)
+def test_a_text_that_is_too_long_is_read_in_pieces(encode, most, expected):
+    assert read_in_pieces("3 4 5 6 7", encode, most) == expected
+
+
+def test_of_pieces_the_mean_is_given_and_other_texts_stay_as_they_were(monkeypatch):
+    model = seq2seq()
+    alone = embed(model, DOCUMENTS, "mean", None)
+    monkeypatch.setattr(Seq2Seq, "max_length", 4)
+    texts = [" ".join(map(str, ids)) for ids in DOCUMENTS]
+    vectors = embed_texts(model, texts, plain, "mean", None)
+    np.testing.assert_allclose(vectors[:3], alone[:3], atol=1e-6)
+    first, second = embed(model, [DOCUMENTS[3][:4], DOCUMENTS[3][4:]], "mean", None)
+    np.testing.assert_allclose(vectors[3], (4 * first + 2 * second) / 6, atol=1e-6)

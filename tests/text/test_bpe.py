@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import random
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,11 @@ def test_a_derivation_builds_its_token_from_bytes(lines: list[str]) -> None:
             pieces.remove(learnt.tokens[right])
             pieces.append(learnt.tokens[left] + learnt.tokens[right])
         assert pieces == [learnt.tokens[token]]
+
+
+@given(small_alphabets)
+@settings(max_examples=100, deadline=None)
+def test_merging_by_a_heap_is_merging_step_by_step(lines: list[str]) -> None:
+    learnt = bpe.learn(lines, 320)
+    for word in ("".join(lines).encode(), *(line.encode() for line in lines)):
+        assert learnt.merge(word)[0] == learnt.sample_word(word, 0.0, random.Random(0))

@@ -30,7 +30,9 @@ def test_a_signal_finishes_the_step_saves_and_gives_its_exit_code(tmp_path: Path
     )
     assert done.returncode == code, done.stderr
     assert "finishing the step and saving" in done.stderr
-    assert f"Intact: {run}/checkpoints/step-11 and everything older. To go on: regard train" in done.stderr
+    stopped = f"stopped by {'Ctrl-C' if name == 'SIGINT' else name} after step 11."
+    saved = f"{stopped} Saved: {run}/checkpoints/step-11. To resume: regard train {run} --resume"
+    assert saved in done.stderr
     assert Checkpoints(run, 1, 1, print).steps()[-1] == 11
     run_tiny(whole)
     run_tiny(run, resume=True)

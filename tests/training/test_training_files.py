@@ -11,11 +11,11 @@ from tiny_training import CONFIG, TinyModel, TinyTask, run_tiny
 
 from regard.errors import DataError
 from regard.nn.compiler import compile_failure
-from regard.training.environment import compile_model
+from regard.training.environment import compile_model, peak_memory
 from regard.training.feed import Feed, walk
 from regard.training.learner import StepRow
 from regard.training.metrics import Metrics, draw_curves, read_metrics
-from regard.training.screen import LiveScreen, Screen, duration, open_screen, step_line
+from regard.training.screen import MEASURED, LiveScreen, Pace, Screen, duration, open_screen, step_line
 
 LINE = step_line(StepRow(50, 2.5, 1e-3, 0.7, 100), 1000, tokens_per_second=12345.6, seconds_left=125.0)
 CPU = torch.device("cpu")
@@ -42,6 +42,29 @@ def test_a_finished_run_holds_every_file_and_a_filled_card(tmp_path: Path) -> No
     assert [row["step"] for row in rows if row["kind"] == "valid"] == [5, 10, 15, 20]
     assert rows[-1]["samples"][0][0] == "3"
     assert result.tokens == sum(row["n_tokens"] for row in rows if row["kind"] == "train")
+
+
+def test_the_lines_of_the_loss_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_tiny(tmp_path)
+    with_legend: list[str] = []
+    monkeypatch.setattr("matplotlib.axes.Axes.legend", lambda axes, **_: with_legend.append(axes.get_title()))
+    draw_curves(tmp_path, "loss")
+    assert with_legend == ["loss (nats a token)"]
+
+
+def test_the_time_left_is_told_once_enough_steps_were_measured() -> None:
+    pace = Pace(steps_left=100)
+    times = []
+    for _ in range(MEASURED + 2):
+        times.append(pace.seconds_left())
+        pace.note(1, 10)
+    assert times[:-1] == [None] * (MEASURED + 1)  # the first step compiles and does not count
+    assert times[-1] is not None
+
+
+def test_the_peak_of_memory_is_in_bytes() -> None:
+    held = torch.ones(64 << 18)  # 64 MiB
+    assert held.nbytes < peak_memory(CPU) < 1 << 40
 
 
 def test_metrics_are_cut_back_to_the_resumed_step(tmp_path: Path) -> None:

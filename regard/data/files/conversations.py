@@ -115,7 +115,7 @@ def from_record(record: dict[str, object], names: Names, place: str) -> tuple[Co
 def read_messages(value: object) -> Conversation:
     """As JSON has them: a list of objects with a role and a content."""
     if not isinstance(value, list):
-        raise DataError(f"messages must be a list, got {json.dumps(value)[:40]}")
+        raise DataError(f"messages must be a list, got {json.dumps(value, default=repr)[:40]}")
     messages = []
     for number, message in enumerate(value, start=1):
         if not isinstance(message, dict) or not {"role", "content"} <= message.keys():

@@ -133,7 +133,7 @@ def as_text(value: object, where: str, column: str) -> str:
         raise DataError(f"{where}: {column!r} is {json.dumps(value)}, not a finite number; fix it")
     if isinstance(value, bool | int | float):
         return json.dumps(value)
-    raise DataError(f"{where}: {column!r} must be text, got {json.dumps(value)[:40]}")
+    raise DataError(f"{where}: {column!r} must be text, got {json.dumps(value, default=repr)[:40]}")
 
 
 TABLES: dict[str, Callable[[list[str], tuple[str, ...], Path, Notes], Records]] = {

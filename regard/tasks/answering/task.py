@@ -32,14 +32,15 @@ SHOWN_CHARACTERS = 200  # of an answer
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweringConfig(TaskConfig):
-    stride: int = 128  # a long context is read in windows that begin so many tokens after each other
-    max_question: int = 64  # tokens of a question that are read, the last ones
-    max_answer: int = 30  # tokens of the longest answer that is given
-    threshold: float = 0.0  # log-odds against "cannot answer" above which an answer is given
-    history: int = 0  # earlier questions of the same dialogue that are read before the one asked
+    stride: int = 128  # a text too long for one window is read in several, each beginning this many tokens later
+    max_question: int = 64  # the most tokens of a question that are read, the last ones
+    max_answer: int = 30  # the most tokens of an answer
+    threshold: float = 0.0  # log-odds of the best answer against "cannot answer" above which it is given
+    history: int = 0  # earlier questions of the same dialogue that are read before the current one
     dropout: float = 0.1  # on the rows from which answers are read
-    shown: int = 3  # samples shown at each validation
-    metric: str = "f1"  # best_f1: with the threshold that is best for the validation
+    shown: int = 3  # fixed validation samples printed at each validation
+    # the validation figure that chooses the best checkpoint: `f1`, `best_f1` (at the best threshold), `exact`, `loss`
+    metric: str = "f1"
 
     def __post_init__(self) -> None:
         at_least(self, 1, "stride", "max_question", "max_answer")

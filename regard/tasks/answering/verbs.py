@@ -1,9 +1,8 @@
 """What can be asked of a run that answers questions: the span of a text."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from regard.tasks.request import LineRequest
+from regard.tasks.request import LineRequest, Texts
 
 
 @dataclass(frozen=True)
@@ -23,8 +22,8 @@ class AnswerQuestions(LineRequest[Answered]):
 
     name = "answer"
 
-    questions: Sequence[str]
-    contexts: Sequence[str]
+    questions: Texts
+    contexts: Texts
     always: bool = False
 
     def line(self, answer: Answered) -> str:

@@ -36,7 +36,7 @@ def margins(log_probs: Tensor, reference: Tensor) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class PreferenceConfig(TalkConfig):
-    beta: float = 0.1  # how dear it is to leave the model that training began with
+    beta: float = 0.1  # how much it costs to leave the reference: the larger, the smaller the change
 
     def __post_init__(self) -> None:
         super().__post_init__()

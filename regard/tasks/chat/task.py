@@ -44,7 +44,7 @@ class TalkConfig(TaskConfig):
     """What every task on conversations may set."""
 
     shown: int = 2  # answers written at each validation
-    sample_length: int = 60  # the most tokens of each, there and in `regard evaluate`
+    sample_length: int = 60  # the most tokens of an answer, also in `regard evaluate`; at most half of model.max_length
 
     def __post_init__(self) -> None:
         not_negative(self, "shown")
@@ -53,7 +53,7 @@ class TalkConfig(TaskConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ChatConfig(TalkConfig):
-    smoothing: float = 0.0
+    smoothing: float = 0.0  # label smoothing
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -30,7 +30,7 @@ from regard.text.tokenizer import Tokenizer
 class LabelWordsConfig(LabelsConfig, FramedConfig):
     """A label is written as one of `names` (or as the files do)."""
 
-    prefix: str = ""  # what every text begins with, to say what is asked
+    prefix: str = ""  # what every text begins with, such as `"sentiment: "`
 
     def frame(self, tokenizer: Tokenizer) -> Frame:
         return Frame(tokenizer.start_id, tokenizer.end_id, tuple(tokenizer.encode(self.prefix)))

@@ -43,12 +43,15 @@ SHOWN_CHARACTERS = 200  # of a validation text
 class LabelsConfig(TaskConfig):
     """What every way to predict labels may set."""
 
-    labels: tuple[str, ...] = ()  # empty: those of the training data
-    names: tuple[str, ...] = ()  # what people call the labels, in their order; empty: as the files do
-    smoothing: float = 0.0
-    keep: str = "first"  # which end of a text longer than data.max_length is read
-    shown: int = 3  # samples shown at each validation
-    metric: str = "accuracy"
+    # sorted; empty: those of the training data, which the run's recipe.toml lists; one without examples is an error
+    labels: tuple[str, ...] = ()
+    # what people call the labels (and what `label-words` writes), in their order, such as `["negative", "positive"]`
+    # for `["0", "1"]`; empty: the names in the files
+    names: tuple[str, ...] = ()
+    smoothing: float = 0.0  # label smoothing; in `label-words`, of the tokens of the words
+    keep: str = "first"  # which end of texts longer than data.max_length is read, `first` or `last`; they are reported
+    shown: int = 3  # validation texts shown at each validation
+    metric: str = "accuracy"  # the validation figure that chooses the best checkpoint: `accuracy` or `loss`
 
     def __post_init__(self) -> None:
         sorted_classes(self, "labels")
@@ -81,10 +84,12 @@ class LabelsConfig(TaskConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationConfig(LabelsConfig):
-    framed: bool = False  # read <s> text </s>, and of pairs <s> a </s> b </s>, as BERT does
-    pooling: str = "mean"  # how a reader's rows become one
-    pooler: str = "none"  # a layer with this activation between that one and the labels (BERT: tanh)
-    dropout: float = 0.0  # on that one
+    framed: bool = False  # read `<s> text </s>`, and for pairs `<s> a </s> b </s>`, as BERT does
+    # how a reader's rows become one: `mean`, `max`, `last` (if bidirectional, both ends), `first` (BERT: that of <s>)
+    pooling: str = "mean"
+    # a layer between the pooled row and the labels: `none`, `tanh` (BERT), `relu` (DistilBERT), `gelu` (ELECTRA)
+    pooler: str = "none"
+    dropout: float = 0.0  # on the pooled row
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,10 +1,9 @@
 """What can be asked of a classifier: a label."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from regard.tasks.request import Help, LineRequest
+from regard.tasks.request import Help, LineRequest, Texts
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Classify(LineRequest[Classified]):
 
     name = "classify"
 
-    lines: Sequence[str]
+    lines: Texts
     probabilities: Annotated[bool, Help(text="after the label, the probability of every label")] = False
 
     def line(self, answer: Classified) -> str:

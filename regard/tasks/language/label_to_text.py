@@ -33,10 +33,10 @@ from regard.viewer.looking import Asked
 
 @dataclass(frozen=True, kw_only=True)
 class LabelToTextConfig(TaskConfig):
-    labels: tuple[str, ...] = ()  # empty: those of the training data
-    smoothing: float = 0.0
+    labels: tuple[str, ...] = ()  # the labels, sorted; empty: those of the training data
+    smoothing: float = 0.0  # label smoothing of the tokens
     shown: int = 1  # samples written at each validation, for each label
-    sample_length: int = 60  # tokens of each
+    sample_length: int = 60  # tokens of each sample
 
     def __post_init__(self) -> None:
         sorted_classes(self, "labels")

@@ -31,8 +31,11 @@ class StreamConfig(TaskConfig):
 
     shortest_window: ClassVar[int] = 1
 
-    unit: str = "stream"  # lines, stream or text
-    window: int = 256  # the most tokens learned from at once
+    # what a text is: `lines`, each line a text of its own, from <s> to </s>; `stream`, all lines in a row, each closed
+    # by </s>; `text`, the file as it is, with its line ends among the characters
+    unit: str = "stream"
+    # the most tokens learned from at once, at most model.max_length (denoising: data.max_length); a longer line is cut
+    window: int = 256
 
     def __post_init__(self) -> None:
         one_of(self, UNITS, "unit")
@@ -109,7 +112,7 @@ class NoisedConfig(StreamConfig):
 
     shortest_window = 8  # there must be something left to go by
 
-    unit: str = "text"  # lines, stream or text
+    unit: str = "text"
 
 
 class NoisedTask(StreamTask[M, B]):

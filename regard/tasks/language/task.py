@@ -33,12 +33,16 @@ N_COLUMNS = 10  # in which a validation text is read where states are carried
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageConfig(StreamConfig):
-    context: int = 0  # tokens at the beginning of a validated window that are only read: the one before counted them
-    blank: float = 0.0  # the chance that a token, in training, is read as <unk> (Xie et al. 2017)
-    carry: bool = False  # go on from the state of the window before: truncated back-propagation through time
-    smoothing: float = 0.0
-    shown: int = 2  # samples written at each validation
-    sample_length: int = 60  # tokens of each
+    # in validation and evaluation, how many tokens of each window were counted in the one before and are only read
+    # here, so that no token is predicted without as much before it; 0: windows do not overlap
+    context: int = 0
+    blank: float = 0.0  # the chance that a token, in training, is read as <unk> (Xie et al. 2017); as a target it stays
+    # windows continue from the state of the one before: truncated back-propagation through time, for recurrent models;
+    # Markov models carry their last words
+    carry: bool = False
+    smoothing: float = 0.0  # label smoothing
+    shown: int = 2  # samples written at each validation, after the first tokens of validation lines
+    sample_length: int = 60  # tokens of each sample
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.outputs import Place
-from regard.tasks.request import Request
+from regard.tasks.request import Request, Texts
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Generate(Request[list[Written]]):
 
     name = "generate"  # the command can stream, and takes a label
 
-    prompts: Sequence[str]
+    prompts: Texts
     length: int | None = None
     decoding: DecodingConfig | None = None
     stop: Sequence[str] = ()
@@ -50,7 +50,7 @@ class GenerateAs(Request[list[Written]]):
     name = "generate_as"
 
     label: str
-    prompts: Sequence[str] = ("",)
+    prompts: Texts = ("",)
     length: int | None = None
     decoding: DecodingConfig | None = None
 
@@ -61,7 +61,7 @@ class ScoreTexts(Request[list[float]]):
 
     name = "score_texts"
 
-    texts: Sequence[str]
+    texts: Texts
 
 
 @dataclass(frozen=True)

@@ -32,12 +32,14 @@ SHOWN_TOKENS = 40  # of a validation window
 class DenoisingConfig(NoisedConfig, FramedConfig):
     """The defaults are BART's: sentences permuted, 30 % of the tokens masked in spans of three on average."""
 
-    objective: str = "text"  # what is to be written: the text, or the spans that are missing
-    noises: tuple[str, ...] = ("permute", "infill")  # for "text": mask, delete, infill, permute, rotate, in this order
-    share: float = 0.3  # of the tokens that are masked
-    mean_span: float = 3.0  # tokens
-    smoothing: float = 0.0
-    shown: int = 2  # samples at each validation
+    objective: str = "text"  # what is to be written: `text`, all of it (BART), or `spans`, what stood in each gap (T5)
+    # for `text`, one after the other: `mask` tokens, `delete` tokens, `infill` (one mask for a span of Poisson length),
+    # `permute` sentences, `rotate` the text; for `spans`, `[]`
+    noises: tuple[str, ...] = ("permute", "infill")
+    share: float = 0.3  # of the tokens that are masked or deleted: in every validation the same ones
+    mean_span: float = 3.0  # tokens of a span, on average
+    smoothing: float = 0.0  # label smoothing
+    shown: int = 2  # samples shown at each validation
 
     def __post_init__(self) -> None:
         super().__post_init__()

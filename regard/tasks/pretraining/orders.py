@@ -22,7 +22,7 @@ from regard.tasks.language.running_text import NoisedConfig, NoisedTask, StreamC
 
 @dataclass(frozen=True, kw_only=True)
 class BidirectionalConfig(StreamConfig):
-    window: int = 128  # tokens learned from at once, of a stream or a text
+    window: int = 128  # tokens of a stream or a text that are learned from at once
 
 
 class Bidirectional(StreamTask[BiLM, TextBatch]):
@@ -50,8 +50,8 @@ class Bidirectional(StreamTask[BiLM, TextBatch]):
 
 @dataclass(frozen=True, kw_only=True)
 class PermutationConfig(NoisedConfig):
-    share: float = 1 / 6  # of the tokens that are predicted: 1 / K of the paper
-    longest_span: int = 5  # tokens of a span that is predicted; their order is random too
+    share: float = 1 / 6  # of the tokens that are predicted (1 / K in the paper); the others are known from the start
+    longest_span: int = 5  # targets are spans of 1 to this many tokens, whose order is random too
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -40,10 +40,12 @@ MASKS: dict[str, int | None] = {"static": 10, "dynamic": None}
 class MaskingConfig(TaskConfig):
     """What every task on masked words may set."""
 
-    documents: str = "lines"  # what a document is: a line, or a block of lines up to an empty one
-    window: int = 128  # the most tokens of a passage, <s> and </s> among them
-    share: float = 0.15  # of the tokens that are masked
-    masks: str = "dynamic"  # drawn anew each epoch; static: ten draws, again and again
+    documents: str = "lines"  # what a document is: `lines`, each line one; `blocks`, the lines up to an empty one
+    window: int = 128  # the most tokens of a passage, with <s> and </s>; a longer document is cut into about equal ones
+    # of the tokens of a passage that are masked, at least one: 80 % become <mask>, 10 % any word, 10 % stay as they
+    # are; in `replaced`, this is what the generator reads, and its words then replace them
+    share: float = 0.15
+    masks: str = "dynamic"  # `dynamic`: drawn anew each epoch (RoBERTa); `static`: ten draws, again and again (BERT)
 
     def __post_init__(self) -> None:
         choose(DOCUMENTS, self.documents, "kind of documents")
@@ -98,8 +100,9 @@ class MaskingTask(Task[PlainText, MaskedPassages, M, MaskedBatch]):
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedConfig(MaskingConfig):
-    nsp: bool = True  # predict also whether the second half of a passage follows the first: next-sentence prediction
-    shown: int = 2  # passages shown at each validation
+    # next-sentence prediction: `<s> a </s> b </s>`, and whether b follows a or is from another document, half and half
+    nsp: bool = True
+    shown: int = 2  # passages shown at each validation, with the masked words and the model's predictions
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -206,8 +209,8 @@ def both_nats(model: MaskedWords, rows: Tensor, batch: MaskedBatch) -> tuple[Ten
 
 @dataclass(frozen=True, kw_only=True)
 class ReplacedConfig(MaskingConfig):
-    generator: float = 0.25  # the generator's width, as a share of the reader's
-    weight: float = 50.0  # of what the reader predicts, beside the generator's masked words
+    generator: float = 0.25  # the generator's width, as a share of the model's: fewer heads, a narrower network
+    weight: float = 50.0  # of the model's loss, relative to the generator's
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,10 +1,9 @@
 """What can be asked of a model of masked words: the words in place of each [MASK]."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from regard.tasks.request import Help, LineRequest
+from regard.tasks.request import Help, LineRequest, Texts
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class Fill(LineRequest[Filled]):
 
     name, takes_texts = "fill", True
 
-    texts: Sequence[str]
+    texts: Texts
     top: Annotated[int, Help(text="so many words for each [MASK]", least=1)] = 5
 
     def line(self, answer: Filled) -> str:

@@ -40,8 +40,8 @@ class TaggerConfig(TaskConfig):
 
     framed: bool = False  # read <s> words </s>, as BERT does
     dropout: float = 0.1  # on the rows from which tags are read
-    shown: int = 3  # fixed samples shown at each validation
-    metric: str = "f1"  # which validated figure chooses the best checkpoint
+    shown: int = 3  # fixed validation samples printed at each validation
+    metric: str = "f1"  # the validation figure that chooses the best checkpoint: `f1` (micro), `accuracy` or `loss`
 
     def __post_init__(self) -> None:
         one_of(self, ("f1", "accuracy", "loss"), "metric")
@@ -50,8 +50,8 @@ class TaggerConfig(TaskConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingConfig(TaggerConfig):
-    tags: tuple[str, ...] = ()  # empty: those of the training data
-    neutral: str = ""  # the tag that says nothing, such as O: F1 is that of the others
+    tags: tuple[str, ...] = ()  # the tags, in any order; empty: those of the training data
+    neutral: str = ""  # the tag that says nothing, such as `O`: F1 is that of the others
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,9 +1,8 @@
 """What can be asked of a tagger: a tag for every word, and the text that the tags make."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from regard.tasks.request import LineRequest
+from regard.tasks.request import LineRequest, Texts
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Tag(LineRequest[TaggedLine]):
 
     name, silent = "tag", ("empty",)
 
-    lines: Sequence[str]
+    lines: Texts
 
     def line(self, answer: TaggedLine) -> str:
         return answer.text

@@ -27,10 +27,11 @@ from regard.tasks.setup import B, Sample, Use, Verbs
 from regard.tasks.task import AnyTask
 from regard.tasks.translation.batches import PairSet, Weigh
 from regard.tasks.translation.framed import FramedConfig, FramedTask
-from regard.tasks.translation.use import translate
+from regard.tasks.translation.use import least_expected, translate, unusual
 from regard.tasks.translation.verbs import Align, ScorePairs, Summarize, Translate, Translated
 
 W = TypeVar("W", bound=AnyTranslator | LanguageModel)  # what writes targets
+N_EXPECTED = 200  # validation lines that say what translations are like
 SHOWN = 300  # characters of a source that a validation shows
 
 # What is also measured of the outputs of a validation.
@@ -44,13 +45,14 @@ MEASURES: dict[str, Callable[[list[str], list[str]], float]] = {
 class PairsConfig(FramedConfig):
     """What every task on pairs of texts may set."""
 
-    source: str = "source"  # names of the two languages, for people
-    target: str = "target"
-    smoothing: float = 0.1  # label smoothing (section 5.4 of the paper)
-    validation_lines: int = 500  # how many validation pairs are also translated, for BLEU or ROUGE; 0: none
-    shown: int = 3  # fixed samples shown at each validation
-    long: str = "split"  # of a source longer than data.max_length: split (in training: dropped), or cut
-    metric: str = "loss"  # which validated figure chooses the best checkpoint: loss, bleu or rouge
+    source: str = "source"  # name of the source language, or of what is read, for people: it appears in the model card
+    target: str = "target"  # name of the target language, or of what is written, likewise
+    smoothing: float = 0.1  # label smoothing ε (section 5.4 of the paper): the label gets 1 - ε, the vocabulary ε
+    validation_lines: int = 500  # how many validation pairs are also translated, greedily, for BLEU or ROUGE; 0: none
+    shown: int = 3  # fixed validation samples printed at each validation
+    # a source longer than data.max_length is `split` and joined again (in training: dropped), or `cut` to its beginning
+    long: str = "split"
+    metric: str = "loss"  # the validation figure that chooses the best checkpoint: `loss`, `bleu` or `rouge` (ROUGE-L)
 
     def __post_init__(self) -> None:
         one_of(self, ("loss", *MEASURES), "metric")
@@ -123,9 +125,16 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
 
     def greedily(self, model: W, lines: list[str]) -> list[str]:
         """Greedy outputs, for validation."""
+        return [answer.text for answer in self.answer_greedily(model, lines)]
+
+    def answer_greedily(self, model: W, lines: list[str]) -> list[Translated]:
         quick = replace(self.setup.decoding, beam=1, n_best=1, sample=False)
-        use = Use(model, fastest(model, model.device), quick)
-        return [answer.text for answer in self.translate(use, Translate(lines))]
+        return self.translate(Use(model, fastest(model, model.device), quick), Translate(lines))
+
+    def expected(self, model: W) -> dict[str, float]:
+        """How likely its own translations of some validation lines, spread over all, are to the model."""
+        lines = [] if self.valid is None else self.valid.texts(0)
+        return least_expected(self.answer_greedily(model, lines[:: -(-len(lines) // N_EXPECTED) or 1]))
 
     # Measuring.
 
@@ -225,6 +234,9 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
         answers = translate(
             use.generator, self.tokenizer, list(ask.lines), config, longest, self.frame, prefixes, ask.on_progress
         )
+        for answer, prefix in zip(answers, prefixes or [""] * len(answers), strict=True):
+            if not (prefix or config.sample):  # otherwise what was written is not the model's own choice
+                answer.notes.extend(unusual(answer, use.expected))
         if ask.alignments:
             answers = [replace(answer, alignment=self.align(use, Align(answer))) for answer in answers]
         return answers

@@ -28,8 +28,8 @@ from regard.viewer.looking import Asked, look_at_text
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationConfig(PairsConfig):
-    source_start: int = -1  # a token that every source begins with (BART's has one); -1: none
-    target_start: int = -1  # the token that every target begins with; -1: the tokenizer's start
+    source_start: int = -1  # the id of a token that every source begins with (an imported BART has one); -1: none
+    target_start: int = -1  # the id of the token that every target begins with; -1: the tokenizer's <s>
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,7 +70,7 @@ class Translation(PairTask[Translator, PairBatch]):
 
 @dataclass(frozen=True, kw_only=True)
 class PromptedConfig(PairsConfig):
-    token: str = "<answer>"  # stands between source and answer; one of tokenizer.extra, such as <to-fr>
+    token: str = "<answer>"  # between source and target: names the task, such as <to-fr>; one of tokenizer.extra
 
     def frame(self, tokenizer: Tokenizer) -> Frame:
         start, end, after = tokenizer.start_id, tokenizer.end_id, tokenizer.special_id(self.token)

@@ -1,9 +1,12 @@
 """Lines in, lines out: every line gets an answer, what happened to it is said, and which words came from which."""
 
+import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
+
+import numpy as np
 
 from regard.decoding.alignment import NO_WORD, align
 from regard.decoding.config import DecodingConfig
@@ -18,6 +21,7 @@ from regard.text.tokenizer import Tokenizer
 from regard.text.unicode import all_well_formed
 from regard.viewer.looking import Asked
 
+PER_TOKEN = "log_prob_per_token"  # in expected.json
 CLOSING = "」』）”’"  # what may follow the end of a Chinese or Japanese sentence, and belongs to it
 SENTENCE_END = re.compile(  # the place before white space; after 。！？ none is needed
     rf"(?<=[.!?…])(?=\s)|(?<=[。！？])(?=[^。！？{CLOSING}])|(?<=[。！？][{CLOSING}])(?=[^。！？{CLOSING}])"
@@ -64,6 +68,22 @@ def unknown_words(answer: Translated, prefix: str, tokenizer: Tokenizer) -> list
     words = [answer.line[token.start : token.end] for token in tokens if token.id == tokenizer.unknown_id]
     unknown = dict.fromkeys(words + tokenizer.unknown(prefix))
     return [f"unknown: {' '.join(map(repr, unknown))}"] if unknown else []
+
+
+def least_expected(answers: list[Translated]) -> dict[str, float]:
+    """The log-probability a token that 99 % of these answers are above."""
+    values = [answer.log_prob_per_token for answer in answers if answer.log_prob_per_token is not None]
+    finite = [value for value in values if math.isfinite(value)]
+    return {PER_TOKEN: float(np.percentile(finite, 1))} if finite else {}
+
+
+def unusual(answer: Translated, expected: Mapping[str, float]) -> list[str]:
+    """A note on an answer that is less likely than almost all that were given in validation."""
+    value, least = answer.log_prob_per_token, expected.get(PER_TOKEN, -math.inf)
+    if value is None or value >= least:
+        return []
+    figures = f"log P per token {value:.3g}, above {least:.3g} in 99 % of the validation lines"
+    return [f"unusual: the model is unsure, perhaps because it was not trained on such input ({figures})"]
 
 
 def read(text: str, tokenizer: Tokenizer, at: int = 0) -> list[Token]:

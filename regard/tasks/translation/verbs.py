@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.outputs import Hypothesis
-from regard.tasks.request import Help, LineRequest, Request
+from regard.tasks.request import Help, LineRequest, Request, Texts
 
 
 class Token(NamedTuple):
@@ -31,6 +31,12 @@ class Translated:
     tokens: list[list[Token]] = field(default_factory=list)  # of the line, for each part
     alignment: list[tuple[int, int]] | None = None  # (source word, target word), if it was asked for
 
+    @property
+    def log_prob_per_token(self) -> float | None:
+        """The mean over all tokens that were written, ends included; None where nothing was."""
+        n_tokens = sum(len(best.tokens) + best.finished for _, best in self.parts)
+        return self.log_prob / n_tokens if n_tokens else None
+
 
 @dataclass(frozen=True)
 class Translate(LineRequest[Translated]):
@@ -38,10 +44,10 @@ class Translate(LineRequest[Translated]):
 
     name, joins_runs, gives_n_best, silent = "translate", True, True, ("empty",)
 
-    lines: Sequence[str]
+    lines: Texts
     decoding: DecodingConfig | None = None  # None: the recipe's settings
     prefixes: Annotated[
-        Sequence[str] | None, Help(text="text with which every translation must begin", for_every_line="--prefix")
+        Texts | None, Help(text="text with which every translation must begin", for_every_line="--prefix")
     ] = None
     on_progress: Callable[[int, int], None] | None = None
     alignments: Annotated[bool, Help(text="word alignments (Pharaoh) instead of text")] = False
@@ -51,7 +57,8 @@ class Translate(LineRequest[Translated]):
 
     def record(self, number: int, text: str, answer: Translated) -> dict[str, object]:
         record: dict[str, object] = {"line": number, "source": text, "translation": answer.text}
-        record |= {"score": answer.score, "log_prob": answer.log_prob, "notes": answer.notes}
+        record |= {"score": answer.score, "log_prob": answer.log_prob}
+        record |= {"log_prob_per_token": answer.log_prob_per_token, "notes": answer.notes}
         if answer.n_best:
             record["n_best"] = [{"text": other, "score": score} for other, score in answer.n_best]
         if answer.alignment is not None:
@@ -65,7 +72,7 @@ class Summarize(LineRequest[Translated]):
 
     name, takes_whole, silent = "summarize", True, ("empty",)
 
-    texts: Sequence[str]
+    texts: Texts
     decoding: DecodingConfig | None = None
 
     def line(self, answer: Translated) -> str:
@@ -92,8 +99,8 @@ class ScorePairs(Request[list[float]]):
 
     name = "score"  # the command reads two files
 
-    sources: Sequence[str]
-    targets: Sequence[str]
+    sources: Texts
+    targets: Texts
 
 
 def pharaoh(pairs: Sequence[tuple[int, int]]) -> str:

@@ -1,5 +1,6 @@
 """Denoising and permutation: chance is a function of (seed, epoch, index), targets are the text, both are learnt."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -211,3 +212,10 @@ def test_evaluation_measures_the_validation_text(make: Any, model: Any, tmp_path
     assert what == "the validation text"
     assert {m.name: pytest.approx(m.value) for m in metrics} == task.validate(net)
     assert "window:30" in metrics[0].signature
+
+
+def test_samples_are_greedy_whatever_the_recipe_says(tmp_path: Path) -> None:
+    drawn = replace(setup(tmp_path), decoding=DecodingConfig(sample=True, temperature=50.0))
+    plain, hot = denoising(tmp_path), Denoising.make(DenoisingConfig(window=30), drawn)
+    model = transformer(plain.tokenizer.vocab_size).eval()
+    assert hot.samples(model) == plain.samples(model) != []

@@ -9,6 +9,8 @@ from bounded import BUG, bounded
 from calling import Outcome, call
 from tiny_runs import Runs
 
+from regard.runs.run import load
+
 LINES = {
     "empty": "",
     "white space": " \t\u00a0\u3000",
@@ -85,3 +87,47 @@ def test_bytes_that_are_no_text_are_an_error(command: str, runs: Runs, tmp_path:
     for content in NOT_TEXT.values():
         outcome = ask(command, runs, b"fine\n" * (command != "answer") + content + b"\n", tmp_path)
         assert outcome.code == 1 and "UTF-8" in outcome.err
+
+
+# Lines of JSON for `answer` whose question or context is no text, and what is said about them.
+NO_QUESTIONS = {
+    '{"question": "Who \\ud800", "context": "the cat"}': "half of a surrogate pair",
+    '{"question": "Who", "context": "the \\udfff cat"}': "half of a surrogate pair",
+    '{"question": "Who", "context": null}': "'context' must be text, got null",
+    '{"question": ["Who"], "context": "the cat"}': "'question' must be text, got [",
+    '{"question": NaN, "context": "the cat"}': "not a finite number",
+    '{"question": ' + "9" * 5_000 + ', "context": "the cat"}': "each line of input must be",
+}
+
+
+@pytest.mark.parametrize("line", NO_QUESTIONS)
+def test_a_question_that_is_no_text_is_an_error(line: str, runs: Runs, tmp_path: Path) -> None:
+    outcome = ask("answer", runs, b'{"question": "Who", "context": "the cat"}\n' + line.encode() + b"\n", tmp_path)
+    assert (
+        outcome.code == 1 and outcome.err.startswith("error: standard input:2: ") and NO_QUESTIONS[line] in outcome.err
+    )
+
+
+@pytest.mark.parametrize("options", [["--json"], []])
+@pytest.mark.parametrize("command", ["fill", "generate", "answer"])
+def test_an_argument_that_is_no_text_has_its_answer(
+    command: str, options: list[str], runs: Runs, tmp_path: Path
+) -> None:
+    """Bytes of an argument that are not UTF-8 reach Python as halves of surrogate pairs."""
+    more = ["--context", "the cat says \udcff"] if command == "answer" else []
+    run = runs[COMMANDS[command][0]]
+    arguments = [command, run, "the \udcff <mask>", *more, *options, "--device", "cpu"]
+    end = bounded(lambda: tuple(vars(call(tmp_path, *arguments)).values()))
+    assert end.how == "returned" and Outcome(*end.value).code == 0, str(end)
+
+
+def test_piped_lines_begin_the_texts_of_a_label(runs: Runs, tmp_path: Path) -> None:
+    """Each gives a line; without any, one text is written."""
+    run = runs["label-to-text"]
+    label = load(run, "cpu").task.config.labels[0]
+    arguments = ["generate", run, "--label", label, "--length", "2", "--json", "--device", "cpu"]
+    for content, prompts in ((b"the cat\n\nsays\n", ["the cat", "", "says"]), (b"", [""])):
+        lines = call(tmp_path, *arguments, stdin=content).out.splitlines()
+        assert [json.loads(line)["prompt"] for line in lines] == prompts
+    one = call(tmp_path, *arguments[:-3], "--set", "n_best=1", "--device", "cpu", stdin=b"the cat\nsays\n")
+    assert one.code == 0 and one.out.count("\n") == 2, one
