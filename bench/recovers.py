@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from regard.errors import RegardError
-from regard.evaluation.metric import wilson
+from regard.evaluation.measured import wilson
 from regard.runs.run import load
 
 

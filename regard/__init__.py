@@ -5,7 +5,7 @@ run.translate(["The animal didn't cross the street because it was too tired."])
 with regard.watch(run.model) as seen: ...
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "load", "watch"]
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HOMES = {"load": "regard.runs.run", "watch": "regard.nn.watch"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """The public names are fetched when they are first used: importing PyTorch takes seconds."""
     if name not in HOMES:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")

@@ -9,11 +9,14 @@ import tomllib
 import types
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from regard.errors import ConfigError
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 Settings = dict[str, Any]
 
 LARGEST = 10**18 - 1  # of whole numbers: every library takes 64 bits
@@ -60,7 +63,7 @@ def load(name: str, overrides: Iterable[str] = ()) -> Settings:
     return settings
 
 
-def parse(text: str) -> Any:
+def parse(text: str) -> object:
     """A TOML value, or the text itself when it is not one (so that names need no quotes)."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
@@ -72,7 +75,7 @@ def parse(text: str) -> Any:
 
 def build(cls: type[T], settings: Settings, where: str) -> T:
     """Make the dataclass `cls` from one table of a recipe, refusing names and types it does not declare."""
-    fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    fields = {field.name: field for field in dataclasses.fields(cls)}
     for name in settings:
         if name not in fields:
             near = difflib.get_close_matches(name, fields, n=1)
@@ -90,7 +93,7 @@ def build(cls: type[T], settings: Settings, where: str) -> T:
         raise ConfigError(f"[{where}] {error}") from None
 
 
-def check(value: Any, kind: Any, where: str) -> Any:
+def check(value: object, kind: Any, where: str) -> object:
     """The value as `kind` (int, float, bool, str, tuple[str, ...] or a union with None)."""
     if isinstance(kind, types.UnionType):
         kind = next(k for k in get_args(kind) if k is not types.NoneType)
@@ -104,12 +107,12 @@ def check(value: Any, kind: Any, where: str) -> Any:
         return tuple(check(item, get_args(kind)[0], where) for item in value)
     if type(value) is not kind:
         raise ConfigError(f"{where} must be {kind.__name__}, got {reprlib.repr(value)}")
-    if kind is float and not math.isfinite(value):
+    if type(value) is float and not math.isfinite(value):
         raise ConfigError(f"{where} must be a finite number, got {value}")
     return value
 
 
-def as_settings(config: Any) -> Settings:
+def as_settings(config: "DataclassInstance") -> Settings:
     """A dataclass as a table: the opposite of `build`.  None means "not set" and is left out."""
     return {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
 

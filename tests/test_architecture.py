@@ -20,8 +20,8 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 # that a task needs in order to validate (docs/decisions.md).
 TIERS = (
     ("errors",),
-    ("checks", "choose", "memory"),
-    ("config", "text"),
+    ("checks", "choose", "config", "memory"),
+    ("text",),
     ("nn",),
     ("inputs",),
     ("models",),

@@ -15,7 +15,7 @@ from regard.commands.options import Decoding, Device, decoding_settings
 from regard.errors import ConfigError, RegardError, RunError
 
 if TYPE_CHECKING:
-    from regard.evaluation.metric import Measured, Versus
+    from regard.evaluation.measured import Measured, Versus
     from regard.runs.run import Run
 
 ONLY_CLASSIFIERS = "--picture draws the confusion matrix of one classifier"

@@ -16,9 +16,9 @@ import regard
 from regard.commands.lines import answered, read_lines, say_notes, write_line
 from regard.commands.options import AsJson, Decoding, Device, InputFile, RunFolder, decoding_settings
 from regard.errors import ConfigError
-from regard.tasks.request import Help, LineRequest
+from regard.tasks.request import AnyLineRequest, Help
 
-VerbClass = type[LineRequest[Any]]  # whatever it answers
+VerbClass = type[AnyLineRequest]
 
 Texts = Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="default: one per line")]
 TextFile = Annotated[Path | None, typer.Option(help="texts, one per line (default: standard input)")]
@@ -26,7 +26,7 @@ Whole = Annotated[bool, typer.Option("--whole", help="all of the input is one te
 Partners = Annotated[list[Path] | None, typer.Option("--with", metavar="RUN", help="decode as an ensemble")]
 
 
-def keyword(name: str, kind: Any, default: Any = None) -> inspect.Parameter:
+def keyword(name: str, kind: object, default: object = None) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
@@ -92,16 +92,18 @@ def answer_lines(
     whole: bool = False,
     with_: list[Path] | None = None,
     set_: list[str] | None = None,
-    **settings: Any,
+    **settings: object,
 ) -> None:
     """N lines in, N lines out."""
     if texts and file is not None:
         raise ConfigError(f"give texts or --file {file}, not both")
+    for_every_line: dict[str, list[str]] = {}
     for name, about in repeated.items():
-        value = settings[name]
-        settings[name] = [] if value is None else [text_or_file(value) if about.names_file else value]
+        value = settings.pop(name)
+        as_text = text_or_file if about.names_file else str
+        for_every_line[name] = [] if value is None else [as_text(str(value))]
     first = fields(verb)[0].name
-    form = verb(**{first: []}, **settings)
+    form = verb(**{first: []}, **settings, **for_every_line)
     texts = texts if text is None else [text]
     for argument in texts or ():
         form.read(argument, "")  # what cannot be asked is refused before the run is loaded
@@ -120,7 +122,7 @@ def answer_lines(
     def reply(lines: list[str]) -> list[tuple[str, Any]]:
         """What each line asks about, and the answer."""
         rows = [form.read(line, f"{file or 'standard input'}:{next(numbers)}") for line in lines]
-        columns = {name: settings[name] * len(lines) for name in repeated}
+        columns = {name: values * len(lines) for name, values in for_every_line.items()}
         columns |= {name: [row[name] for row in rows] for name in rows[0]}
         return list(zip(columns[first], ask(loaded.use(), replace(form, **columns)), strict=True))
 

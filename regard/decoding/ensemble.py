@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.decoding.interface import Generator, Ids
+from regard.decoding.interface import AnyGenerator, Ids
 from regard.errors import RunError
 from regard.nn.state import JointState
 
@@ -17,7 +16,7 @@ class Ensemble:
 
     is_capturable = False
 
-    def __init__(self, models: Sequence[Generator[Any]]) -> None:
+    def __init__(self, models: Sequence[AnyGenerator]) -> None:
         if not models:
             raise RunError("an ensemble needs at least one run")
         self.models = models

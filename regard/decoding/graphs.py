@@ -6,12 +6,12 @@ part of the graph.
 """
 
 from collections import OrderedDict
-from typing import Any, Generic, Protocol, Self, TypeGuard, TypeVar
+from typing import Generic, Protocol, Self, TypeGuard, TypeVar
 
 import torch
 from torch import Tensor
 
-from regard.decoding.interface import Generator, Ids
+from regard.decoding.interface import AnyGenerator, Generator, Ids
 from regard.nn.state import State
 from regard.nn.watch import Watchable, is_watched
 
@@ -156,12 +156,12 @@ class Graphed(Generic[CS]):
         return state.captured.logits
 
 
-def fastest(model: Generator[Any], device: torch.device) -> Generator[Any]:
+def fastest(model: AnyGenerator, device: torch.device) -> AnyGenerator:
     """The model as the fastest generator on this device."""
     return Graphed(model) if device.type == "cuda" and can_capture(model) else model
 
 
-def can_capture(model: Generator[Any]) -> TypeGuard[Capturable[Any]]:
+def can_capture(model: AnyGenerator) -> TypeGuard[Capturable]:
     return model.is_capturable
 
 

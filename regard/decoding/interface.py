@@ -7,7 +7,7 @@ of prompt g.
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -49,6 +49,9 @@ class Generator(Protocol[S]):
         The logits are the caller's until the next step: a model may write them into the same memory again.
         """
         ...
+
+
+AnyGenerator = Generator[Any]  # whatever its state
 
 
 def is_one_of(tokens: T, ends: Sequence[int]) -> T:

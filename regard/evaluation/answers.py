@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from regard.errors import DataError
-from regard.evaluation.metric import Metric, Z, proportion
+from regard.evaluation.measured import Metric, Z, proportion
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 PUNCTUATION = str.maketrans("", "", string.punctuation)

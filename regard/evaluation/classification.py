@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.errors import DataError
-from regard.evaluation.metric import Metric, percent, proportion
+from regard.evaluation.measured import Metric, percent, proportion
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from regard.evaluation.metric import Metric, Z
+from regard.evaluation.measured import Metric, Z
 from regard.evaluation.translation import check
 
 WORD = re.compile(r"[a-z0-9]+")

@@ -13,7 +13,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
 from regard.errors import DataError
-from regard.evaluation.metric import Metric
+from regard.evaluation.measured import Metric
 
 RESAMPLES = 1000
 

@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -87,7 +87,7 @@ def origin(run: Path) -> str | None:
     return family if family in FAMILIES else None
 
 
-def find_family(recipe: Recipe, model_type: str | None) -> tuple[str, dict[str, Any]]:
+def find_family(recipe: Recipe, model_type: str | None) -> tuple[str, dict[str, object]]:
     """A family that can do all that the model does, and its settings."""
     exchange_of(recipe)
     ours = recipe.architecture

@@ -5,13 +5,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from regard import config
 from regard.choose import choose
+from regard.config import Settings
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
@@ -39,9 +40,9 @@ class Source(NamedTuple):
     path: Path
     model_type: str
     family: Family
-    settings: Mapping[str, Any]
+    settings: Settings
     stored: Stored
-    generation: Mapping[str, Any]
+    generation: Settings
 
     @property
     def n_weights(self) -> int:

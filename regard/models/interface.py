@@ -3,9 +3,9 @@
 import itertools
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -97,7 +97,7 @@ class Model(nn.Module, ABC):
 
     role: ClassVar[str]  # "reader": a task reads off its rows; otherwise what it is by itself
     is_counted: ClassVar[bool] = False  # trained by counting, without gradients, by its `count`
-    is_fitted: ClassVar[bool] = False  # chooses its features from all documents before training, by its `fit`
+    is_fitted: ClassVar[bool] = False  # chooses its features from all documents before training
     takes_labels: ClassVar[bool] = False  # its settings say how many labels there are
 
     config: ModelConfig
@@ -125,6 +125,9 @@ class Model(nn.Module, ABC):
             n_numbers = 2 * room * self.config.kept_per_token + 4 * self.config.vocab_size + 25 * room
             what = f"a search of {n_rows:,} rows of up to {room:,} tokens"
             check_memory(4 * n_rows * n_numbers, what, "lower beam, n_best, the length or batch_tokens")
+
+    def fit(self, tokens: Sequence[str], batches: Iterable[tuple[Tensor, Layout, Tensor]]) -> None:
+        """Choose features from all documents, where it `is_fitted`."""
 
     @property
     def word_vectors(self) -> nn.Parameter | None:
@@ -251,6 +254,10 @@ class Translator(Model, Generic[S]):
     @abstractmethod
     def step(self, tokens: Tensor, state: S) -> Tensor:
         """The next tokens of each row (rows, n) -> the logits after each of them (rows, n, V)."""
+
+
+AnyReader = Reader[Any]  # whatever its state
+AnyTranslator = Translator[Any]
 
 
 class TextModel(Model):

@@ -52,12 +52,12 @@ def attend_short_backward(
 
 
 @attend_short.register_fake
-def shape_of_output(queries: Tensor, *rest: Any) -> Tensor:
+def shape_of_output(queries: Tensor, *_: object) -> Tensor:
     return torch.empty_like(queries, memory_format=torch.contiguous_format)
 
 
 @attend_short_backward.register_fake
-def shapes_of_gradients(gradient: Tensor, queries: Tensor, keys: Tensor, values: Tensor, *rest: Any) -> Any:
+def gradient_shapes(gradient: Tensor, queries: Tensor, keys: Tensor, values: Tensor, *_: object) -> tuple[Tensor, ...]:
     return empty_as(queries, keys, values)
 
 

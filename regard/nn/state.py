@@ -40,6 +40,12 @@ class State(Protocol):
         ...
 
 
+class CarriedState(State, Protocol):
+    """A state in which the next window of a text begins, so that a checkpoint holds it."""
+
+    def tensors(self) -> dict[str, Tensor]: ...
+
+
 S = TypeVar("S", bound=State)
 
 

@@ -12,7 +12,6 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
@@ -187,7 +186,7 @@ def write_checkpoint(
     path: Path, progress: Progress, tensors: Mapping[str, Mapping[str, Tensor]], is_final: bool
 ) -> None:
     path.mkdir()
-    files = {}
+    files: dict[str, dict[str, int | str]] = {}
     for name, content in tensors.items():
         packed = pack_tensors(content)
         write_through(path / f"{name}.safetensors", packed)
@@ -203,10 +202,10 @@ class State:
 
     progress: Progress
     is_final: bool
-    files: dict[str, dict[str, Any]]  # by name: "bytes" and "sha256"
+    files: dict[str, dict[str, int | str]]  # by name: "bytes" and "sha256"
 
 
-def sealed(content: Mapping[str, Any]) -> bytes:
+def sealed(content: Mapping[str, object]) -> bytes:
     """As JSON, with a checksum of all of it at the end."""
     return json.dumps({**content, SEAL: checksum(json.dumps(content).encode())}, indent=2).encode()
 

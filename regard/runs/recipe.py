@@ -15,6 +15,7 @@ from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
 from regard.learning.config import TrainingConfig
 from regard.models import ARCHITECTURES
+from regard.models.interface import Model
 from regard.nn.lora import NO_ADAPTERS, LoraConfig
 from regard.nn.loss import NO_TEACHER, DistillationConfig
 from regard.tasks.setup import Setup
@@ -39,10 +40,10 @@ class Recipe:
     name: str
     kind: str
     architecture: str
-    task: Any
+    task: Any  # of the class that `kind` names, so known only once the recipe is read; ...
     data: DataConfig
     tokenizer: TokenizerConfig
-    model: Any
+    model: Any  # ... of that which `architecture` names
     training: TrainingConfig
     decoding: DecodingConfig
     lora: LoraConfig = NO_ADAPTERS
@@ -111,7 +112,7 @@ class Recipe:
         tables["model"] = {"architecture": self.architecture, **tables["model"]}
         return tables
 
-    def changes(self, before: "Recipe") -> Iterator[tuple[str, str, Any, Any]]:
+    def changes(self, before: "Recipe") -> Iterator[tuple[str, str, object, object]]:
         """(table, setting, value before, value now) of every setting that differs."""
         for table in TABLES:
             old, new = (recipe.tables()[table] for recipe in (before, self))
@@ -154,7 +155,7 @@ class Recipe:
             decoding=self.decoding,
         )
 
-    def sketch(self) -> Any:
+    def sketch(self) -> Model:
         """The model without memory, on the meta device: its shapes, before anything is taken for them."""
         try:
             with torch.device("meta"):
@@ -162,7 +163,7 @@ class Recipe:
         except RuntimeError as error:  # a tensor of more than 2^63 bytes
             raise ConfigError(f"[model] is too large for any machine: {error}") from None
 
-    def build_model(self) -> Any:
+    def build_model(self) -> Model:
         """The architecture and, around a reader, what the task reads off it."""
         self.task.check_tokens(self.model.vocab_size)
         architecture = ARCHITECTURES[self.architecture]

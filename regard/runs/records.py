@@ -2,12 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
+from regard.config import Settings
 from regard.errors import RunError
 
 
-def read_record(path: Path) -> dict[str, Any] | None:
+def read_record(path: Path) -> Settings | None:
     """A JSON object; None: the file is missing, damaged, or holds something else."""
     try:
         record = json.loads(path.read_bytes())
@@ -16,7 +16,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def read_result(run: Path) -> dict[str, Any]:
+def read_result(run: Path) -> Settings:
     """result.json of a finished training, for those who need its figures."""
     path = run / "result.json"
     result = read_record(path)

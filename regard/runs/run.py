@@ -12,8 +12,9 @@ import torch
 from regard.decoding.config import DecodingConfig
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.graphs import fastest
+from regard.decoding.interface import AnyGenerator
 from regard.errors import RunError
-from regard.evaluation.metric import Measured, Versus
+from regard.evaluation.measured import Measured, Versus
 from regard.learning.device import choose_device
 from regard.runs.expected import read_expected
 from regard.runs.recipe import Recipe
@@ -71,7 +72,7 @@ class Run:
         return joined
 
     @cached_property
-    def generator(self) -> Any:
+    def generator(self) -> AnyGenerator:
         """What the searches step: the model, with CUDA graphs on a GPU, or an ensemble."""
         if self.partners:
             return Ensemble([self.model, *(run.model for run in self.partners)])

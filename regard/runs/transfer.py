@@ -10,13 +10,13 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor, nn
 
 from regard import config
 from regard.errors import ConfigError, RunError
 from regard.memory import check_memory
+from regard.models.interface import Model
 from regard.nn.lora import DOWN, UP, last_part, merged
 from regard.runs.checkpoints import ADAPTER, find_weights
 from regard.runs.durable import write_file
@@ -92,7 +92,7 @@ def take_weights(model: nn.Module, run: Path) -> Taken:
     return Taken(frozenset(taken), frozenset(new))
 
 
-def trained_model(run: Path, recipe: Recipe) -> tuple[Any, str]:
+def trained_model(run: Path, recipe: Recipe) -> tuple[Model, str]:
     """The model of a run with its weights, and which weights these are, in words."""
     path, what = find_weights(run)
     check_sizes(path, run, recipe)

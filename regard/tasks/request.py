@@ -65,6 +65,10 @@ class LineRequest(Request[A], ABC):
         return []
 
 
+AnyRequest = Request[Any]  # whatever it answers
+AnyLineRequest = LineRequest[Any]
+
+
 @dataclass(frozen=True)
 class Embed(Request[list[float]]):
     """One vector for each line, (lines, D): of the rows that the model reads from it, whatever its task.  A line that

@@ -1,11 +1,11 @@
 """What every task is made of and given: its settings, its setup, parts of its data, and a model that is used."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from regard.data.config import DataConfig
 from regard.data.files.reading import Examples
 from regard.data.notes import Notes
 from regard.decoding.config import DecodingConfig
-from regard.decoding.interface import Generator
+from regard.decoding.interface import AnyGenerator
+from regard.errors import ConfigError
+from regard.models.interface import Model
 from regard.text.dropout import SampledTexts
 from regard.text.tokenizer import Tokenizer
 
@@ -24,6 +26,7 @@ PLAIN = DecodingConfig()
 Sample = tuple[str, str, str]  # source, reference, output
 
 B = TypeVar("B", bound=Batch)
+M = TypeVar("M", bound=Model)  # as a task builds it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +39,10 @@ class TaskConfig:
     def window(self) -> int:
         """Tokens of a usual sequence, for which costs are given; about a sentence, where no setting says more."""
         return 30
+
+    def refuse_teacher(self, theirs: Self) -> None:
+        """Raise where a model with the settings `theirs` cannot teach one with these."""
+        raise ConfigError("this task cannot be distilled; classification and masked words can")
 
     def check_tokens(self, vocab_size: int) -> None:
         """Raise where a setting is the id of a token that the model does not have."""
@@ -53,6 +60,11 @@ class TaskConfig:
     @property
     def shown(self) -> int:
         """Samples shown at each validation."""
+        return 0
+
+    @property
+    def sample_length(self) -> int:
+        """Tokens of each that is written."""
         return 0
 
 
@@ -104,10 +116,13 @@ class ExampleSet:
         return [self.examples.where(i) for i in self.kept[indices]]
 
 
-class Use(NamedTuple):
+class Use(NamedTuple, Generic[M]):
     """A model that is used: what a task's verbs and measures are given."""
 
-    model: Any  # as the task built it
-    generator: Generator[Any]  # what a search steps: the model, the model with CUDA graphs, or an ensemble
+    model: M
+    generator: AnyGenerator  # what a search steps: the model, the model with CUDA graphs, or an ensemble
     decoding: DecodingConfig  # the recipe's, or as asked
     expected: Mapping[str, float] = MappingProxyType({})  # what outputs are like on the validation set, if known
+
+
+Verbs = Mapping[str, Callable[[Use, Any], Any]]  # by name: what answers the request of the verb's own class

@@ -1,7 +1,7 @@
 """A task: all that the rest of regard asks about what is learned.  Nobody asks for its name."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -16,20 +16,18 @@ from regard.data.files.recognizing import nothing
 from regard.data.files.splits import Parts
 from regard.data.report import Row
 from regard.errors import ConfigError, RegardError
-from regard.evaluation.metric import Measured, Metric, Versus, measured
-from regard.models.interface import Model
+from regard.evaluation.measured import Measured, Metric, Versus, measured
 from regard.nn.layout import Ragged
 from regard.tasks.embedding import embed_texts
 from regard.tasks.exchange import Exchange
 from regard.tasks.framing import Frame, MarkedTexts
 from regard.tasks.request import Embed
-from regard.tasks.setup import B, DataPart, Sample, Setup, TaskConfig, Use
+from regard.tasks.setup import B, DataPart, M, Sample, Setup, TaskConfig, Use, Verbs
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text
 
 R = TypeVar("R")  # what is read from files
 P = TypeVar("P", bound=DataPart)  # the same as tokens
-M = TypeVar("M", bound=Model)  # the model
 
 
 class Task(ABC, Generic[R, P, M, B]):
@@ -51,12 +49,12 @@ class Task(ABC, Generic[R, P, M, B]):
     recognize = staticmethod(nothing)  # whether files look like data of this task
     exchange: ClassVar[Exchange | None] = None  # what other tools call it; None: they have no such thing
 
-    config: Any  # an instance of `settings`; every task says which
+    config: TaskConfig  # an instance of `settings`; every task says which
     frame: Frame  # only of a task that turns a source into a target: the tokens around both
     train: P
     valid: P | None = None
 
-    def __init__(self, config: Any, setup: Setup):
+    def __init__(self, config: TaskConfig, setup: Setup):
         """Reads no file."""
         if self.cut_once and setup.dropout:
             raise ConfigError(
@@ -66,7 +64,7 @@ class Task(ABC, Generic[R, P, M, B]):
         self.batch_tokens, self.max_length = setup.data.batch_tokens, setup.data.max_length
 
     @classmethod
-    def make(cls, config: Any, setup: Setup) -> Self:
+    def make(cls, config: TaskConfig, setup: Setup) -> Self:
         """With training and validation data; `config` then has what these settle, such as labels."""
         task = cls(config, setup)
         task.read(cls.read_parts(config, setup.data))
@@ -89,7 +87,7 @@ class Task(ABC, Generic[R, P, M, B]):
     def texts(cls, data: DataConfig) -> Iterable[str]:
         """What a tokenizer learns from."""
 
-    def settle(self, train: R) -> Any:
+    def settle(self, train: R) -> TaskConfig:
         """The settings, with what the training data say where they leave it open."""
         return self.config
 
@@ -186,11 +184,6 @@ class Task(ABC, Generic[R, P, M, B]):
         """For distillation: the logits of all targets, their labels, and all hidden rows."""
         raise ConfigError("this task cannot be distilled; classification and masked words can")
 
-    @classmethod
-    def refuse_teacher(cls, config: Any, theirs: Any) -> None:
-        """Raise where a model with the settings `theirs` cannot teach one with the settings `config`."""
-        raise ConfigError("this task cannot be distilled; classification and masked words can")
-
     # Validation and measuring.
 
     @property
@@ -209,16 +202,16 @@ class Task(ABC, Generic[R, P, M, B]):
     def figures(self, model: M, part: P) -> dict[str, float]:
         """What is measured of a part of the data, by name."""
 
-    def measure(self, use: Use, files: Sequence[str] = ()) -> Measured:
+    def measure(self, use: Use[M], files: Sequence[str] = ()) -> Measured:
         """The figures of test files (default: the recipe's, or else its validation part), and what they are of."""
         of, raw = self.test(files)
         return measured(of, self.metrics(use, self.part(raw, to_learn=False)))
 
-    def metrics(self, use: Use, part: P) -> list[Metric]:
+    def metrics(self, use: Use[M], part: P) -> list[Metric]:
         signature, values = self.signature(part), self.test_figures(use, part)
         return [Metric(name=name, value=value, signature=signature) for name, value in values.items()]
 
-    def test_figures(self, use: Use, part: P) -> dict[str, float]:
+    def test_figures(self, use: Use[M], part: P) -> dict[str, float]:
         """Those of a validation, and what would take too long there."""
         return self.figures(use.model, part)
 
@@ -226,7 +219,7 @@ class Task(ABC, Generic[R, P, M, B]):
         """All settings that the figures of a part depend on."""
         return f"tok:{self.tokenizer.kind}"
 
-    def versus(self, use: Use, other: "AnyTask", its: Use, files: Sequence[str]) -> Versus:
+    def versus(self, use: Use[M], other: "AnyTask", its: Use, files: Sequence[str]) -> Versus:
         """This run and one of a like task, on one test."""
         raise ConfigError("runs of this task are evaluated one at a time")
 
@@ -282,18 +275,19 @@ class Task(ABC, Generic[R, P, M, B]):
     # Use.
 
     @property
-    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+    def verbs(self) -> Verbs:
         """What can be asked of a run, by the names of `tasks.verbs`, and what answers."""
         return {"embed": self.embed}
 
-    def embed(self, use: Use, ask: Embed) -> np.ndarray:
+    def embed(self, use: Use[M], ask: Embed) -> np.ndarray:
         return embed_texts(use.model, ask.lines, self.encode, ask.pooling, ask.layer)
 
-    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
+    def look(self, use: Use[M], source: str, target: str | None, asked: Asked) -> Capture:
         """What the model attends to while it reads a text and, where it writes one, a target (None: its own)."""
         if target is not None or not source:
             raise RegardError("this run reads one text: give the text, and no target")
         return look_at_text(use.model, self.tokenizer, self.encode(source), source, asked)
 
 
-AnyTask = Task[Any, Any, Any, Any]  # whatever it reads and makes of it
+BatchTask = Task[Any, Any, Any, B]  # whatever it makes its batches of
+AnyTask = BatchTask[Any]

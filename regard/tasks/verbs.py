@@ -1,18 +1,16 @@
 """All verbs by name.  This imports no PyTorch, so that the command line can show its help quickly."""
 
-from typing import Any
-
 from regard.tasks.answering.verbs import AnswerQuestions
 from regard.tasks.chat.verbs import Chat, ChatStream
 from regard.tasks.classification.verbs import Classify
 from regard.tasks.language.verbs import Generate, GenerateAs, Reach, ScoreTexts, StreamText
 from regard.tasks.pretraining.verbs import Fill
-from regard.tasks.request import Embed, LineRequest, Request
+from regard.tasks.request import AnyLineRequest, AnyRequest, Embed
 from regard.tasks.tagging.verbs import Tag
 from regard.tasks.translation.verbs import Align, ScorePairs, Summarize, Translate
 
-MADE: tuple[type[LineRequest[Any]], ...] = (Translate, Summarize, Tag, Classify, Fill, AnswerQuestions)
-BY_HAND: tuple[type[Request[Any]], ...] = (
+MADE: tuple[type[AnyLineRequest], ...] = (Translate, Summarize, Tag, Classify, Fill, AnswerQuestions)
+BY_HAND: tuple[type[AnyRequest], ...] = (
     Generate,  # one command with `stream` and `generate_as`: which is asked, options and the run say
     Chat,  # a message is asked about together with the answers before it
     Embed,  # answers are rows of an array, for a NumPy file, and have no notes of their own
@@ -20,7 +18,7 @@ BY_HAND: tuple[type[Request[Any]], ...] = (
     ScoreTexts,
     Reach,  # several runs, in one table or picture
 )
-IN_PYTHON: tuple[type[Request[Any]], ...] = (StreamText, GenerateAs, ChatStream, Align)
+IN_PYTHON: tuple[type[AnyRequest], ...] = (StreamText, GenerateAs, ChatStream, Align)
 
 LINE_VERBS = {verb.name: verb for verb in MADE}  # whose commands are made from their fields
 VERBS = {verb.name: verb for verb in (*MADE, *BY_HAND, *IN_PYTHON)}

@@ -5,12 +5,12 @@ roles of the special tokens.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from regard.choose import choose
+from regard.config import Settings
 from regard.errors import DataError, need
 from regard.text.imported import KNOWN_TOKENS, SENTINEL
 from regard.text.sentencepieces import CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, SentencePieces, as_tokenizer
@@ -19,7 +19,6 @@ from regard.text.words import PATTERN
 
 CONFIG_FILE = "tokenizer_config.json"
 MOST_SENTINELS = 10_000  # of T5; an untrusted file could ask for any number
-Settings = dict[str, Any]
 
 # The usual names of the special tokens, where no file names them.
 NAMES = {
@@ -74,7 +73,7 @@ def read_settings(path: Path) -> Settings:
     return parse(path.read_bytes().decode("utf-8", "replace"), str(path)) if path.is_file() else {}
 
 
-def as_files(settings: Settings, names: Sequence[str], config: Mapping[str, Any]) -> dict[str, str]:
+def as_files(settings: Settings, names: Sequence[str], config: Settings) -> dict[str, str]:
     usual = {role: next((name for name in choices if name in names), None) for role, choices in NAMES.items()}
     roles = {role: name for role, name in usual.items() if name is not None} | dict(config)
     files = {TOKENIZER_FILE: settings, CONFIG_FILE: roles}
@@ -98,7 +97,7 @@ def sentence_pieces(files: list[Path], model_type: str, config: Settings) -> dic
     return as_files(settings, [name for name, _, _ in pieces.pieces], usual | config)
 
 
-def shared_vocabulary(data: bytes, vocabulary: Sequence[str], config: Mapping[str, Any]) -> dict[str, str]:
+def shared_vocabulary(data: bytes, vocabulary: Sequence[str], config: Settings) -> dict[str, str]:
     """The pieces that a SentencePiece model finds, with the ids of another list (Marian, CTranslate2): a piece that is
     not in the list is unknown; what the model does not know is still read where the list has it (see
     `SharedVocabulary`)."""
@@ -226,7 +225,7 @@ def read_gguf(path: Path) -> dict[str, str]:
     return gguf_tokenizer(fields)
 
 
-def gguf_tokenizer(fields: Mapping[str, Any]) -> dict[str, str]:
+def gguf_tokenizer(fields: Settings) -> dict[str, str]:
     """`fields` are the settings of the file that begin with "tokenizer."."""
     settings = {name.removeprefix(GGUF_PREFIX): value for name, value in fields.items()}
     for needed in ("model", "tokens", "token_type"):
@@ -243,7 +242,7 @@ def gguf_tokenizer(fields: Mapping[str, Any]) -> dict[str, str]:
     return as_files(made, [], roles | more)
 
 
-def merged(settings: Mapping[str, Any], names: Sequence[str], types: Sequence[int]) -> dict[str, Any]:
+def merged(settings: Settings, names: Sequence[str], types: Sequence[int]) -> Settings:
     """Byte-level BPE, as in GPT-2."""
     cut = CUTS[choose(GGUF_CUTS, settings.get("pre", "gpt-2"), f"{GGUF_PREFIX}pre")]
     pairs = [pair.split(" ") for pair in settings.get("merges", [])]
@@ -256,7 +255,7 @@ def merged(settings: Mapping[str, Any], names: Sequence[str], types: Sequence[in
     return made
 
 
-def scored(settings: Mapping[str, Any], names: Sequence[str], types: Sequence[int]) -> dict[str, Any]:
+def scored(settings: Settings, names: Sequence[str], types: Sequence[int]) -> Settings:
     return as_tokenizer(SentencePieces.of_gguf(settings, names, types), [])
 
 

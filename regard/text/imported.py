@@ -3,10 +3,10 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import tokenizers
 
+from regard.config import Settings
 from regard.errors import DataError
 from regard.text.bpe import LETTERS, to_bytes
 from regard.text.unicode import well_formed
@@ -39,7 +39,7 @@ class ImportedVocabulary(Vocabulary):
 
     kind = IMPORTED
 
-    def __init__(self, settings: dict[str, Any], config: Mapping[str, Any], files: Mapping[str, str]) -> None:
+    def __init__(self, settings: Settings, config: Settings, files: Mapping[str, str]) -> None:
         """`settings` of tokenizer.json, and the `config` beside it, which says the roles; both come from `files`."""
         self.content = {name: files[name] for name in (TOKENIZER_FILE, *ROLE_FILES) if name in files}
         self.names = names_of(settings)
@@ -109,7 +109,7 @@ class SharedVocabulary(ImportedVocabulary):
     """The pieces are those of one list, the ids those of another, in which they are looked up by their text (Marian:
     a SentencePiece model for each language, one vocabulary for both).  What the first does not know, the second may."""
 
-    def __init__(self, settings: dict[str, Any], config: Mapping[str, Any], files: Mapping[str, str]) -> None:
+    def __init__(self, settings: Settings, config: Settings, files: Mapping[str, str]) -> None:
         super().__init__(settings, config, files)
         self.size = config[KNOWN_TOKENS]
         listed = {n: name for n, name in self.names.items() if n < self.size and n not in self.hidden}
@@ -136,7 +136,7 @@ def imported(tokenizer: tokenizers.Tokenizer, files: Mapping[str, str]) -> Impor
     return kind(json.loads(tokenizer.to_str()), config, files)
 
 
-def puts_first(start_id: int, settings: dict[str, Any], config: Mapping[str, Any]) -> bool:
+def puts_first(start_id: int, settings: Settings, config: Settings) -> bool:
     """Whether a tokenizer begins every text with its start token: by its last step, or, if it has none (that of a GGUF
     file, say), because its settings ask for it."""
     last = settings["post_processor"]
@@ -145,7 +145,7 @@ def puts_first(start_id: int, settings: dict[str, Any], config: Mapping[str, Any
     return any(first_of(step) == start_id for step in last.get("processors", [last]))
 
 
-def first_of(step: dict[str, Any]) -> int | None:
+def first_of(step: Settings) -> int | None:
     """The token that a last step of a tokenizer puts before a text; None: it puts none."""
     if step["type"] in ("BertProcessing", "RobertaProcessing"):
         return int(step["cls"][1])
@@ -155,17 +155,17 @@ def first_of(step: dict[str, Any]) -> int | None:
     return int(ids[0]) if ids else None
 
 
-def content(token: Any) -> str:
+def content(token: object) -> str:
     """Older files have the token, newer ones its settings."""
     return str(token.get("content", "")) if isinstance(token, dict) else str(token)
 
 
-def listed(tokens: Any) -> list[Any]:
+def listed(tokens: object) -> list[object]:
     """Older files have a list, some newer ones give each token a name."""
     return list(tokens.values()) if isinstance(tokens, dict) else tokens if isinstance(tokens, list) else []
 
 
-def names_of(settings: dict[str, Any]) -> dict[int, str]:
+def names_of(settings: Settings) -> dict[int, str]:
     """The token of every id."""
     vocab = settings["model"]["vocab"]
     of_model = vocab.items() if isinstance(vocab, dict) else ((piece, n) for n, (piece, _) in enumerate(vocab))
@@ -173,12 +173,12 @@ def names_of(settings: dict[str, Any]) -> dict[int, str]:
     return names | {token["id"]: token["content"] for token in settings["added_tokens"]}
 
 
-def hide(settings: dict[str, Any], hidden: set[int], names: Mapping[int, str]) -> dict[str, Any]:
+def hide(settings: Settings, hidden: set[int], names: Mapping[int, str]) -> Settings:
     """The settings with other names for the special tokens, and without what would add tokens to a text or cut it."""
     new = {names[n]: HIDDEN + names[n] for n in hidden}
     model = settings["model"]
     if isinstance(model["vocab"], dict):
-        vocab: Any = {new.get(name, name): n for name, n in model["vocab"].items()}
+        vocab: object = {new.get(name, name): n for name, n in model["vocab"].items()}
     else:
         vocab = [[new.get(piece, piece), score] for piece, score in model["vocab"]]
     model = model | {"vocab": vocab}
@@ -191,14 +191,14 @@ def hide(settings: dict[str, Any], hidden: set[int], names: Mapping[int, str]) -
     return settings | silent | {"model": model, "added_tokens": added}
 
 
-def unknown_of(model: dict[str, Any]) -> int | None:
+def unknown_of(model: Settings) -> int | None:
     if "unk_id" in model:
         return None if model["unk_id"] is None else int(model["unk_id"])
     vocab: dict[str, int] = model["vocab"]
     return vocab.get(model.get("unk_token") or "")
 
 
-def speller(settings: dict[str, Any]) -> Callable[[str], bytes]:
+def speller(settings: Settings) -> Callable[[str], bytes]:
     """How the name of a token is read as text: by what puts the pieces together again."""
     decoder = settings["decoder"] or {}
     kinds = {part["type"] for part in decoder.get("decoders", [decoder]) if "type" in part}

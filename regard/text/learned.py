@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Self
 
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
+from regard.config import Settings
 from regard.errors import ConfigError, DataError
 from regard.text.bpe import LETTERS, BytePairs, to_bytes
 from regard.text.unicode import well_formed
@@ -190,8 +191,8 @@ def special_tokens(tokenizer: tokenizers.Tokenizer) -> list[str]:
     return [added[n].content for n in sorted(added)]
 
 
-def without_vocabulary(tokenizer: tokenizers.Tokenizer) -> dict[str, Any]:
+def without_vocabulary(tokenizer: tokenizers.Tokenizer) -> Settings:
     """How a tokenizer.json cuts and joins, without what it learned."""
-    settings: dict[str, Any] = json.loads(tokenizer.to_str())
+    settings: Settings = json.loads(tokenizer.to_str())
     settings["model"] = {k: v for k, v in settings["model"].items() if k not in ("vocab", "merges")}
     return settings

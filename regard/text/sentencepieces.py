@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from regard.config import Settings
 from regard.errors import DataError
 from regard.text.vocabulary import added_token
 
@@ -59,7 +60,7 @@ class SentencePieces:
         return model
 
     @classmethod
-    def of_gguf(cls, settings: Mapping[str, Any], names: Sequence[str], types: Sequence[int]) -> "SentencePieces":
+    def of_gguf(cls, settings: Settings, names: Sequence[str], types: Sequence[int]) -> "SentencePieces":
         """Of a GGUF file, where the types of the tokens are SentencePiece's own."""
         scores = settings.get("scores", [])
         if len(scores) != len(names):
@@ -110,7 +111,7 @@ def varint(data: bytes, place: int) -> tuple[int, int]:
             raise ValueError(f"a number that does not end, at byte {place}")
 
 
-def as_tokenizer(pieces: SentencePieces, more: list[str]) -> dict[str, Any]:
+def as_tokenizer(pieces: SentencePieces, more: list[str]) -> Settings:
     """The settings of tokenizer.json.  `more` special tokens follow the pieces."""
     ids = {name: n for n, name in enumerate([*(name for name, _, _ in pieces.pieces), *more])}
     special = [name for name, _, kind in pieces.pieces if kind in (UNKNOWN, CONTROL)] + more
@@ -129,7 +130,7 @@ def as_tokenizer(pieces: SentencePieces, more: list[str]) -> dict[str, Any]:
     }
 
 
-def normalizers(pieces: SentencePieces) -> list[dict[str, Any]]:
+def normalizers(pieces: SentencePieces) -> list[Mapping[str, object]]:
     """The `tokenizers` library reads the compiled normalization letter by letter, with all accents of a letter at once,
     and forgets those that it does not know together.  After NFKC, which most are made of, there is little to forget."""
     compiled = base64.b64encode(pieces.charsmap).decode()
@@ -143,7 +144,7 @@ def normalizers(pieces: SentencePieces) -> list[dict[str, Any]]:
     ]
 
 
-def unigram(pieces: SentencePieces, more: list[str]) -> dict[str, Any]:
+def unigram(pieces: SentencePieces, more: list[str]) -> dict[str, object]:
     """A piece that the user of the model defined always wins: its score is above that of all pieces it could be cut
     into."""
     best = max(score for _, score, kind in pieces.pieces if kind == NORMAL)
@@ -156,7 +157,7 @@ def unigram(pieces: SentencePieces, more: list[str]) -> dict[str, Any]:
     }
 
 
-def byte_pairs(pieces: SentencePieces, more: list[str]) -> dict[str, Any]:
+def byte_pairs(pieces: SentencePieces, more: list[str]) -> dict[str, object]:
     """SentencePiece knows no merges, only the score of what they make: the higher it is, the earlier."""
     ids = {name: n for n, (name, _, _) in enumerate(pieces.pieces)}
     normal = sorted((-score, ids[name], name) for name, score, kind in pieces.pieces if kind in (NORMAL, USER_DEFINED))

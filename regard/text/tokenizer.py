@@ -1,11 +1,10 @@
 """Text to ids and back.  A tokenizer is one tokenizer.json, which every tool of the field can read."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from regard.checks import at_least, at_most, share
 from regard.choose import choose
@@ -135,7 +134,7 @@ class Tokenizer:
             beside.write_text(content, encoding="utf-8")
             os.replace(beside, file)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[[dict[str, str]], "Tokenizer"], tuple[dict[str, str]]]:
         return Tokenizer.from_files, (self.vocabulary.files(),)
 
     def encode(self, text: str) -> list[int]:

@@ -4,10 +4,10 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 import tokenizers
 
+from regard.config import Settings
 from regard.errors import ConfigError, DataError
 from regard.text.bpe import BytePairs
 from regard.text.unicode import all_well_formed, well_formed
@@ -79,7 +79,7 @@ class Vocabulary(ABC):
         raise ConfigError(f"a tokenizer of kind {self.kind!r} has no merges to skip; only kind 'bpe' has them")
 
 
-def added_token(n: int, name: str, is_special: bool = True) -> dict[str, Any]:
+def added_token(n: int, name: str, is_special: bool = True) -> dict[str, object]:
     """As tokenizer.json lists it."""
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     return {"id": n, "content": name, **flags, "special": is_special}
@@ -96,7 +96,7 @@ def from_json(text: str) -> tokenizers.Tokenizer:
         raise DataError(f"this is not a whole {TOKENIZER_FILE} ({error}); copy or train it again") from None
 
 
-def check_prefix(model: Any) -> None:
+def check_prefix(model: object) -> None:
     """The library takes the prefix off the right half of a merge without a look, and ends the process if it cannot."""
     if not isinstance(model, dict) or not isinstance(model.get("merges"), list):
         return  # no BPE
@@ -106,7 +106,7 @@ def check_prefix(model: Any) -> None:
         raise DataError(f"the prefix {prefix!r} does not begin the right half of every merge; copy it again")
 
 
-def parse(text: str, name: str) -> dict[str, Any]:
+def parse(text: str, name: str) -> Settings:
     try:
         settings = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 from regard.data.config import DataConfig
 from regard.errors import RunError
@@ -35,7 +34,7 @@ def refuse_other_settings(folder: Path, before: Recipe, now: Recipe) -> list[tup
     return [("changed", f"{table}.{name} was {shown(old)}, is {shown(new)}") for table, name, old, new in changes]
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     return "nothing" if value is None else repr(value)
 
 

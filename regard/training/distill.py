@@ -42,7 +42,7 @@ def load_teacher(recipe: Recipe, tokenizer: Tokenizer) -> nn.Module:
         raise ConfigError(f"the teacher {folder} has a different tokenizer from the run that this one begins with")
     if theirs.task_class is not recipe.task_class:
         raise ConfigError(f"the teacher {folder} was trained for another task than the student")
-    recipe.task_class.refuse_teacher(recipe.task, theirs.task)
+    recipe.task.refuse_teacher(theirs.task)
     if theirs.model.max_length < recipe.model.max_length:
         raise ConfigError(
             f"the teacher reads {theirs.model.max_length} tokens, fewer than model.max_length = "

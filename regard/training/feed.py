@@ -6,17 +6,17 @@ A batch is a function of its (epoch, index), so looking ahead changes nothing an
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Generic, Self
+from typing import Generic, Self
 
 from regard.errors import DataError
 from regard.tasks.setup import B
-from regard.tasks.task import Task
+from regard.tasks.task import BatchTask
 
 AHEAD = 4
 
 
 class Feed(Generic[B]):
-    def __init__(self, task: Task[Any, Any, Any, B], start: tuple[int, int], ready: Callable[[B], B]) -> None:
+    def __init__(self, task: BatchTask[B], start: tuple[int, int], ready: Callable[[B], B]) -> None:
         self.task = task
         self.ready = ready  # brings a batch to the device, as it is wanted there
         self.places = walk(task, start)
@@ -51,7 +51,7 @@ class Feed(Generic[B]):
         return self.ready(self.task.batch(*place))
 
 
-def walk(task: Task[Any, Any, Any, B], start: tuple[int, int]) -> Iterator[tuple[int, int]]:
+def walk(task: BatchTask[B], start: tuple[int, int]) -> Iterator[tuple[int, int]]:
     """Every place from `start` on, epoch after epoch, without end."""
     epoch, first = start
     while True:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Generic
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +18,11 @@ from regard.models.interface import Model
 from regard.runs.checkpoints import Tensors
 from regard.runs.weights import set_weights, weights_of
 from regard.tasks.setup import B
-from regard.tasks.task import Task
+from regard.tasks.task import BatchTask
 from regard.training.finite import Guard, NonFinite, first_bad_layer, noting_bad_outputs
 from regard.training.recording import Learn, Recorder, can_be_recorded
 
-Loss = Callable[[Any, B], Tensor]  # what a model's step brings down, summed over the targets of a batch
+Loss = Callable[[Model, B], Tensor]  # what a model's step brings down, summed over the targets of a batch
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Learner(Generic[B]):
     def __init__(
         self,
         model: Model,
-        task: Task[Any, Any, Any, B],
+        task: BatchTask[B],
         config: TrainingConfig,
         device: torch.device,
         d_model: int,

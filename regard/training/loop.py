@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -18,7 +17,7 @@ from regard.runs.card import About, Environment, Result, duration, write_card
 from regard.runs.checkpoints import Checkpoints, Progress, refuse_existing, step_folder
 from regard.runs.durable import disk_errors_said, resume_command, write_file
 from regard.tasks.setup import B
-from regard.tasks.task import Task
+from regard.tasks.task import BatchTask
 from regard.training.environment import compile_model, peak_memory, record_environment, reproducible
 from regard.training.feed import Feed
 from regard.training.finish import choose_weights, keep_expected, save_finished
@@ -31,7 +30,7 @@ from regard.training.signals import Signals, Stopped
 
 def train(
     model: Model,
-    task: Task[Any, Any, Any, B],
+    task: BatchTask[B],
     config: TrainingConfig,
     about: About,
     *,

@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import Any, Self
 
+from regard.config import Settings
 from regard.runs.durable import write_file
 from regard.tasks.setup import Sample
 from regard.training.learner import StepRow
 
-Row = dict[str, Any]
 KINDS = ("train", "valid")
 
 
@@ -46,7 +46,7 @@ class Metrics:
         self.add({"step": step, "kind": "valid", **values, "samples": samples})
         self.show("valid", step, values)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: dict[str, object]) -> None:
         self.file.write(to_line(row))
         self.file.flush()
 
@@ -61,7 +61,7 @@ class Metrics:
         os.fsync(self.file.fileno())
 
 
-def to_line(row: Row) -> str:
+def to_line(row: dict[str, object]) -> str:
     """JSON has no nan: a value that is not finite is null."""
     known = {
         name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in row.items()
@@ -69,7 +69,7 @@ def to_line(row: Row) -> str:
     return json.dumps(known, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def read_metrics(path: Path) -> list[Row]:
+def read_metrics(path: Path) -> list[Settings]:
     """The rows; a last line that a kill cut short is left out, and so is all that is damaged."""
     rows = []
     for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.is_file() else []:
@@ -82,7 +82,7 @@ def read_metrics(path: Path) -> list[Row]:
     return rows
 
 
-def number(row: Row, name: str) -> float | None:
+def number(row: Settings, name: str) -> float | None:
     """One of a row; None: it has none of this name."""
     value = row.get(name)
     return value if isinstance(value, int | float) and math.isfinite(value) else None

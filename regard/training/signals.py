@@ -3,10 +3,10 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Self
+from typing import Self
 
 from regard.errors import RegardError
 
@@ -32,7 +32,7 @@ class Signals:
     def __init__(self) -> None:
         self.received: int | None = None
         self.is_interruptible = False
-        self.before: dict[int, Any] = {}
+        self.before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():  # Python allows handlers only there

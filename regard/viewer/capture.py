@@ -4,7 +4,6 @@ import json
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -155,11 +154,11 @@ class Capture:
             read = json.loads(text)
             maps = []
             for row in read["maps"]:
-                parts: dict[str, Any] = {"kind": row["kind"]}
-                parts |= {name: None if row[name] is None else int(row[name]) for name in ("layer", "head")}
-                parts |= {name: [str(word) for word in row[name]] for name in ("queries", "keys")}
-                parts |= {name: np.array(row[name], np.float32) for name in ("weights", *VECTORS) if name in row}
-                maps.append(Map(**parts))
+                kind = row["kind"]
+                layer, head = (None if row[name] is None else int(row[name]) for name in ("layer", "head"))
+                queries, keys = ([str(word) for word in row[name]] for name in ("queries", "keys"))
+                arrays = {name: np.array(row[name], np.float32) for name in ("weights", *VECTORS) if name in row}
+                maps.append(Map(kind=kind, layer=layer, head=head, queries=queries, keys=keys, **arrays))
             opens = read.get("opens")  # captures of earlier versions have none
             return cls(title=str(read["title"]), maps=maps, opens=None if opens is None else read_place(*opens))
         except RegardError:

@@ -9,7 +9,7 @@ import pytest
 from calling import Call, call
 
 from regard.commands.evaluate import write_outputs
-from regard.evaluation.metric import Measured
+from regard.evaluation.measured import Measured
 
 ENGLISH = "The animal didn't cross the street because it was too tired."
 FRENCH = "L'animal n'a pas traversé la rue parce qu'il était trop fatigué."

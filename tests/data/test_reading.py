@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.files import tables
+from regard.data.files import records
 from regard.data.files.reading import read_columns, read_examples, read_lines
 from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
@@ -174,7 +174,7 @@ def test_csv_fields_may_be_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     usual, long = csv.field_size_limit(), "a" * 200_000
     path = write(tmp_path / "t.csv", f'a,b\n"{long}",x\n')
     assert read_columns(path, ("a", "b")) == ([[long], ["x"]], [2])
-    monkeypatch.setattr(tables, "LONGEST_FIELD", 100_000)
+    monkeypatch.setattr(records, "LONGEST_FIELD", 100_000)
     with pytest.raises(DataError, match=r"t\.csv:2 has a field that is too long \(.*100000.*; shorten it"):
         read_columns(path, ("a", "b"))
     assert csv.field_size_limit() == usual

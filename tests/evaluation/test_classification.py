@@ -14,7 +14,7 @@ from regard.evaluation.classification import (
     confusion_rows,
     table_rows,
 )
-from regard.evaluation.metric import wilson
+from regard.evaluation.measured import wilson
 
 LABELS = ("ham", "news", "never", "spam")  # "never" is neither true nor predicted, "news" is true but not predicted
 SOURCE = random.Random(0)

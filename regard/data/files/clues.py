@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.files.reading import UNPACKERS, kind_of, read_bytes
-from regard.data.files.tables import TABLES, as_text, parse_json
+from regard.data.files.records import TABLES, as_text, parse_json
 from regard.data.notes import Notes
 from regard.errors import DataError
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from regard.data.config import DataConfig
 from regard.data.files.reading import kind_of, paths_of, read_columns, read_parallel
+from regard.data.files.records import TABLES
 from regard.data.files.splits import Parts, Shares
-from regard.data.files.tables import TABLES
 from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from regard.data.config import DataConfig
 from regard.data.files.reading import kind_of, paths_of, read_lines
+from regard.data.files.records import as_text, json_lines, parse_json
 from regard.data.files.splits import Divisible, Parts, read_parts
-from regard.data.files.tables import as_text, json_lines, parse_json
 from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.files.tables import TABLES
+from regard.data.files.records import TABLES
 from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
 

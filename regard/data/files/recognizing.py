@@ -12,7 +12,7 @@ from regard.data.files import clues
 from regard.data.files.clues import LANGUAGES, Beginning, Files, begin_parts, data_settings, is_label, is_text
 from regard.data.files.conversations import from_record
 from regard.data.files.questions import questions_of
-from regard.data.files.tables import TABLES
+from regard.data.files.records import TABLES
 from regard.data.notes import Notes
 from regard.errors import DataError
 

@@ -116,7 +116,7 @@ def read_model(path: Path, loaded_by: str) -> Any:
     return model
 
 
-def found_at(path: Path) -> dict[str, Any]:
+def found_at(path: Path) -> dict[str, object]:
     """How transformers is told of a folder, or of a GGUF file."""
     if path.is_file():
         return {"pretrained_model_name_or_path": path.parent, "gguf_file": path.name, "local_files_only": True}

@@ -7,14 +7,13 @@ out as one of the two.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.interop.families.family import Family, Imported, Weight, product
 from regard.interop.families.forms import AS_IS, after_rows, even_then_odd, shaped, zeros
-from regard.interop.families.settings import PLAIN_ATTENTION, Setting, Settings, Theirs, Word
+from regard.interop.families.settings import PLAIN_ATTENTION, Setting, SettingsTable, Theirs, Word
 from regard.nn.positions import POSITIONS, Space
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import SOURCE_TO_TARGET
@@ -37,8 +36,8 @@ class BartVariant:
     starts_source: bool = False  # a source begins with <s>
 
     @property
-    def settings(self) -> Settings:
-        return Settings(
+    def settings(self) -> SettingsTable:
+        return SettingsTable(
             model_type=self.name,
             classes={SOURCE_TO_TARGET.head: self.made_by},
             shape=PLAIN_ATTENTION
@@ -68,7 +67,7 @@ class BartVariant:
             task["source_start"] = theirs.token("bos_token_id")
         return Imported(model, "translation", task)
 
-    def write_config(self, recipe: Recipe) -> dict[str, Any]:
+    def write_config(self, recipe: Recipe) -> dict[str, object]:
         position = recipe.model.position if self.reorders(recipe) else self.position
         return self.settings.write(recipe, position=position) | {
             **{f"decoder_{size}": getattr(recipe.model, ours) for size, ours in SIZES.items()},

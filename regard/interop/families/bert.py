@@ -4,13 +4,13 @@ have other names in each of them."""
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from regard.errors import ConfigError
 from regard.interop.families.family import Family, Imported, Weight, product
 from regard.interop.families.forms import AS_IS, Form, after_rows, first_rows, zeros
-from regard.interop.families.settings import PLAIN, Setting, Settings, Theirs, Word, exchange_of
+from regard.interop.families.settings import PLAIN, Setting, SettingsTable, Theirs, Word, exchange_of
 from regard.runs.recipe import Recipe
+from regard.tasks.classification.task import ClassificationConfig
 from regard.tasks.exchange import LABELS, MASKED, ROWS
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "relu": "relu", "silu": "swish"}
@@ -48,7 +48,7 @@ class BertRelative:
     blocks: str = "encoder.layer"  # where the blocks are
     block: dict[str, str] = field(default_factory=BLOCK.copy)
     table: dict[str, Setting | Word] = field(default_factory=TABLE.copy)
-    shape: dict[str, Any] = field(default_factory=SHAPE.copy)
+    shape: dict[str, object] = field(default_factory=SHAPE.copy)
     transform: str  # of the head that predicts masked words: its product, ...
     norm: str  # ... its norm, ...
     output: str  # ... and the table, if it is not the embeddings
@@ -66,9 +66,9 @@ class BertRelative:
         return f"{self.model_type}."
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> SettingsTable:
         classes = {head: f"{self.name}{head or 'Model'}" for head in (MASKED.head, ROWS.head, LABELS.head)}
-        return Settings(model_type=self.model_type, classes=classes, shape=self.shape, table=self.table)
+        return SettingsTable(model_type=self.model_type, classes=classes, shape=self.shape, table=self.table)
 
     def read_config(self, theirs: Theirs) -> Imported:
         theirs.expect(is_decoder=False, add_cross_attention=False, position_embedding_type="absolute")
@@ -90,7 +90,7 @@ class BertRelative:
             raise ConfigError("a head that predicts masked words must use the activation 'gelu'; this model does not")
         return Imported(model, "masked", {"nsp": has_next, "window": min(128, model["max_length"])})
 
-    def write_config(self, recipe: Recipe) -> dict[str, Any]:
+    def write_config(self, recipe: Recipe) -> dict[str, object]:
         c, task = recipe.model, recipe.task
         n_segments = self.segments if self.segments and c.n_segments else c.n_segments
         d_embedding = c.d_embedding if self.is_narrow else 0
@@ -172,7 +172,7 @@ def label_names(theirs: Theirs) -> tuple[str, ...]:
     return tuple(str(name) for _, name in sorted(labels.items(), key=lambda item: int(item[0])))
 
 
-def read_labels(theirs: Theirs, names: tuple[str, ...], activation: str) -> dict[str, Any]:
+def read_labels(theirs: Theirs, names: tuple[str, ...], activation: str) -> dict[str, object]:
     """The settings of our task: labels are numbers here too, with their names beside them."""
     digits = len(str(len(names) - 1))  # "00", "01" .. so that their order is that of words
     return {
@@ -185,7 +185,7 @@ def read_labels(theirs: Theirs, names: tuple[str, ...], activation: str) -> dict
     }
 
 
-def write_labels(task: Any, family: str, activation: str) -> dict[str, Any]:
+def write_labels(task: ClassificationConfig, family: str, activation: str) -> dict[str, object]:
     """The settings of their classifier, which reads the first row through one layer."""
     for name, wanted in {"framed": True, "pooling": "first", "pooler": activation}.items():
         if (got := getattr(task, name)) != wanted:

@@ -1,8 +1,9 @@
 """CTranslate2: which of its variables are which weights of ours, in encoder-decoders and in stacks that write."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from regard.config import Settings
 from regard.errors import ConfigError, RunError
 from regard.interop.families.family import Family, Imported, Weight
 from regard.interop.families.forms import AS_IS, Form, stacked
@@ -27,7 +28,7 @@ COPIES = (
 )
 
 
-class Parts(NamedTuple):
+class SideNames(NamedTuple):
     """The names of our parts of an encoder or a decoder."""
 
     blocks: str
@@ -36,9 +37,9 @@ class Parts(NamedTuple):
     norm: str
 
 
-ENCODER = Parts("encoder", "source_position", "source_norm", "encoder_norm")
-DECODER = Parts("decoder", "target_position", "target_norm", "decoder_norm")
-STACK = Parts("reader.blocks", "reader.position", "reader.embedding_norm", "reader.norm")
+ENCODER = SideNames("encoder", "source_position", "source_norm", "encoder_norm")
+DECODER = SideNames("decoder", "target_position", "target_norm", "decoder_norm")
+STACK = SideNames("reader.blocks", "reader.position", "reader.embedding_norm", "reader.norm")
 
 
 def read_config(theirs: Theirs) -> Imported:
@@ -47,7 +48,7 @@ def read_config(theirs: Theirs) -> Imported:
     nets = [net for net, made_of in ACTIVATIONS.items() if made_of == kind]
     if not nets:
         raise ConfigError(f"activation = {kind[0]} with a gate is not something that regard's models do")
-    model: dict[str, Any] = {name: theirs.get(name, None) for name in ("position", "score", "norm", "bias")}
+    model: Settings = {name: theirs.get(name, None) for name in ("position", "score", "norm", "bias")}
     model |= {
         "d_model": theirs.width("d_model"),
         "n_heads": theirs.width("num_heads"),
@@ -75,7 +76,7 @@ def read_config(theirs: Theirs) -> Imported:
     return Imported(model, "translation", task)
 
 
-def write_config(recipe: Recipe) -> dict[str, Any]:
+def write_config(recipe: Recipe) -> dict[str, object]:
     raise RunError("to write for CTranslate2: regard export RUN --to ctranslate2 FOLDER")
 
 
@@ -95,7 +96,7 @@ def weights(recipe: Recipe) -> Iterator[Weight]:
         yield Weight("decoder/projection/weight", ("own_table",))
 
 
-def side(theirs: str, ours: Parts, c: TransformerConfig) -> Iterator[Weight]:
+def side(theirs: str, ours: SideNames, c: TransformerConfig) -> Iterator[Weight]:
     if c.position in ADDED:
         yield Weight(f"{theirs}/position_encodings/encodings", (f"{ours.position}.table",))
     if c.embedding_norm:

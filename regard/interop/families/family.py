@@ -4,11 +4,12 @@ are carried from its files to our model and back."""
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from regard.config import Settings
 from regard.errors import RunError
 from regard.interop.families.forms import AS_IS, Form
 from regard.interop.families.settings import Theirs, exchange_of
@@ -26,9 +27,9 @@ class Weight(NamedTuple):
 class Imported(NamedTuple):
     """Their settings in our words: the tables [model] and [task] of a recipe."""
 
-    model: dict[str, Any]
+    model: Settings
     kind: str
-    task: dict[str, Any]
+    task: Settings
 
 
 class Stored(Protocol):
@@ -54,7 +55,7 @@ class Family:
     second names); `heads` are patterns of what only other tasks use: skipped, with a note."""
 
     read_config: Callable[[Theirs], Imported]
-    write_config: Callable[[Recipe], dict[str, Any]]
+    write_config: Callable[[Recipe], dict[str, object]]
     weights: Callable[[Recipe], Iterable[Weight]]
     architecture: str = "stack"  # ours
     prefix: str = ""

@@ -4,8 +4,9 @@
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from regard.config import Settings
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError
 from regard.interop.families.settings import LONGEST, Theirs
@@ -20,7 +21,7 @@ OF_TARGETS = ("forced_bos_token_id", "min_length", "min_new_tokens", "max_length
 OF_SAMPLING = {"temperature": 1.0, "top_k": 50, "top_p": 1.0, "min_p": 0.0, "typical_p": 1.0}
 OF_BEAMS = {"length_penalty": 1.0, "early_stopping": False, "num_beam_groups": 1, "diversity_penalty": 0.0}
 # What regard does not do, or leaves to the user, and the value that changes nothing.
-LEFT_OUT: dict[str, Any] = {
+LEFT_OUT: dict[str, object] = {
     "do_sample": False,
     "num_beams": 1,
     "num_return_sequences": 1,
@@ -54,11 +55,11 @@ KNOWN = (*CARRIED, *HARMLESS, *OF_TARGETS, *OF_SAMPLING, *OF_BEAMS, *LEFT_OUT)
 
 
 class Generation(NamedTuple):
-    decoding: dict[str, Any]  # our table
+    decoding: Settings  # our table
     notes: tuple[str, ...]  # what is not in it
 
 
-def generation_settings(folder: Path, config: Mapping[str, Any]) -> Mapping[str, Any]:
+def generation_settings(folder: Path, config: Settings) -> Settings:
     """Those of the file for them alone, where there is one, as transformers has it; otherwise those of config.json."""
     if (folder / FILE).is_file():
         return read_json(folder / FILE)
@@ -71,7 +72,7 @@ def read_generation(theirs: Theirs, translates: bool, end_id: int, n_words: int)
         word for word in rows(theirs, n_words) if word not in [[end] for end in ends]
     ]  # as transformers has it
     never = {*chain(*(word for word in forbidden if len(word) == 1)), *ids(theirs, "suppress_tokens", n_words)}
-    decoding: dict[str, Any] = {
+    decoding: Settings = {
         "ends": tuple(sorted({*ends} - {end_id})),
         "never": tuple(sorted(never)),
         "never_first": tuple(ids(theirs, "begin_suppress_tokens", n_words)),
@@ -90,9 +91,9 @@ def read_generation(theirs: Theirs, translates: bool, end_id: int, n_words: int)
     return Generation(decoding, tuple(notes))
 
 
-def of_targets(theirs: Theirs, n_words: int) -> dict[str, Any]:
+def of_targets(theirs: Theirs, n_words: int) -> Settings:
     """What counts the tokens of a target; there the start token is one of them."""
-    decoding: dict[str, Any] = {}
+    decoding: Settings = {}
     if theirs.get("forced_bos_token_id", None) is not None:
         decoding["first"] = (theirs.integer("forced_bos_token_id", None, n_words - 1, least=0),)
     for name, ours in (("min", "min_length"), ("max", "max_length")):
@@ -122,9 +123,10 @@ def ids(theirs: Theirs, name: str, n_words: int) -> list[int]:
     """One token or several.  Those that the model does not have are never written anyway."""
     value = theirs.get(name, [])
     tokens = value if isinstance(value, list) else [value]
-    if not all(type(token) is int for token in tokens):
+    numbers = [token for token in tokens if type(token) is int]
+    if len(numbers) < len(tokens):
         raise ConfigError(f"{name} must be ids of tokens, got {value!r}")
-    return [token for token in tokens if 0 <= token < n_words]
+    return [token for token in numbers if 0 <= token < n_words]
 
 
 def rows(theirs: Theirs, n_words: int) -> list[list[int]]:
@@ -137,7 +139,7 @@ def rows(theirs: Theirs, n_words: int) -> list[list[int]]:
 
 def write_generation(config: DecodingConfig, end_id: int, translates: bool) -> Generation:
     """Our settings in transformers' words, and what these do not say."""
-    settings: dict[str, Any] = {
+    settings: Settings = {
         "eos_token_id": [end_id, *config.ends] if config.ends else end_id,
         "do_sample": config.sample,
         "num_beams": config.beam,
@@ -149,7 +151,7 @@ def write_generation(config: DecodingConfig, end_id: int, translates: bool) -> G
     if config.beam > 1:
         settings |= {"length_penalty": config.length_penalty, "early_stopping": "never"}
         notes.append(f"beams: transformers divides by |Y|^{config.length_penalty:g}, regard by ((5 + |Y|) / 6)^…")
-    optional: Mapping[str, tuple[Any, Any]] = {
+    optional: Mapping[str, tuple[object, object]] = {
         "repetition_penalty": (config.repetition_penalty, 1.0),
         "no_repeat_ngram_size": (config.block_ngrams, 0),
         "min_new_tokens": (config.min_length, 0),

@@ -1,17 +1,16 @@
 """GPT-2 (Radford et al. 2019): a causal stack with learned positions and norms before its sublayers."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from regard.interop.families.family import Family, Imported, Weight, product
 from regard.interop.families.forms import TURNED, stacked
-from regard.interop.families.settings import PLAIN, Setting, Settings, Theirs, Word
+from regard.interop.families.settings import PLAIN, Setting, SettingsTable, Theirs, Word
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import CAUSAL
 
 TANH = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 ACTIVATIONS = TANH | {"gelu": "gelu", "relu": "relu", "silu": "swish"}
-SETTINGS = Settings(
+SETTINGS = SettingsTable(
     model_type="gpt2",
     classes={CAUSAL.head: "GPT2LMHeadModel"},
     shape=PLAIN | {"causal": True, "pre_norm": True, "position": "learned", "norm": "layer"},
@@ -36,7 +35,7 @@ def read_config(theirs: Theirs) -> Imported:
     return Imported(model, "language", {"window": min(1024, model["max_length"])})
 
 
-def write_config(recipe: Recipe) -> dict[str, Any]:
+def write_config(recipe: Recipe) -> dict[str, object]:
     c = recipe.model
     return SETTINGS.write(recipe) | {"n_inner": c.d_ff, "embd_pdrop": c.dropout, "attn_pdrop": 0.0}
 

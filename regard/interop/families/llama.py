@@ -3,13 +3,12 @@ heads of queries that share those of keys and values."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from regard.errors import ConfigError
 from regard.interop.families.family import Family, Imported, Weight, product
 from regard.interop.families.forms import rotary_pairs
 from regard.interop.families.rotary import read_rotary, write_rotary
-from regard.interop.families.settings import PLAIN, Setting, Settings, Theirs
+from regard.interop.families.settings import PLAIN, Setting, SettingsTable, Theirs
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import CAUSAL
 
@@ -38,9 +37,9 @@ class Decoder:
     may_have_biases: bool = False  # in all products, if their settings say so
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> SettingsTable:
         shape = PLAIN | SHAPE | {"norm_heads": self.norm_heads}
-        return Settings(model_type=self.model_type, classes={CAUSAL.head: self.made_by}, shape=shape, table=TABLE)
+        return SettingsTable(model_type=self.model_type, classes={CAUSAL.head: self.made_by}, shape=shape, table=TABLE)
 
     def read_config(self, theirs: Theirs) -> Imported:
         theirs.choice("hidden_act", {"silu": "swish", "swish": "swish"}, "silu")
@@ -67,7 +66,7 @@ class Decoder:
             raise ConfigError("attention_bias and mlp_bias must be alike: regard has biases in both or in neither")
         return "all" if in_attention else self.bias
 
-    def write_config(self, recipe: Recipe) -> dict[str, Any]:
+    def write_config(self, recipe: Recipe) -> dict[str, object]:
         c = recipe.model
         bias = "all" if c.bias == "all" and self.may_have_biases else self.bias
         return self.settings.write(recipe, n_key_heads=c.n_key_heads, d_head=c.d_head, bias=bias) | {

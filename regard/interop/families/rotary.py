@@ -1,8 +1,8 @@
 """Rotary positions in transformers' words (`rope_parameters`), read and written."""
 
 import math
-from typing import Any
 
+from regard.config import Settings
 from regard.errors import ConfigError
 from regard.interop.families.settings import LONGEST, Theirs
 from regard.models.transformer import TransformerConfig
@@ -11,13 +11,13 @@ TYPES = {"default": "none", "linear": "linear", "dynamic": "dynamic", "llama3": 
 BEFORE = "original_max_position_embeddings"
 
 
-def read_rotary(theirs: Theirs, max_length: int) -> dict[str, Any]:
+def read_rotary(theirs: Theirs, max_length: int) -> Settings:
     """Our settings.  Texts may be as long as `max_length`; where angles change as a text grows, that is the length up
     to which they do not, and texts may be longer by the factor."""
     angles = angles_of(theirs)
     older = {"rope_type": angles.settings["type"]} if "type" in angles.settings else {}
     scaling = angles.within({**older, **angles.settings}).choice("rope_type", TYPES, "default")
-    model: dict[str, Any] = {
+    model: Settings = {
         "rotary_base": angles.number("rope_theta", theirs.number("rope_theta", 10000.0)),
         "rotary_scaling": scaling,
     }
@@ -69,11 +69,11 @@ def gain(angles: Theirs, factor: float) -> float:
     return (above * growth + 1) / (below * growth + 1) if above and below else 0.0
 
 
-def write_rotary(c: TransformerConfig) -> dict[str, Any]:
+def write_rotary(c: TransformerConfig) -> dict[str, object]:
     """Their settings, with the number of places that these have."""
     turning = c.turning
     kind = next(theirs for theirs, ours in TYPES.items() if ours == turning.scaling)
-    angles: dict[str, Any] = {"rope_type": kind, "rope_theta": turning.base}
+    angles: dict[str, object] = {"rope_type": kind, "rope_theta": turning.base}
     if kind != "default":
         angles["factor"] = turning.factor
     if kind == "llama3":

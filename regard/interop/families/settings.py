@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.choose import choose
+from regard.config import Settings
 from regard.errors import ConfigError
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import Exchange
@@ -21,14 +22,14 @@ class Theirs:
     """The settings of a config.json, checked when they are read.  They are untrusted: nothing that they count may
     exceed what the files hold, so that they cannot make us take memory."""
 
-    def __init__(self, settings: Mapping[str, Any], n_weights: int, n_tensors: int):
+    def __init__(self, settings: Settings, n_weights: int, n_tensors: int):
         self.settings, self.n_weights, self.n_tensors = settings, n_weights, n_tensors
 
-    def within(self, settings: Mapping[str, Any]) -> "Theirs":
+    def within(self, settings: Settings) -> "Theirs":
         """A table of them, under the same limits."""
         return Theirs(settings, self.n_weights, self.n_tensors)
 
-    def get(self, name: str, default: object) -> Any:
+    def get(self, name: str, default: object) -> object:
         """As it is there; null is the default."""
         value = self.settings.get(name)
         return default if value is None else value
@@ -55,7 +56,7 @@ class Theirs:
 
     def number(self, name: str, default: float | None) -> float:
         value = self.get(name, default)
-        if type(value) not in (int, float) or not math.isfinite(value):
+        if (type(value) is not int and type(value) is not float) or not math.isfinite(value):
             raise ConfigError(f"{name} must be a number, got {value!r}")
         return float(value)
 
@@ -72,7 +73,7 @@ class Theirs:
             raise ConfigError(f"{name} must be a word, got {value!r}")
         return choose(choices, value, name)
 
-    def expect(self, **wanted: Any) -> None:
+    def expect(self, **wanted: object) -> None:
         """What regard has no other way of doing.  A setting that is absent is as wanted."""
         for name, value in wanted.items():
             if (got := self.settings.get(name, value)) != value:
@@ -104,13 +105,13 @@ class Setting:
     """A setting that both sides have: their name for it, how it is checked, and what it is where they do not say."""
 
     name: str
-    check: Callable[[Theirs, str, Any], Any] = Theirs.width
-    default: Any = None
+    check: Callable[[Theirs, str, Any], object] = Theirs.width
+    default: object = None
 
-    def read(self, theirs: Theirs) -> Any:
+    def read(self, theirs: Theirs) -> object:
         return self.check(theirs, self.name, self.default)
 
-    def write(self, ours: Any, family: str) -> Any:
+    def write(self, ours: object, family: str) -> object:
         return ours
 
 
@@ -134,19 +135,19 @@ class Word:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class SettingsTable:
     """The table by which config.json is read and written: `shape` is what all models of the family have alike, and
     `table` what each has for itself, by our names."""
 
     model_type: str
     classes: Mapping[str, str]  # of transformers, by the head of a task
-    shape: Mapping[str, Any]
+    shape: Mapping[str, object]
     table: Mapping[str, Setting | Word]
 
-    def read(self, theirs: Theirs) -> dict[str, Any]:
+    def read(self, theirs: Theirs) -> Settings:
         return {**self.shape, **{ours: setting.read(theirs) for ours, setting in self.table.items()}}
 
-    def write(self, recipe: Recipe, **shape: Any) -> dict[str, Any]:
+    def write(self, recipe: Recipe, **shape: object) -> dict[str, object]:
         """ConfigError where the model does something that the family cannot; `shape` are exceptions from the rule."""
         family, head = self.model_type, exchange_of(recipe).head
         if head not in self.classes:

@@ -1,11 +1,10 @@
 """T5 (Raffel et al. 2020), v1.0 and v1.1: relative positions in buckets, RMS norms, no biases."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from regard.interop.families.family import Family, Imported, Weight
 from regard.interop.families.forms import AS_IS, scaled
-from regard.interop.families.settings import Setting, Settings, Theirs, Word
+from regard.interop.families.settings import Setting, SettingsTable, Theirs, Word
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import SOURCE_TO_TARGET
 
@@ -17,7 +16,7 @@ FEED_FORWARDS = {  # v1.0 has the first, v1.1 the second
     "gelu_new": "gelu_tanh",
     "silu": "swish",
 }
-SETTINGS = Settings(
+SETTINGS = SettingsTable(
     model_type="t5",
     classes={SOURCE_TO_TARGET.head: "T5ForConditionalGeneration"},
     shape={
@@ -67,7 +66,7 @@ def read_config(theirs: Theirs) -> Imported:
     return Imported(model, "translation", {"target_start": start})
 
 
-def write_config(recipe: Recipe) -> dict[str, Any]:
+def write_config(recipe: Recipe) -> dict[str, object]:
     c = recipe.model
     sizes = {"d_kv": c.heads.width, "num_decoder_layers": c.n_layers}
     return SETTINGS.write(recipe) | sizes | {"is_encoder_decoder": True}

@@ -1,11 +1,10 @@
 """XLNet (Yang et al. 2019): matrices with a dimension for the heads, and segments that attention distinguishes."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from regard.interop.families.family import Family, Imported, Weight, product
 from regard.interop.families.forms import AS_IS, Form, from_heads, shaped, to_heads, zeros
-from regard.interop.families.settings import Setting, Settings, Theirs, Word, exchange_of
+from regard.interop.families.settings import Setting, SettingsTable, Theirs, Word, exchange_of
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import PERMUTED, ROWS
 
@@ -15,7 +14,7 @@ LENGTH = 512  # of its pre-training; distances have no table, so the settings do
 INPUTS = {"q": "to_queries", "k": "to_keys", "v": "to_values", "r": "to_distances"}
 BIASES = {"r_w_bias": "content_bias", "r_r_bias": "distance_bias"}
 SEGMENTS = {"r_s_bias": "segment_bias", "seg_embed": "segment_keys"}
-SETTINGS = Settings(
+SETTINGS = SettingsTable(
     model_type="xlnet",
     classes={PERMUTED.head: "XLNetLMHeadModel", ROWS.head: "XLNetModel"},
     shape={"score": "scaled_dot"},
@@ -38,7 +37,7 @@ def read_config(theirs: Theirs) -> Imported:
     return Imported(model, "permutation" if theirs.made_by == "XLNetLMHeadModel" else "reading", {})
 
 
-def write_config(recipe: Recipe) -> dict[str, Any]:
+def write_config(recipe: Recipe) -> dict[str, object]:
     c = recipe.model
     return SETTINGS.write(recipe) | {"d_head": c.d_model // c.n_heads, "tie_word_embeddings": True}
 

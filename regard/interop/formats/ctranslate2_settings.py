@@ -5,11 +5,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from regard.config import Settings
 from regard.errors import RunError
 
 IGNORED = ("alignment_heads", "alignment_layer")  # for its own word alignments
@@ -38,7 +39,7 @@ class ModelFile(Protocol):
     def read(self, name: str) -> Tensor: ...
 
 
-def settings_of(file: ModelFile) -> dict[str, Any]:
+def settings_of(file: ModelFile) -> Settings:
     """Both sides and all layers must agree; the shapes say the rest."""
     sides = [side_settings(file, side) for side in SIDES]
     starts_empty = bool(sides[1].pop("start_from_zero_embedding", 0))
@@ -70,7 +71,7 @@ def settings_of(file: ModelFile) -> dict[str, Any]:
     }
 
 
-def side_settings(file: ModelFile, side: str) -> dict[str, Any]:
+def side_settings(file: ModelFile, side: str) -> Settings:
     """Of the encoder or the decoder, without those of its attentions."""
     start = f"{side}/"
     settings = {
@@ -88,7 +89,7 @@ def side_settings(file: ModelFile, side: str) -> dict[str, Any]:
     return {**settings, "n_layers": len(layers)}
 
 
-def heads_of(file: ModelFile, side: Mapping[str, Any]) -> dict[str, Any]:
+def heads_of(file: ModelFile, side: Settings) -> dict[str, object]:
     n_heads, n_layers = side.get("num_heads"), side["n_layers"]
     if type(n_heads) is not int or n_heads < 1:
         raise RunError(f"{file.path}: num_heads must be a whole number from 1 on, got {n_heads!r}")
@@ -107,9 +108,9 @@ def heads_of(file: ModelFile, side: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def attention_settings(file: ModelFile, n_layers: int) -> dict[str, Any]:
+def attention_settings(file: ModelFile, n_layers: int) -> dict[str, float]:
     """Those that all attentions have alike."""
-    numbers: dict[str, list[Any]] = {}
+    numbers: dict[str, list[float]] = {}
     for name, number in file.settings.items():
         if match := ATTENTION.fullmatch(name):
             numbers.setdefault(match[1], []).append(number)
@@ -123,7 +124,7 @@ def attention_settings(file: ModelFile, n_layers: int) -> dict[str, Any]:
     return {name: values[0] for name, values in numbers.items()}
 
 
-def positions_of(file: ModelFile, n_layers: int) -> dict[str, Any]:
+def positions_of(file: ModelFile, n_layers: int) -> dict[str, object]:
     """A table of places, whatever it was made by; or T5's table of distances, which all layers of a side share."""
     if "decoder/position_encodings/encodings" in file.shapes:
         length = matrix(file, "decoder/position_encodings/encodings")[0]
@@ -151,7 +152,7 @@ def is_tied(file: ModelFile) -> bool:
     return torch.equal(file.read(PROJECTION), file.read(EMBEDDINGS))
 
 
-def frame_of(settings: Mapping[str, Any], model: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+def frame_of(settings: Settings, model: Settings, words: Sequence[str]) -> dict[str, int]:
     """The tokens around a source, and the first of a target, by their ids: what config.json says of them.
 
     Where CTranslate2 does not add the end to a source, either the tokenizer does, as those of transformers do, or
@@ -166,7 +167,7 @@ def frame_of(settings: Mapping[str, Any], model: Mapping[str, Any], words: Seque
             "config.json has add_source_eos = false: whether a source of this model ends with its end token cannot be "
             "told. If it does, set it to true; if not, regard has no such model"
         )
-    frame: dict[str, Any] = {}
+    frame: dict[str, int] = {}
     if settings.get("add_source_bos"):
         frame["source_start"] = place(settings, "bos_token", "<s>", words)
     if not model["start_from_zero_embedding"]:
@@ -174,7 +175,7 @@ def frame_of(settings: Mapping[str, Any], model: Mapping[str, Any], words: Seque
     return frame
 
 
-def place(settings: Mapping[str, Any], name: str, default: str, words: Sequence[str]) -> int:
+def place(settings: Settings, name: str, default: str, words: Sequence[str]) -> int:
     token = settings.get(name) or default
     if token not in words:
         raise RunError(f"config.json: {name} = {token!r} is not in the vocabulary")

@@ -5,12 +5,12 @@ Tensors are often stored with few bits a number; here each becomes float32 again
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from regard.config import Settings
 from regard.errors import ConfigError, RunError, need
 from regard.interop.families.forms import rotary_pairs
 from regard.interop.formats.safe import check_memory
@@ -100,7 +100,7 @@ def their_name(name: str) -> str:
     return name
 
 
-def settings_of(fields: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+def settings_of(fields: Settings, shapes: Mapping[str, tuple[int, ...]]) -> Settings:
     kind = fields.get("general.architecture")
     if not isinstance(kind, str):
         raise RunError("a GGUF file names its general.architecture, and this one does not")
@@ -115,7 +115,7 @@ def settings_of(fields: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
     }
 
 
-def check_turned(n_turned: Any, settings: Mapping[str, Any]) -> None:
+def check_turned(n_turned: object, settings: Settings) -> None:
     """All channels of a head are turned here.  What is wrong with other settings is found where they are read."""
     d_model, n_heads = settings.get("hidden_size"), settings.get("num_attention_heads")
     if not isinstance(d_model, int) or not isinstance(n_heads, int) or n_heads < 1 or n_turned is None:
@@ -127,7 +127,7 @@ def check_turned(n_turned: Any, settings: Mapping[str, Any]) -> None:
         )
 
 
-def angles_of(rope: Mapping[str, Any]) -> dict[str, Any]:
+def angles_of(rope: Settings) -> dict[str, object]:
     """Rotary angles in transformers' words.  A factor without a type is linear, and 0 is none, as in llama.cpp."""
     scaling = {name.removeprefix("scaling."): value for name, value in rope.items() if name.startswith("scaling.")}
     angles = {"rope_theta": rope.get("freq_base", 10000.0), "rope_type": "default"}

@@ -4,12 +4,12 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from regard.config import Settings
 from regard.errors import RunError
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
@@ -99,7 +99,7 @@ def refuse_pickle(files: list[Path]) -> None:
             )
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> Settings:
     """A JSON object.  Deep, long or broken ones are an error like any other."""
     if not path.is_file():
         raise RunError(f"{path} is missing; a folder that transformers wrote has it")
@@ -114,7 +114,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def opened(file: Path) -> Any:
+def opened(file: Path) -> safe_open:
     """The library checks the header: its length, that offsets lie in the file, follow each other and fit the shapes."""
     try:
         return safe_open(file, framework="pt")

@@ -106,7 +106,7 @@ def check(config: TransformerConfig, role: str) -> None:
         raise RegardError("CTranslate2 norms the heads of queries and keys in decoders alone; this run has norm_heads")
 
 
-def common_shape(config: TransformerConfig) -> dict[str, Any]:
+def common_shape(config: TransformerConfig) -> dict[str, object]:
     """What encoders and decoders say alike."""
     activation, gates = ACTIVATIONS[config.feed_forward]
     return {
@@ -132,7 +132,7 @@ def set_weights(spec: Any, run: Run, positions: dict[str, Position]) -> None:
     for copy, original in COPIES:
         variables.setdefault(copy, variables[original])
 
-    def set_variable(layer: Any, name: str, _: Any) -> None:
+    def set_variable(layer: object, name: str, _: object) -> None:
         if name in variables:
             setattr(layer, name.rpartition("/")[2], variables[name].detach().float().cpu().numpy())
 

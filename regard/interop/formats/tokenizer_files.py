@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tokenizers
 
@@ -74,7 +74,7 @@ def differs(run: Run, frame: Around) -> bool:
     return exchange_of(run.recipe).writes and frame.before != [run.tokenizer.start_id] * adds_start
 
 
-def template(run: Run, frame: Around) -> Any:
+def template(run: Run, frame: Around) -> tokenizers.processors.TemplateProcessing:
     """`before` a `after` and, of two texts, `before` a `after` b `after`, as BERT reads them."""
     named = {name: ids for name, ids in frame._asdict().items() if ids}  # a token such as : has a meaning of its own
     single = " ".join(["before"] * bool(frame.before) + ["$A"] + ["after"] * bool(frame.after))
@@ -93,7 +93,7 @@ def write_for_transformers(run: Run, folder: Path) -> tuple[str, ...]:
     if (folder / "tokenizer_config.json").is_file():  # an imported tokenizer brings its own
         return (OF_ITS_OWN,)
     start, end = tokenizer.token(start_token(run)), tokenizer.token(tokenizer.end_id)
-    settings: dict[str, Any] = {
+    settings: dict[str, object] = {
         "bos_token": start,
         "eos_token": end,
         "unk_token": tokenizer.token(tokenizer.unknown_id),

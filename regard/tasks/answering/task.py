@@ -1,9 +1,8 @@
 """Answering: a question and a text in, the span of the text that answers it out, or that none does."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,12 +18,12 @@ from regard.data.files.splits import Parts
 from regard.data.report import Row
 from regard.errors import ConfigError
 from regard.evaluation.answers import Best, best_threshold, figures
-from regard.evaluation.metric import Metric
-from regard.models.interface import Reader
+from regard.evaluation.measured import Metric
+from regard.models.interface import AnyReader
 from regard.models.spans import SpanFinder, Spans
 from regard.tasks.answering.batches import QuestionSet, SpanBatch, shared_rows
 from regard.tasks.answering.verbs import Answered, AnswerQuestions
-from regard.tasks.setup import Sample, Setup, TaskConfig, Use
+from regard.tasks.setup import Sample, Setup, TaskConfig, Use, Verbs
 from regard.tasks.task import Task
 from regard.text.unicode import well_formed
 
@@ -93,7 +92,7 @@ class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
         return Windows(questions, self.tokenizer, self.lengths, self.config.history)
 
     @classmethod
-    def build(cls, config: AnsweringConfig, model: Reader[Any]) -> SpanFinder:
+    def build(cls, config: AnsweringConfig, model: AnyReader) -> SpanFinder:
         return SpanFinder(model, config.dropout)
 
     # Batches and loss.
@@ -119,7 +118,7 @@ class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
         values = {"loss": loss, "f1": f1.value, "exact": exact.value}
         return {**values, "best_f1": best.f1, "best_threshold": best.threshold}
 
-    def metrics(self, use: Use, part: QuestionSet) -> list[Metric]:
+    def metrics(self, use: Use[SpanFinder], part: QuestionSet) -> list[Metric]:
         """Where every question has an answer, one is always given, as SQuAD 1.1 asks it."""
         return self.judge(use.model, part)[0]
 
@@ -174,10 +173,10 @@ class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
     # Use.
 
     @property
-    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+    def verbs(self) -> Verbs:
         return {"answer": self.answer, **super().verbs}
 
-    def answer(self, use: Use, ask: AnswerQuestions) -> list[Answered]:
+    def answer(self, use: Use[SpanFinder], ask: AnswerQuestions) -> list[Answered]:
         questions = [  # without known answers
             Question(well_formed(question), well_formed(context), (NO_ANSWER,), "")
             for question, context in zip(ask.questions, ask.contexts, strict=True)

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from regard.data.files.tables import as_text
+from regard.data.files.records import as_text
 from regard.errors import ConfigError, DataError
 from regard.tasks.request import Help, LineRequest, Texts
 

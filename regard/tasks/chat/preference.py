@@ -109,7 +109,7 @@ class Preference(Talk[PreferenceBatch]):
             "margin": float(gained.mean()),
         }
 
-    def test_figures(self, use: Use, part: Turns) -> dict[str, float]:
+    def test_figures(self, use: Use[LanguageModel], part: Turns) -> dict[str, float]:
         """Which answer is more probable, and what the model answers itself."""
         chosen, rejected = all_log_probs(use.model, part, self.batch_tokens)
         asked = part.dialogues.take(part.kept)

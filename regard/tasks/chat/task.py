@@ -1,9 +1,9 @@
 """Instruction tuning: conversations in, of which the assistant's words are learned."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,13 +25,13 @@ from regard.data.files.recognizing import conversations
 from regard.data.files.splits import Parts
 from regard.data.report import Row, note_rows
 from regard.errors import ConfigError
-from regard.evaluation.metric import Versus, perplexity
+from regard.evaluation.measured import Versus, perplexity
 from regard.models.heads import LanguageModel
-from regard.models.interface import Reader
+from regard.models.interface import AnyReader
 from regard.tasks.chat.batches import AnswerBatch, Turns, answer_nats, mean_nats
 from regard.tasks.chat.use import Talker, usual_length
 from regard.tasks.exchange import CAUSAL
-from regard.tasks.setup import B, Sample, TaskConfig, Use
+from regard.tasks.setup import B, Sample, TaskConfig, Use, Verbs
 from regard.tasks.task import AnyTask, Task
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text
@@ -86,7 +86,7 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
         return Turns(raw, self.tokenizer, self.max_length, last_only)
 
     @classmethod
-    def build(cls, config: TalkConfig, model: Reader[Any]) -> LanguageModel:
+    def build(cls, config: TalkConfig, model: AnyReader) -> LanguageModel:
         return LanguageModel(model)
 
     def encode(self, text: str) -> list[int]:
@@ -100,7 +100,7 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
         examples = zip(few.prompts, few.answers, texts, strict=True)
         return [(as_one_text(prompt), answers[0], text) for prompt, answers, text in examples]
 
-    def versus(self, use: Use, other: AnyTask, its: Use, files: Sequence[str]) -> Versus:
+    def versus(self, use: Use[LanguageModel], other: AnyTask, its: Use, files: Sequence[str]) -> Versus:
         """`files`: prompts with a chosen and a rejected answer, then conversations; by default the test data of the run
         that was trained on preferences, and those of the run that was trained to answer."""
         given, tasks = [*files, "", ""], (self, other)
@@ -132,10 +132,10 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
         return [row for name, part in self.parts().items() for row in part_rows(name, part, self.answer_names)]
 
     @property
-    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+    def verbs(self) -> Verbs:
         return {**Talker(self.tokenizer).verbs, **super().verbs}
 
-    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
+    def look(self, use: Use[LanguageModel], source: str, target: str | None, asked: Asked) -> Capture:
         """An assistant that reads what the user says and writes its answer."""
         asked.check(use.model)
         if target is None:
@@ -161,7 +161,7 @@ class InstructionTuning(Talk[AnswerBatch]):
         loss = mean_nats(model, part, self.batch_tokens)
         return {"loss": loss, "perplexity": perplexity(loss)}
 
-    def test_figures(self, use: Use, part: Turns) -> dict[str, float]:
+    def test_figures(self, use: Use[LanguageModel], part: Turns) -> dict[str, float]:
         """Also how often the model gives just the answer that the data have."""
         asked = part.dialogues.take(part.kept)
         exact_share = share_equal(replies(self, use, asked.prompts), [answer for (answer,) in asked.answers])

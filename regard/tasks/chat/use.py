@@ -1,8 +1,7 @@
 """The assistant's next message in a conversation."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from regard.data.batching.template import Template, template_of
 from regard.data.files.conversations import SYSTEM, Conversation, read_messages
@@ -12,7 +11,7 @@ from regard.decoding.search import generate, stream
 from regard.decoding.stopping import Stops, TextPieces
 from regard.errors import RegardError
 from regard.tasks.chat.verbs import Chat, ChatStream, Reply
-from regard.tasks.setup import Use
+from regard.tasks.setup import Use, Verbs
 from regard.text.tokenizer import Tokenizer
 
 LONGEST = 256  # tokens of an answer, unless more are asked for
@@ -25,7 +24,7 @@ class Talker:
     tokenizer: Tokenizer
 
     @property
-    def verbs(self) -> dict[str, Callable[[Use, Any], Any]]:
+    def verbs(self) -> Verbs:
         return {"chat": self.chat, "chat_stream": self.chat_stream}
 
     def chat(self, use: Use, ask: Chat) -> Reply:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor
 from regard.data.config import DataConfig
 from regard.data.files.labelled import Labelled, labelled_parts, named
 from regard.errors import RegardError
-from regard.models.interface import Translator
+from regard.models.interface import AnyTranslator
 from regard.nn.layout import Ragged
 from regard.nn.linear import logits
 from regard.nn.loss import cross_entropy
@@ -23,12 +22,12 @@ from regard.tasks.exchange import SOURCE_TO_TARGET
 from regard.tasks.framing import Frame
 from regard.tasks.setup import Use
 from regard.tasks.translation.batches import PairBatch, make_batch
-from regard.tasks.translation.framed import FramedTask
+from regard.tasks.translation.framed import FramedConfig, FramedTask
 from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelWordsConfig(LabelsConfig):
+class LabelWordsConfig(LabelsConfig, FramedConfig):
     """A label is written as one of `names` (or as the files do)."""
 
     prefix: str = ""  # what every text begins with, such as `"sentiment: "`
@@ -37,11 +36,11 @@ class LabelWordsConfig(LabelsConfig):
         return Frame(tokenizer.start_id, tokenizer.end_id, tuple(tokenizer.encode(self.prefix)))
 
 
-def word_nats(model: Translator[Any], batch: PairBatch, smoothing: float) -> Tensor:
+def word_nats(model: AnyTranslator, batch: PairBatch, smoothing: float) -> Tensor:
     return cross_entropy(written(model, batch), model.output_table, batch.labels, smoothing, model.output_bias)
 
 
-def written(model: Translator[Any], batch: PairBatch) -> Tensor:
+def written(model: AnyTranslator, batch: PairBatch) -> Tensor:
     """The hidden row that predicts each token of the words (M, D)."""
     if batch.source_layout.true_longest > model.max_length:
         raise RegardError(
@@ -51,7 +50,7 @@ def written(model: Translator[Any], batch: PairBatch) -> Tensor:
     return model(batch.source, batch.source_layout, batch.target, batch.target_layout)
 
 
-class LabelWords(FramedTask[Labelled, Documents, Translator[Any], PairBatch], LabelTask[Translator[Any], PairBatch]):
+class LabelWords(FramedTask[Labelled, Documents, AnyTranslator, PairBatch], LabelTask[AnyTranslator, PairBatch]):
     """What is learned is to write the word of each text's label.
 
     Every task is text in, text out (Raffel et al. 2020, section 2.4).  The answer is the label whose word is likeliest,
@@ -81,12 +80,12 @@ class LabelWords(FramedTask[Labelled, Documents, Translator[Any], PairBatch], La
 
     nats = staticmethod(word_nats)
 
-    def votes(self, model: Translator[Any], tokens: Tensor, layout: Ragged) -> Tensor:
+    def votes(self, model: AnyTranslator, tokens: Tensor, layout: Ragged) -> Tensor:
         """log P(word | text) for the word of every label."""
         texts = [text.cpu().numpy() for text in tokens.split(layout.lengths.tolist())]
         return torch.stack([self.word_log_probs(model, word, texts) for word in self.words], 1)
 
-    def word_log_probs(self, model: Translator[Any], word: np.ndarray, texts: list[np.ndarray]) -> Tensor:
+    def word_log_probs(self, model: AnyTranslator, word: np.ndarray, texts: list[np.ndarray]) -> Tensor:
         """log P of one word and its end, for each text (B)."""
         batch = make_batch(texts, [word] * len(texts), [""] * len(texts), self.frame).to(model.device)
         rows = logits(written(model, batch), model.output_table, model.output_bias)
@@ -97,5 +96,5 @@ class LabelWords(FramedTask[Labelled, Documents, Translator[Any], PairBatch], La
     def purpose(self) -> str:
         return f"was trained to answer a text with a word ({named(self.config.shown_labels)})"
 
-    def own_target(self, use: Use, source: str) -> str:
+    def own_target(self, use: Use[AnyTranslator], source: str) -> str:
         return self.classify(use, Classify([source]))[0].label

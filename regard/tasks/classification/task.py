@@ -2,11 +2,11 @@
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Self
 
 import numpy as np
 import torch.nn.functional as F
@@ -23,17 +23,17 @@ from regard.data.files.splits import Parts
 from regard.data.report import UNLIMITED, Row, advice, report
 from regard.errors import ConfigError
 from regard.evaluation.classification import classification, confusion_picture, confusion_rows, table_rows
-from regard.evaluation.metric import Measured, count_notes
+from regard.evaluation.measured import Measured, count_notes
 from regard.models.heads import POOLERS, Classifier
-from regard.models.interface import Reader
+from regard.models.interface import AnyReader
 from regard.nn.layout import Ragged
 from regard.nn.pooling import POOLINGS
 from regard.tasks.classification.batches import DocumentBatch, Documents, label_rows
 from regard.tasks.classification.verbs import Classified, Classify
 from regard.tasks.exchange import LABELS
 from regard.tasks.framing import KEEPS, Framing
-from regard.tasks.setup import B, Sample, Setup, TaskConfig, Use
-from regard.tasks.task import M, Task
+from regard.tasks.setup import B, M, Sample, Setup, TaskConfig, Use, Verbs
+from regard.tasks.task import Task
 from regard.text.tokenizer import Tokenizer
 
 SHOWN_CHARACTERS = 200  # of a validation text
@@ -96,6 +96,12 @@ class ClassificationConfig(LabelsConfig):
         choose(POOLINGS, self.pooling, "summary (pooling)")
         choose(POOLERS, self.pooler, "activation (pooler)")
         share(self, "dropout")
+
+    def refuse_teacher(self, theirs: Self) -> None:
+        if self.smoothing:
+            raise ConfigError("distillation does not smooth labels: set smoothing = 0")
+        if theirs.labels != self.labels:
+            raise ConfigError(f"the teacher was trained on other labels: {', '.join(theirs.labels)}")
 
 
 class LabelTask(Task[Labelled, Documents, M, B]):
@@ -179,7 +185,7 @@ class LabelTask(Task[Labelled, Documents, M, B]):
             for i in few
         ]
 
-    def measure(self, use: Use, files: Sequence[str] = ()) -> Measured:
+    def measure(self, use: Use[M], files: Sequence[str] = ()) -> Measured:
         """Accuracy, F1 of every label, the confusion matrix."""
         of, test = self.test(files)
         answers = self.classify(use, Classify(test.texts))
@@ -226,10 +232,10 @@ class LabelTask(Task[Labelled, Documents, M, B]):
     # Use.
 
     @property
-    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+    def verbs(self) -> Verbs:
         return {"classify": self.classify, **super().verbs}
 
-    def classify(self, use: Use, ask: Classify) -> list[Classified]:
+    def classify(self, use: Use[M], ask: Classify) -> list[Classified]:
         """One answer per text, in order; an empty one gets what the classifier says about nothing."""
         framing, names = self.framing, self.config.shown_labels
         encoded = framing.encode(ask.lines)
@@ -262,7 +268,7 @@ class Classification(LabelTask[Classifier, DocumentBatch]):
     recognize = staticmethod(labeled_texts)
 
     @classmethod
-    def build(cls, config: ClassificationConfig, model: Reader[Any]) -> Classifier:
+    def build(cls, config: ClassificationConfig, model: AnyReader) -> Classifier:
         return Classifier(model, config.n_labels, config.pooling, config.dropout, config.pooler)
 
     def collate(self, part: Documents, chosen: np.ndarray, epoch: int | None = None) -> DocumentBatch:
@@ -276,10 +282,3 @@ class Classification(LabelTask[Classifier, DocumentBatch]):
     def predictions(self, model: Classifier, batch: DocumentBatch) -> tuple[Tensor, Tensor, Tensor]:
         rows = model.reader(batch.tokens, batch.layout)
         return model.label_logits(rows, batch.layout), batch.labels, rows
-
-    @classmethod
-    def refuse_teacher(cls, config: ClassificationConfig, theirs: Any) -> None:
-        if config.smoothing:
-            raise ConfigError("distillation does not smooth labels: set smoothing = 0")
-        if theirs.labels != config.labels:
-            raise ConfigError(f"the teacher was trained on other labels: {', '.join(theirs.labels)}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -12,8 +12,10 @@ from torch.nn import functional as F
 from regard.data.batching.batch import Batch
 from regard.data.batching.packing import cut
 from regard.data.batching.streams import Stream
+from regard.models.interface import TextModel, TextWriter
 from regard.nn.layout import Ragged, filled
 from regard.nn.loss import IGNORED
+from regard.nn.state import State
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def make_batch(stream: Stream, windows: np.ndarray, begins: bool = True) -> Text
     return TextBatch(lines, torch.from_numpy(tokens), torch.from_numpy(stream.tokens[places + 1]), layout, begins)
 
 
-def total_nats(model: Any, stream: Stream, window: int, batch_tokens: int, context: int = 0) -> float:
+def total_nats(model: TextModel, stream: Stream, window: int, batch_tokens: int, context: int = 0) -> float:
     """-log P of the whole text, every token once, in windows that know nothing of those before them."""
 
     def nats(batch: TextBatch) -> Tensor:
@@ -67,7 +69,7 @@ def total_nats(model: Any, stream: Stream, window: int, batch_tokens: int, conte
     return once_each(nats, model.device, stream, window, batch_tokens, context)
 
 
-def accuracy(model: Any, stream: Stream, window: int, batch_tokens: int, context: int = 0) -> float:
+def accuracy(model: TextModel, stream: Stream, window: int, batch_tokens: int, context: int = 0) -> float:
     """The percentage of tokens that the model predicts correctly, read in the same windows."""
 
     def n_right(batch: TextBatch) -> Tensor:
@@ -103,18 +105,19 @@ def in_batches(windows: np.ndarray, order: np.ndarray, n_tokens: int) -> list[np
 
 
 @torch.no_grad()
-def carried_nats(model: Any, stream: Stream, window: int, n_columns: int) -> float:
+def carried_nats(model: TextWriter, stream: Stream, window: int, n_columns: int) -> float:
     """The same with the state carried on, in columns side by side: all but their first tokens know what came before."""
     n = min(n_columns, len(stream))
     columns = stream.columns(n, window)
     total = 0.0
-    state: Any = None
+    state: State | None = None
     for windows in columns:
         batch = make_batch(stream, windows).to(model.device)
         nats, state = model.carried_nats(batch.tokens, batch.labels, batch.layout, state)
         total += float(nats)
     below = int(columns[-1][-1, 1])  # the few tokens that have no column go on from the last one
     if below < len(stream):
+        assert state is not None
         state.select(torch.tensor([n - 1], device=model.device))
         batch = make_batch(stream, np.array([[below, len(stream)]])).to(model.device)
         total += float(model.carried_nats(batch.tokens, batch.labels, batch.layout, state)[0])

@@ -1,9 +1,8 @@
 """Writing from a label (vec2seq): a label in, a text of its kind out."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,16 +16,16 @@ from regard.data.report import UNLIMITED, Row, note_rows, report
 from regard.decoding.forced import score
 from regard.errors import RegardError
 from regard.evaluation.classification import classification
-from regard.evaluation.metric import Metric, perplexity
+from regard.evaluation.measured import Metric, perplexity
 from regard.models.heads import Conditioned
-from regard.models.interface import Reader
+from regard.models.interface import AnyReader
 from regard.nn.layout import Ragged
 from regard.tasks.classification.batches import Documents
 from regard.tasks.framing import Framing
 from regard.tasks.language.batches import TextBatch
 from regard.tasks.language.use import Continuations
 from regard.tasks.language.verbs import Generate, GenerateAs, Written
-from regard.tasks.setup import Sample, TaskConfig, Use
+from regard.tasks.setup import Sample, TaskConfig, Use, Verbs
 from regard.tasks.task import Task
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked
@@ -67,7 +66,7 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
         return Documents(raw, self.config.labels, framing, self.setup, to_learn=True)
 
     @classmethod
-    def build(cls, config: LabelToTextConfig, model: Reader[Any]) -> Conditioned:
+    def build(cls, config: LabelToTextConfig, model: AnyReader) -> Conditioned:
         return Conditioned(model, max(len(config.labels), 2))
 
     def collate(self, part: Documents, chosen: np.ndarray, epoch: int | None = None) -> TextBatch:
@@ -98,7 +97,7 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
             for text in writer.write(use, ask, label=model.first(i))[0]
         ]
 
-    def metrics(self, use: Use, part: Documents) -> list[Metric]:
+    def metrics(self, use: Use[Conditioned], part: Documents) -> list[Metric]:
         """Perplexity, and how often a text is more probable with its own label than with another."""
         texts = [ids.tolist() for ids in part.documents(np.arange(len(part)))]
         n_scored = [len(ids) + (len(ids) < self.max_length) for ids in texts]  # the end, unless the text was cut
@@ -135,14 +134,14 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
 
     # Use.
 
-    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
+    def look(self, use: Use[Conditioned], source: str, target: str | None, asked: Asked) -> Capture:
         raise RegardError("this run writes from a label; it cannot be looked at while it reads a text")
 
     @property
-    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+    def verbs(self) -> Verbs:
         return {"generate_as": self.generate_as, **super().verbs}
 
-    def generate_as(self, use: Use, ask: GenerateAs) -> list[list[Written]]:
+    def generate_as(self, use: Use[Conditioned], ask: GenerateAs) -> list[list[Written]]:
         labels, request = self.config.labels, Generate(ask.prompts, ask.length, ask.decoding)
         if ask.label not in labels:
             raise RegardError(f"there is no label {ask.label!r}; the labels are: {named(labels)}")

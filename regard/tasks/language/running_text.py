@@ -17,11 +17,11 @@ from regard.data.files.plain import PlainText, text_parts
 from regard.data.files.splits import Parts
 from regard.data.report import Row, text_rows
 from regard.errors import ConfigError
-from regard.evaluation.metric import perplexity
+from regard.evaluation.measured import perplexity
 from regard.models.interface import Reader
 from regard.tasks.language.batches import in_batches
-from regard.tasks.setup import B, TaskConfig
-from regard.tasks.task import M, Task
+from regard.tasks.setup import B, M, TaskConfig
+from regard.tasks.task import Task
 from regard.text.tokenizer import Tokenizer
 
 

@@ -1,9 +1,8 @@
 """Language modeling: running text in, the next token of every place out."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,16 +12,17 @@ from regard.checks import at_least, not_negative, share
 from regard.data.batching.streams import Stream
 from regard.data.files.recognizing import plain_text
 from regard.errors import ConfigError
-from regard.evaluation.metric import perplexities
+from regard.evaluation.measured import perplexities
 from regard.models.heads import LanguageModel
 from regard.models.interface import Reader
+from regard.nn.state import CarriedState
 from regard.tasks.chat.use import Talker
 from regard.tasks.exchange import CAUSAL
 from regard.tasks.language.batches import TextBatch, accuracy, carried_nats, make_batch, total_nats
 from regard.tasks.language.running_text import StreamConfig, StreamTask, check_window
 from regard.tasks.language.use import Continuations, Reached, measure_reach
 from regard.tasks.language.verbs import Generate, Reach
-from regard.tasks.setup import Sample, Use
+from regard.tasks.setup import Sample, Use, Verbs
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text, look_at_votes
 
@@ -67,7 +67,7 @@ class Language(StreamTask[LanguageModel, TextBatch]):
     exchange = CAUSAL
     purpose = "was trained to write text, one token after the other"
     config: LanguageConfig
-    state: Any = None  # carried from window to window: of the model's own kind
+    state: CarriedState | None = None  # from window to window
     recognize = staticmethod(plain_text)
 
     @classmethod
@@ -147,7 +147,7 @@ class Language(StreamTask[LanguageModel, TextBatch]):
             nats = total_nats(model, part, c.window, self.batch_tokens, c.context)
         return perplexities(nats, len(part), part.text.n_words, part.text.n_bytes)
 
-    def test_figures(self, use: Use, part: Stream) -> dict[str, float]:
+    def test_figures(self, use: Use[LanguageModel], part: Stream) -> dict[str, float]:
         c, values = self.config, self.figures(use.model, part, n_columns=1)
         if not c.carry:
             values["accuracy"] = accuracy(use.model, part, c.window, self.batch_tokens, c.context)
@@ -170,7 +170,7 @@ class Language(StreamTask[LanguageModel, TextBatch]):
     # Use.
 
     @property
-    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+    def verbs(self) -> Verbs:
         return {
             "generate": self.writer.write,
             "stream": self.writer.stream,
@@ -180,7 +180,7 @@ class Language(StreamTask[LanguageModel, TextBatch]):
             **super().verbs,
         }
 
-    def reach(self, use: Use, ask: Reach) -> Reached:
+    def reach(self, use: Use[LanguageModel], ask: Reach) -> Reached:
         _, text = self.test([str(file) for file in ask.files])
         return measure_reach(use.model, self.part(text, to_learn=False), ask.distance, ask.n_passages)
 

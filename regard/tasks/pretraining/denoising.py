@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -14,13 +13,13 @@ from regard.data.files.plain import PlainText
 from regard.data.files.splits import Parts
 from regard.decoding.search import generate
 from regard.errors import ConfigError, RegardError
-from regard.models.interface import Translator
+from regard.models.interface import AnyTranslator
 from regard.tasks.exchange import SOURCE_TO_TARGET
 from regard.tasks.framing import Frame
 from regard.tasks.language.running_text import NoisedConfig, NoisedTask
 from regard.tasks.setup import Sample, Use
 from regard.tasks.translation.batches import PairBatch, make_batch
-from regard.tasks.translation.framed import FramedTask, pair_loss
+from regard.tasks.translation.framed import FramedConfig, FramedTask, pair_loss
 from regard.text.tokenizer import Tokenizer
 
 OBJECTIVES = ("text", "spans")
@@ -30,7 +29,7 @@ SHOWN_TOKENS = 40  # of a validation window
 
 
 @dataclass(frozen=True, kw_only=True)
-class DenoisingConfig(NoisedConfig):
+class DenoisingConfig(NoisedConfig, FramedConfig):
     """The defaults are BART's: sentences permuted, 30 % of the tokens masked in spans of three on average."""
 
     objective: str = "text"  # what is to be written: `text`, all of it (BART), or `spans`, what stood in each gap (T5)
@@ -60,7 +59,7 @@ class DenoisingConfig(NoisedConfig):
         return Frame(tokenizer.start_id, tokenizer.end_id)
 
 
-class Denoising(FramedTask[PlainText, Stream, Translator[Any], PairBatch], NoisedTask[Translator[Any], PairBatch]):
+class Denoising(FramedTask[PlainText, Stream, AnyTranslator, PairBatch], NoisedTask[AnyTranslator, PairBatch]):
     """BART's and T5's: a corrupted text is read, the text or what is missing of it is written."""
 
     settings = DenoisingConfig
@@ -101,7 +100,7 @@ class Denoising(FramedTask[PlainText, Stream, Translator[Any], PairBatch], Noise
 
     nats = staticmethod(pair_loss)
 
-    def first_samples(self, model: Translator[Any], valid: Stream) -> list[Sample]:
+    def first_samples(self, model: AnyTranslator, valid: Stream) -> list[Sample]:
         """The beginning of some validation windows: corrupted, what should be written, and what the model writes."""
         windows = valid.all_windows(self.config.window)[: self.config.shown]
         batch = self.collate(valid, np.minimum(windows, windows[:, :1] + SHOWN_TOKENS))
@@ -129,7 +128,7 @@ class Denoising(FramedTask[PlainText, Stream, Translator[Any], PairBatch], Noise
         what = "the text" if self.config.objective == "text" else "what is missing"
         return f"was trained to read a corrupted text and to write {what}"
 
-    def own_target(self, use: Use, source: str) -> str:
+    def own_target(self, use: Use[AnyTranslator], source: str) -> str:
         raise RegardError("this run restores corrupted texts: say what it is to write, as the target (--target)")
 
 

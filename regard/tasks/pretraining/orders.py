@@ -1,7 +1,6 @@
 """Language modeling in other orders than from left to right: in both directions (ELMo), and in a random one (XLNet)."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,9 +11,9 @@ from regard.data.batching.batch import SequenceBatch
 from regard.data.batching.noise import Draws, predicted_spans, turns
 from regard.data.batching.streams import Stream
 from regard.errors import ConfigError
-from regard.evaluation.metric import perplexities
+from regard.evaluation.measured import perplexities
 from regard.models.elmo import BiLM
-from regard.models.xlnet import PermutationModel
+from regard.models.xlnet import PermutationModel, XLNet
 from regard.nn.layout import Ragged
 from regard.tasks.exchange import PERMUTED
 from regard.tasks.language.batches import TextBatch, accuracy, make_batch, total_nats
@@ -83,7 +82,7 @@ class Permutation(NoisedTask[PermutationModel, TurnBatch]):
     config: PermutationConfig
 
     @classmethod
-    def build(cls, config: PermutationConfig, model: Any) -> PermutationModel:
+    def build(cls, config: PermutationConfig, model: XLNet) -> PermutationModel:
         if not model.has_two_streams:
             raise ConfigError("predicting tokens in any order takes two streams: set model.architecture = 'xlnet'")
         check_window(config.window, model)

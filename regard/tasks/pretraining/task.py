@@ -1,10 +1,10 @@
 """Masked words: documents in, and out what was masked and whether a text follows another (BERT), or which words are a
 generator's (ELECTRA)."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -20,13 +20,14 @@ from regard.data.files.splits import Parts
 from regard.data.report import Row
 from regard.errors import ConfigError
 from regard.models.masked import MaskedWords, ReplacedWords, draw, rows_at
+from regard.models.stack import Stack
 from regard.tasks.exchange import MASKED
 from regard.tasks.language.running_text import check_window, inspect_texts
 from regard.tasks.pretraining.batches import N_FIXED, MaskedBatch, MaskedPassages
 from regard.tasks.pretraining.use import fill
 from regard.tasks.pretraining.verbs import Fill, Filled
-from regard.tasks.setup import Sample, TaskConfig, Use
-from regard.tasks.task import M, Task
+from regard.tasks.setup import M, Sample, TaskConfig, Use, Verbs
+from regard.tasks.task import Task
 from regard.text.tokenizer import Tokenizer
 
 SHOWN_TOKENS = 40  # of a validation passage
@@ -107,6 +108,10 @@ class MaskedConfig(MaskingConfig):
         super().__post_init__()
         not_negative(self, "shown")
 
+    def refuse_teacher(self, theirs: Self) -> None:
+        if self.nsp:
+            raise ConfigError("distillation has no next-sentence prediction: set nsp = false")
+
 
 class MaskedLanguage(MaskingTask[MaskedWords]):
     """BERT's: the masked words and, if asked, whether one text follows another."""
@@ -121,7 +126,7 @@ class MaskedLanguage(MaskingTask[MaskedWords]):
     config: MaskedConfig
 
     @classmethod
-    def build(cls, config: MaskedConfig, model: Any) -> MaskedWords:
+    def build(cls, config: MaskedConfig, model: Stack) -> MaskedWords:
         check_window(config.window, model)
         return MaskedWords(model, config.nsp)
 
@@ -136,11 +141,6 @@ class MaskedLanguage(MaskingTask[MaskedWords]):
     def predictions(self, model: MaskedWords, batch: MaskedBatch) -> tuple[Tensor, Tensor, Tensor]:
         rows = model(batch.tokens, batch.layout)
         return model.word_logits(rows_at(rows, batch.places)), batch.labels, rows
-
-    @classmethod
-    def refuse_teacher(cls, config: MaskedConfig, theirs: Any) -> None:
-        if config.nsp:
-            raise ConfigError("distillation has no next-sentence prediction: set nsp = false")
 
     # Validation.
 
@@ -183,10 +183,10 @@ class MaskedLanguage(MaskingTask[MaskedWords]):
         return "was trained to predict masked words" + (" and what follows a text" if self.config.nsp else "")
 
     @property
-    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+    def verbs(self) -> Verbs:
         return {"fill": self.fill, **super().verbs}
 
-    def fill(self, use: Use, ask: Fill) -> list[Filled]:
+    def fill(self, use: Use[MaskedWords], ask: Fill) -> list[Filled]:
         documents = [np.array(self.encode(text), np.int64) for text in ask.texts]
         return fill(use.model, self.tokenizer, documents, ask.top, self.batch_tokens)
 
@@ -241,7 +241,7 @@ class ReplacedLanguage(MaskingTask[ReplacedWords]):
     config: ReplacedConfig
 
     @classmethod
-    def build(cls, config: ReplacedConfig, model: Any) -> ReplacedWords:
+    def build(cls, config: ReplacedConfig, model: Stack) -> ReplacedWords:
         check_window(config.window, model)
         return ReplacedWords(model, config.generator)
 

@@ -2,12 +2,12 @@
 with its weights; there is nothing that it learns by itself."""
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Never, NoReturn
 
 from regard.checks import one_of
 from regard.errors import ConfigError
 from regard.models.heads import Head
-from regard.models.interface import Reader
+from regard.models.interface import AnyReader
 from regard.tasks.exchange import ROWS
 from regard.tasks.setup import TaskConfig
 from regard.tasks.task import Task
@@ -27,7 +27,7 @@ class ReadingConfig(TaskConfig):
         one_of(self, ("loss",), "metric")
 
 
-class Reading(Task[Any, Any, Head, Any]):
+class Reading(Task[Never, Never, Head, Never]):
     """A task that is never trained: what a run needs to be loaded and embedded with."""
 
     settings = ReadingConfig
@@ -39,5 +39,5 @@ class Reading(Task[Any, Any, Head, Any]):
     read_parts = texts = part = collate = nats = figures = inspect = refuse
 
     @classmethod
-    def build(cls, config: ReadingConfig, model: Reader[Any]) -> Head:
+    def build(cls, config: ReadingConfig, model: AnyReader) -> Head:
         return Head(model)

@@ -1,9 +1,9 @@
 """Tagging (aligned seq2seq): words in, one tag for each of them out."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -23,12 +23,12 @@ from regard.data.files.splits import Parts
 from regard.data.report import Row
 from regard.errors import ConfigError
 from regard.evaluation.classification import beside, tag_figures, unigram_tags
-from regard.evaluation.metric import Metric
+from regard.evaluation.measured import Metric
 from regard.models.heads import Tagger
-from regard.models.interface import Reader
+from regard.models.interface import AnyReader
 from regard.nn.layout import Gather, Ragged
 from regard.tasks.exchange import TAGS
-from regard.tasks.setup import Sample, TaskConfig, Use
+from regard.tasks.setup import Sample, TaskConfig, Use, Verbs
 from regard.tasks.tagging.batches import TagBatch, TaggedSet
 from regard.tasks.tagging.verbs import Tag, TaggedLine
 from regard.tasks.task import Task
@@ -74,7 +74,7 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
     cut_once = "a word that gets a tag"
     commands = ("regard tag RUN < lines.txt", "regard evaluate RUN")
     purpose = "was trained to tag the words of a sentence"
-    config: Any
+    config: TaggingConfig | RestorationConfig
 
     @staticmethod
     def words_of(line: str) -> list[str]:
@@ -98,7 +98,7 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
         return [self.tokenizer.start_id, *ids, self.tokenizer.end_id] if self.config.framed else ids
 
     @classmethod
-    def build(cls, config: Any, model: Reader[Any]) -> Tagger:
+    def build(cls, config: TaggingConfig | RestorationConfig, model: AnyReader) -> Tagger:
         return Tagger(model, max(len(config.tags), 1), config.dropout)
 
     # Batches and loss.
@@ -138,7 +138,7 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
         true = list(chain.from_iterable(part.tagged.tags))
         return tag_figures([tags[i] for i in best], true, tags, self.config.neutral)
 
-    def metrics(self, use: Use, part: TaggedSet) -> list[Metric]:
+    def metrics(self, use: Use[Tagger], part: TaggedSet) -> list[Metric]:
         """The shares beside those of a baseline: the most frequent tag of each word."""
         train = self.read_parts(self.config, self.setup.data).train
         columns = (train.words, train.tags, part.tagged.words, part.tagged.tags)
@@ -167,10 +167,10 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
     # Use.
 
     @property
-    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+    def verbs(self) -> Verbs:
         return {"tag": self.tag, **super().verbs}
 
-    def tag(self, use: Use, ask: Tag) -> list[TaggedLine]:
+    def tag(self, use: Use[Tagger], ask: Tag) -> list[TaggedLine]:
         """One answer per line, in order."""
         sentences, numbers = [self.words_of(line) for line in ask.lines], [str(i + 1) for i in range(len(ask.lines))]
         pieces = WordPieces(sentences, numbers, self.tokenizer, self.max_length, self.config.framed)

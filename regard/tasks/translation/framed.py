@@ -1,7 +1,7 @@
 """Tasks that read a source and write a target, each in its frame; and a translator watched while it does both."""
 
-from abc import abstractmethod
-from typing import Any
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,9 +11,10 @@ from regard.models.interface import Model, Translator
 from regard.nn.loss import cross_entropy
 from regard.nn.watch import Seen, watch
 from regard.tasks.framing import Frame
-from regard.tasks.setup import B, Setup, Use
-from regard.tasks.task import M, P, R, Task
+from regard.tasks.setup import B, M, Setup, TaskConfig, Use
+from regard.tasks.task import P, R, Task
 from regard.tasks.translation.batches import PairBatch, make_batch
+from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, capture, check_length
 
@@ -24,10 +25,17 @@ def pair_loss(model: Translator, batch: PairBatch, smoothing: float) -> Tensor:
     return cross_entropy(hidden, model.output_table, batch.labels, smoothing, model.output_bias)
 
 
+@dataclass(frozen=True, kw_only=True)
+class FramedConfig(TaskConfig, ABC):
+    @abstractmethod
+    def frame(self, tokenizer: Tokenizer) -> Frame:
+        """The tokens around a source and a target."""
+
+
 class FramedTask(Task[R, P, M, B]):
     """Its settings say what its frame is."""
 
-    def __init__(self, config: Any, setup: Setup):
+    def __init__(self, config: FramedConfig, setup: Setup):
         super().__init__(config, setup)
         self.frame = config.frame(self.tokenizer)
 
@@ -35,10 +43,10 @@ class FramedTask(Task[R, P, M, B]):
         return self.frame.source(self.tokenizer.encode(text))
 
     @abstractmethod
-    def own_target(self, use: Use, source: str) -> str:
+    def own_target(self, use: Use[M], source: str) -> str:
         """What a run writes by itself."""
 
-    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
+    def look(self, use: Use[M], source: str, target: str | None, asked: Asked) -> Capture:
         asked.check(use.model)
         target = self.own_target(use, source) if target is None else target
         return self.look_at_pair(use.model, source, target, asked)

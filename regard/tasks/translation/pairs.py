@@ -2,11 +2,10 @@
 do: questions and answers, say."""
 
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -19,18 +18,19 @@ from regard.data.report import UNLIMITED, Part, Row, note_rows, report
 from regard.decoding.forced import score
 from regard.decoding.graphs import fastest
 from regard.errors import ConfigError, RegardError
-from regard.evaluation.metric import Measured, Versus, count_notes, metric_row
+from regard.evaluation.measured import Measured, Versus, count_notes, metric_row
 from regard.evaluation.rouge import rouge
 from regard.evaluation.translation import bleu, chrf, exact_match, paired
-from regard.tasks.framing import Frame
-from regard.tasks.setup import B, Sample, TaskConfig, Use
-from regard.tasks.task import AnyTask, M
+from regard.models.heads import LanguageModel
+from regard.models.interface import AnyTranslator
+from regard.tasks.setup import B, Sample, Use, Verbs
+from regard.tasks.task import AnyTask
 from regard.tasks.translation.batches import PairSet, Weigh
-from regard.tasks.translation.framed import FramedTask
+from regard.tasks.translation.framed import FramedConfig, FramedTask
 from regard.tasks.translation.use import least_expected, translate, unusual
 from regard.tasks.translation.verbs import Align, ScorePairs, Summarize, Translate, Translated
-from regard.text.tokenizer import Tokenizer
 
+W = TypeVar("W", bound=AnyTranslator | LanguageModel)  # what writes targets
 N_EXPECTED = 200  # validation lines that say what translations are like
 SHOWN = 300  # characters of a source that a validation shows
 
@@ -42,7 +42,7 @@ MEASURES: dict[str, Callable[[list[str], list[str]], float]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairsConfig(TaskConfig, ABC):
+class PairsConfig(FramedConfig):
     """What every task on pairs of texts may set."""
 
     source: str = "source"  # name of the source language, or of what is read, for people: it appears in the model card
@@ -67,16 +67,12 @@ class PairsConfig(TaskConfig, ABC):
         """Which measure a validation takes of the outputs."""
         return self.metric if self.metric in MEASURES else "bleu"
 
-    @abstractmethod
-    def frame(self, tokenizer: Tokenizer) -> Frame:
-        """The tokens around a source and a target."""
-
     @property
     def verb(self) -> str:
         return "summarize" if self.long == "cut" else "translate"
 
 
-class PairTask(FramedTask[Examples, PairSet, M, B]):
+class PairTask(FramedTask[Examples, PairSet, W, B]):
     """What a translator and a language model that translates have in common."""
 
     compared_as, tests_on_validation, has_outputs = "pairs", False, True
@@ -112,7 +108,7 @@ class PairTask(FramedTask[Examples, PairSet, M, B]):
     # Validation.
 
     @torch.no_grad()
-    def figures(self, model: M, part: PairSet) -> dict[str, float]:
+    def figures(self, model: W, part: PairSet) -> dict[str, float]:
         """The loss in nats a token, without smoothing; BLEU or ROUGE-L of greedy outputs."""
         values = {
             "loss": self.mean_loss(model, part, self.packing(part, self.batch_tokens, "grouped", seed=0).epoch(0))
@@ -123,29 +119,29 @@ class PairTask(FramedTask[Examples, PairSet, M, B]):
             values[self.config.measured] = MEASURES[self.config.measured](outputs, part.texts(1)[:n])
         return values
 
-    def first_samples(self, model: M, valid: PairSet) -> list[Sample]:
+    def first_samples(self, model: W, valid: PairSet) -> list[Sample]:
         sources, references = (valid.texts(side)[: self.config.shown] for side in (0, 1))
         return list(zip(map(shortened, sources), references, self.greedily(model, sources), strict=True))
 
-    def greedily(self, model: Any, lines: list[str]) -> list[str]:
+    def greedily(self, model: W, lines: list[str]) -> list[str]:
         """Greedy outputs, for validation."""
         return [answer.text for answer in self.answer_greedily(model, lines)]
 
-    def answer_greedily(self, model: Any, lines: list[str]) -> list[Translated]:
+    def answer_greedily(self, model: W, lines: list[str]) -> list[Translated]:
         quick = replace(self.setup.decoding, beam=1, n_best=1, sample=False)
         return self.translate(Use(model, fastest(model, model.device), quick), Translate(lines))
 
-    def expected(self, model: M) -> dict[str, float]:
+    def expected(self, model: W) -> dict[str, float]:
         """How likely its own translations of some validation lines, spread over all, are to the model."""
         lines = [] if self.valid is None else self.valid.texts(0)
         return least_expected(self.answer_greedily(model, lines[:: -(-len(lines) // N_EXPECTED) or 1]))
 
     # Measuring.
 
-    def measure(self, use: Use, files: Sequence[str] = ()) -> Measured:
+    def measure(self, use: Use[W], files: Sequence[str] = ()) -> Measured:
         return self.measure_pairs(use, *self.test(files))
 
-    def measure_pairs(self, use: Use, of: str, test: Examples) -> Measured:
+    def measure_pairs(self, use: Use[W], of: str, test: Examples) -> Measured:
         """BLEU, chrF, exact match and ROUGE with their settings, and the speed."""
         begin = time.perf_counter()
         answers = self.translate(use, Translate(test.columns[0]))
@@ -187,7 +183,7 @@ class PairTask(FramedTask[Examples, PairSet, M, B]):
             is_compared=True,
         )
 
-    def versus(self, use: Use, other: AnyTask, its: Use, files: Sequence[str]) -> Versus:
+    def versus(self, use: Use[W], other: AnyTask, its: Use, files: Sequence[str]) -> Versus:
         """The paired bootstrap test of both runs' outputs."""
         (of, ours), (_, theirs) = self.test(files), other.test(files)
         if ours.columns != theirs.columns:
@@ -224,14 +220,14 @@ class PairTask(FramedTask[Examples, PairSet, M, B]):
     # Use.
 
     @property
-    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+    def verbs(self) -> Verbs:
         return {"translate": self.translate, "summarize": self.summarize, "score": self.score, **super().verbs}
 
-    def room(self, model: M) -> int:
+    def room(self, model: W) -> int:
         """Tokens of an answer that the model has room for: a decoder has its own."""
         return model.max_length
 
-    def translate(self, use: Use, ask: Translate) -> list[Translated]:
+    def translate(self, use: Use[W], ask: Translate) -> list[Translated]:
         config = (ask.decoding or use.decoding).within(self.room(use.model))
         prefixes = None if ask.prefixes is None else list(ask.prefixes)
         longest = min(self.max_length, use.model.max_length - self.frame.n_around)  # that is read in one piece
@@ -245,16 +241,16 @@ class PairTask(FramedTask[Examples, PairSet, M, B]):
             answers = [replace(answer, alignment=self.align(use, Align(answer))) for answer in answers]
         return answers
 
-    def own_target(self, use: Use, source: str) -> str:
+    def own_target(self, use: Use[W], source: str) -> str:
         return self.translate(use, Translate([source]))[0].text
 
-    def summarize(self, use: Use, ask: Summarize) -> list[Translated]:
+    def summarize(self, use: Use[W], ask: Summarize) -> list[Translated]:
         return self.translate(use, Translate(ask.texts, ask.decoding))
 
-    def align(self, use: Use, ask: Align) -> list[tuple[int, int]]:
+    def align(self, use: Use[W], ask: Align) -> list[tuple[int, int]]:
         raise RegardError("words are aligned by cross-attention, which a model of one sequence does not have")
 
-    def score(self, use: Use, ask: ScorePairs) -> list[list[float]]:
+    def score(self, use: Use[W], ask: ScorePairs) -> list[list[float]]:
         sources, targets = (self.tokenizer.encode_batch(side) for side in (ask.sources, ask.targets))
         most = use.model.max_length
         limits = (most - self.frame.n_around, most - 1)  # what stands around a source, and a start

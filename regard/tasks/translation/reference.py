@@ -11,7 +11,6 @@ right in half of the pairs.  What the translator makes of it is another question
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from torch import Tensor
 
 from regard.data.corpora.grammar import Pair
 from regard.errors import RegardError
+from regard.models.interface import AnyTranslator
 from regard.nn.watch import watch
 from regard.tasks.framing import Frame
 from regard.tasks.translation.batches import make_batch
@@ -117,7 +117,7 @@ def best_head(scores: Sequence[BothReadings]) -> BothReadings:
     return max(scores, key=lambda score: score.worse.margin)
 
 
-def score_readings(model: Any, tokenizer: Tokenizer, pairs: Sequence[Pair]) -> list[BothReadings]:
+def score_readings(model: AnyTranslator, tokenizer: Tokenizer, pairs: Sequence[Pair]) -> list[BothReadings]:
     """Every head that can look at both nouns, on pairs of both readings."""
     subject, thing = (
         score_heads(model, tokenizer, [pair for pair in pairs if pair.sentence.about_subject == about_subject])
@@ -133,7 +133,7 @@ def right_pronouns(outputs: Sequence[str], pairs: Sequence[Pair]) -> int:
     )
 
 
-def score_heads(model: Any, tokenizer: Tokenizer, pairs: Sequence[Pair]) -> list[HeadScore]:
+def score_heads(model: AnyTranslator, tokenizer: Tokenizer, pairs: Sequence[Pair]) -> list[HeadScore]:
     """Every head that can look at both nouns, on all of the pairs, while the model reads and writes them."""
     if not pairs:
         raise RegardError("no head can be scored without pairs")
@@ -161,12 +161,12 @@ def score_heads(model: Any, tokenizer: Tokenizer, pairs: Sequence[Pair]) -> list
 
 
 @torch.no_grad()
-def noun_weights(model: Any, tokenizer: Tokenizer, places: list[NounPlaces]) -> dict[tuple[str, int], Tensor]:
+def noun_weights(model: AnyTranslator, tokenizer: Tokenizer, places: list[NounPlaces]) -> dict[tuple[str, int], Tensor]:
     """By (kind, layer): the weights of the right and of the wrong noun, (2, pairs, heads)."""
     sources = [np.array(place.source) for place in places]
     targets = [np.array(place.target) for place in places]
     batch = make_batch(sources, targets, [""] * len(places), Frame(tokenizer.start_id, tokenizer.end_id))
-    batch = batch.to(model.embedding.weight.device)
+    batch = batch.to(model.device)
     with watch(model) as seen:
         model(batch.source, batch.source_layout, batch.target, batch.target_layout)
 

@@ -1,10 +1,8 @@
 """Pairs of texts: for a translator; for a language model, source, a token that names the task, and answer in one
 sequence."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -13,11 +11,11 @@ from regard.checks import at_least, at_most
 from regard.data.files.recognizing import pairs
 from regard.errors import ConfigError
 from regard.models.heads import LanguageModel
-from regard.models.interface import Translator
+from regard.models.interface import AnyReader, Translator
 from regard.tasks.chat.batches import AnswerBatch, Script, answer_nats, make_batch
 from regard.tasks.exchange import CAUSAL, SOURCE_TO_TARGET
 from regard.tasks.framing import Frame
-from regard.tasks.setup import Use
+from regard.tasks.setup import Use, Verbs
 from regard.tasks.translation.batches import PairBatch, PairSet
 from regard.tasks.translation.framed import pair_loss
 from regard.tasks.translation.pairs import PairsConfig, PairTask
@@ -63,10 +61,10 @@ class Translation(PairTask[Translator, PairBatch]):
         return (*super().usage(folder), f'regard look {folder} "a sentence"')
 
     @property
-    def verbs(self) -> Mapping[str, Callable[[Use, Any], Any]]:
+    def verbs(self) -> Verbs:
         return {**super().verbs, "alignments": self.align}
 
-    def align(self, use: Use, ask: Align) -> list[tuple[int, int]]:
+    def align(self, use: Use[Translator], ask: Align) -> list[tuple[int, int]]:
         return alignments(use.model, self.tokenizer, self.frame, ask.translated, ask.layer)
 
 
@@ -87,7 +85,7 @@ class Prompted(PairTask[LanguageModel, AnswerBatch]):
     weigh = np.add  # one sequence
 
     @classmethod
-    def build(cls, config: PromptedConfig, model: Any) -> LanguageModel:
+    def build(cls, config: PromptedConfig, model: AnyReader) -> LanguageModel:
         return LanguageModel(model)
 
     def collate(self, part: PairSet, chosen: np.ndarray, epoch: int | None = None) -> AnswerBatch:
