@@ -46,6 +46,8 @@ class DecodingConfig:
         at_most(self, 10, "length_penalty")  # a power of the length
         at_most(self, 1_000_000, "length_ratio")
         positive(self, "repetition_penalty")
+        if not 0.01 <= self.repetition_penalty <= 100:  # beyond, scores overflow
+            raise ConfigError(f"repetition_penalty must be from 0.01 to 100, got {self.repetition_penalty}")
         if not self.temperature > 0:
             raise ConfigError(f"temperature must be above 0 (for no sampling: sample = false), got {self.temperature}")
         positive_share(self, "top_p")
