@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from regard.checks import at_least, at_most, not_negative, one_of, positive, positive_share
+from regard.checks import at_least, at_most, not_negative, one_of, positive_share
 from regard.errors import ConfigError
 
 COUNTED = ("written", "start", "prompt")
@@ -45,9 +45,8 @@ class DecodingConfig:
         not_negative(self, "length_penalty", "top_k", "block_ngrams", "min_length", "length_ratio", "max_length")
         at_most(self, 10, "length_penalty")  # a power of the length
         at_most(self, 1_000_000, "length_ratio")
-        positive(self, "repetition_penalty")
-        if not 0.01 <= self.repetition_penalty <= 100:  # beyond, scores overflow
-            raise ConfigError(f"repetition_penalty must be from 0.01 to 100, got {self.repetition_penalty}")
+        at_least(self, 1e-6, "repetition_penalty")  # beyond these two, scores overflow
+        at_most(self, 1_000_000, "repetition_penalty")
         if not self.temperature > 0:
             raise ConfigError(f"temperature must be above 0 (for no sampling: sample = false), got {self.temperature}")
         positive_share(self, "top_p")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from regard.errors import RunError
 from regard.runs.durable import write_file
+from regard.runs.records import read_record
 
 EXPECTED = "expected.json"
 
@@ -23,11 +24,8 @@ def read_expected(run: Path) -> dict[str, float]:
     path = run / EXPECTED
     if not path.is_file():
         return {}
-    try:
-        figures = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
-        figures = None
-    if not isinstance(figures, dict) or not all(is_figure(value) for value in figures.values()):
+    figures = read_record(path)
+    if figures is None or not all(is_figure(value) for value in figures.values()):
         raise RunError(f"{path} is corrupted: it must hold figures by name; without it, unusual input gets no note")
     return figures
 

@@ -42,3 +42,8 @@ def call(place: Path, *arguments: str | Path, stdin: bytes = b"") -> Outcome:
         stream.flush()
         texts.append(stream.buffer.getvalue().decode("utf-8"))  # type: ignore[attr-defined]
     return Outcome(code, *texts)
+
+
+def content(folder: Path) -> dict[Path, bytes]:
+    """The files of a run, to see that nothing was changed."""
+    return {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}

@@ -1,5 +1,6 @@
 """A tiny corpus, two runs trained on it for a few steps, and the command line."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
         trained = call(place, "train", "tiny.toml", "--run", run, "--set", f"training.seed={seed}", "--device", "cpu")
         assert trained.code == 0, trained.err
     return place
+
+
+@pytest.fixture
+def run(lab: Path, tmp_path: Path) -> Path:
+    """A finished run beside its data, to be spoilt."""
+    shutil.copytree(lab / "data", tmp_path / "data")
+    return Path(shutil.copytree(lab / "one", tmp_path / "one"))

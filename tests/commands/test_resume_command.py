@@ -1,26 +1,14 @@
 """A resume that cannot be leaves the run as it was; other data than before are noticed."""
 
 import os
-import shutil
 import signal
 from pathlib import Path
 
 import pytest
-from calling import Call
+from calling import Call, content
 
 from regard.runs.durable import only_one
 from regard.training.learner import Learner
-
-
-@pytest.fixture
-def run(lab: Path, tmp_path: Path) -> Path:
-    """A finished run beside its data, to be spoilt."""
-    shutil.copytree(lab / "data", tmp_path / "data")
-    return Path(shutil.copytree(lab / "one", tmp_path / "one"))
-
-
-def content(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 @pytest.mark.parametrize("setting", ["model.d_model=64", "model.n_layers=3"])

@@ -1,25 +1,14 @@
 """What a resume notices: settings, validation data and records that are not as they were."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
-from calling import Call, Outcome
+from calling import Call, Outcome, content
 
 from regard.runs.checkpoints import state_of
 
 MORE = ("--set", "training.steps=22", "--device", "cpu")
-
-
-@pytest.fixture
-def run(lab: Path, tmp_path: Path) -> Path:
-    shutil.copytree(lab / "data", tmp_path / "data")
-    return Path(shutil.copytree(lab / "one", tmp_path / "one"))
-
-
-def content(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Strange folders: what is refused, and why; ten thousand damaged files, each an error and nothing worse."""
 
 import json
-import os
 import random
 import resource
 import shutil
@@ -13,9 +12,11 @@ import pytest
 import safetensors.torch
 import torch
 
+from regard import memory
 from regard.errors import ConfigError, RegardError, RunError
 from regard.interop.formats.safe import LONGEST_JSON, SafeFolder
 from regard.interop.importing import import_weights, open_source, recipe_of
+from regard.memory import TooLarge
 from regard.text.tokenizer import TokenizerConfig
 from tests.interop.test_translators import MODELS as TRANSLATORS
 from tests.interop.test_translators import make as make_translator
@@ -103,11 +104,10 @@ def test_settings_longer_than_settings_are_refused_unread(gpt2: Path) -> None:
 def test_memory_is_counted_in_float32(gpt2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_weights = safetensors.torch.load((gpt2 / "model.safetensors").read_bytes())
     n_numbers = sum(tensor.numel() for tensor in with_weights.values())
-    pages = {"SC_PAGE_SIZE": 1, "SC_PHYS_PAGES": 4 * n_numbers}
-    monkeypatch.setattr(os, "sysconf", pages.__getitem__)
+    monkeypatch.setattr(memory, "free_memory", lambda: 4 * n_numbers)
     SafeFolder(gpt2)
-    pages["SC_PHYS_PAGES"] -= 1
-    with pytest.raises(RunError, match="GiB in float32, and this machine has"):
+    monkeypatch.setattr(memory, "free_memory", lambda: 4 * n_numbers - 1)
+    with pytest.raises(TooLarge, match=r"gpt2 in float32 needs about .* GiB, and .* GiB are free here"):
         SafeFolder(gpt2)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.config import Settings
 from regard.errors import ConfigError, RunError, need
 from regard.interop.families.forms import rotary_pairs
-from regard.interop.formats.safe import check_memory
+from regard.memory import check_memory
 
 SETTINGS = {  # transformers' name → theirs, after the name of the architecture
     "hidden_size": "embedding_length",
@@ -61,7 +61,7 @@ class GgufFile:
             self.shapes = {name: tuple(int(n) for n in tensor.shape[::-1]) for name, tensor in self.tensors.items()}
         except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:  # of a corrupted file
             raise RunError(f"{path} is not a usable GGUF file: {error}") from None
-        check_memory(4 * sum(map(math.prod, self.shapes.values())), path)
+        check_memory(4 * sum(map(math.prod, self.shapes.values())), f"{path} in float32", "use a larger machine")
         self.others: dict[str, str] = {}  # all tensors hold floating-point numbers
         self.config = settings_of(self.fields, self.shapes)
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard.config import Settings
 from regard.errors import RunError
+from regard.memory import check_memory
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 FLOATS = ("F64", "F32", "F16", "BF16")
@@ -47,7 +48,7 @@ class SafeFolder:
                         self.files[name], self.shapes[name] = file, tuple(stored.get_shape())
                     else:
                         self.others[name] = stored.get_dtype()
-        check_memory(4 * sum(map(math.prod, self.shapes.values())), path)
+        check_memory(4 * sum(map(math.prod, self.shapes.values())), f"{path} in float32", "use a larger machine")
 
     def read(self, name: str) -> Tensor:
         file = self.files[name]
@@ -120,9 +121,3 @@ def opened(file: Path) -> safe_open:
         return safe_open(file, framework="pt")
     except (SafetensorError, OSError, ValueError) as error:
         raise RunError(f"{file} is not a usable safetensors file: {error}") from None
-
-
-def check_memory(n_bytes: int, path: Path) -> None:
-    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if n_bytes > here:
-        raise RunError(f"{path} needs {n_bytes / 2**30:,.1f} GiB in float32, and this machine has {here / 2**30:,.1f}")
