@@ -1,13 +1,17 @@
 """What stands in front of a model: tables that turn inputs of some kind into the rows that its blocks read."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import ConfigError
+from regard.nn.grid import Grid, GridForm
 from regard.nn.layout import Layout
+from regard.nn.linear import Linear
 
 
 class InputTable(nn.Module, ABC):
@@ -75,3 +79,94 @@ def words_or(
     if inputs.d_out != d_out:
         raise ConfigError(f"the inputs become rows of {inputs.d_out} numbers, and the model reads rows of {d_out}")
     return inputs
+
+
+class Pixels(InputTable):
+    """Patches (N, C P P), as bytes or from 0 to 1 -> the same rows, less the mean and divided by the deviation."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, form: GridForm, mean: Sequence[float], deviation: Sequence[float]):
+        super().__init__()
+        self.form = form
+        for name, values in (("mean", mean), ("deviation", deviation)):
+            of_channels = torch.tensor(values).expand(form.channels).repeat_interleave(form.patch**2)
+            self.register_buffer(name, of_channels, persistent=False)
+
+    @property
+    def d_out(self) -> int:
+        return self.form.d_patch
+
+    def forward(self, inputs: Tensor, layout: Layout) -> Tensor:
+        x = inputs / 255 if inputs.dtype == torch.uint8 else inputs
+        return (x - self.mean) / self.deviation
+
+
+class ImageInputs(InputTable):
+    """Rows made of patches, and a learned vector for the class row, if there is one."""
+
+    def __init__(self, pixels: Pixels, d_out: int):
+        super().__init__()
+        self.pixels, self.width = pixels, d_out
+        self.class_vector = nn.Parameter(torch.randn(d_out) * 0.02) if pixels.form.class_row else None
+
+    @property
+    def d_out(self) -> int:
+        return self.width
+
+    @abstractmethod
+    def multiplications(self) -> float:
+        """For each row."""
+
+    @abstractmethod
+    def embed(self, pixels: Tensor, layout: Layout) -> Tensor:
+        """Patches (N, C P P) -> rows (N, d_out)."""
+
+    def forward(self, inputs: Tensor, layout: Layout) -> Tensor:
+        x = self.embed(self.pixels(inputs, layout), layout)
+        if self.class_vector is None:
+            return x
+        return torch.where((layout.positions == 0)[..., None], self.class_vector.to(x.dtype), x)
+
+
+class Patches(ImageInputs):
+    """x_t = W patch_t + b  (Dosovitskiy et al. 2021, eq. 1)"""
+
+    def __init__(self, pixels: Pixels, d_out: int):
+        super().__init__(pixels, d_out)
+        self.project = Linear(pixels.d_out, d_out)
+
+    def multiplications(self) -> float:
+        return self.project.weight.numel()
+
+    def embed(self, pixels: Tensor, layout: Layout) -> Tensor:
+        return self.project(pixels)
+
+
+class ConvolvedPatches(ImageInputs):
+    """Convolutions of 3 x 3, each followed by a maximum that halves the image, until a patch is one pixel
+    (Hassani et al. 2021, eq. 2).  Neighboring rows overlap in what they see.
+    """
+
+    def __init__(self, pixels: Pixels, d_out: int):
+        super().__init__(pixels, d_out)
+        n_halvings = pixels.form.patch.bit_length() - 1
+        widths = [pixels.form.channels, *(max(64, d_out >> i) for i in range(n_halvings - 1, 0, -1)), d_out]
+        layers = (nn.Conv2d(narrow, wide, 3, padding=1, bias=False) for narrow, wide in pairwise(widths))
+        self.convolutions = nn.ModuleList(layers)
+
+    def multiplications(self) -> float:
+        """A weight counts once for each pixel that it makes of a patch."""
+        sizes = (self.pixels.form.patch**2 >> 2 * i for i in range(len(self.convolutions)))
+        weights = (layer.weight.numel() for layer in self.convolutions)  # type: ignore[operator]
+        return sum(size * n for size, n in zip(sizes, weights, strict=True))
+
+    def embed(self, pixels: Tensor, layout: Layout) -> Tensor:
+        assert isinstance(layout, Grid)
+        return layout.rows([self.convolve(block) for block in layout.images(pixels)])
+
+    def convolve(self, x: Tensor) -> Tensor:
+        for convolution in self.convolutions:
+            x = F.max_pool2d(F.relu(convolution(x)), 3, stride=2, padding=1)
+        return x

@@ -15,6 +15,7 @@ from regard.errors import ConfigError, RegardError
 from regard.inputs import InputTable
 from regard.memory import check_memory
 from regard.nn.attention import Attention
+from regard.nn.grid import GridForm
 from regard.nn.layout import Layout
 from regard.nn.state import S
 
@@ -53,6 +54,11 @@ class ModelConfig:
     def steady_length(self) -> int:
         """The longest text whose rows do not depend on how long it is; what stands beside it never counts."""
         return self.max_length
+
+    @property
+    def grid(self) -> GridForm | None:
+        """How an image becomes rows; None: the model reads text."""
+        return None
 
     @property
     def needs_weights(self) -> bool:

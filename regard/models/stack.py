@@ -16,7 +16,7 @@ from regard.nn.blocks import NORMS, EncoderBlock
 from regard.nn.cache import Cache
 from regard.nn.layout import Layout
 from regard.nn.linear import Linear, as_computed, n_weights
-from regard.nn.positions import POSITIONS
+from regard.nn.positions import make_position
 from regard.nn.sight import causal, everywhere
 
 
@@ -62,7 +62,7 @@ class Stack(Reader[Cache]):
         self.sight = causal if c.causal else everywhere
         self.sees_future = self.can_fill = not c.causal
         d = c.embedding_width
-        self.position = POSITIONS[c.position](replace(c.space(one_sided=c.causal), d_model=d))
+        self.position = make_position(c.position, replace(c.space(one_sided=c.causal), d_model=d))
         self.sees_length = self.position.sees_length
         scale = math.sqrt(c.d_model) if c.scale_embedding else 1.0
         self.embedding = words_or(inputs, c.vocab_size, d, scale)

@@ -17,7 +17,7 @@ from regard.nn.blocks import FEED_FORWARDS, NORMS, DecoderBlock, EncoderBlock, R
 from regard.nn.cache import Cache, TranslatorState
 from regard.nn.layout import Layout, joined
 from regard.nn.linear import as_computed, logits
-from regard.nn.positions import POSITIONS, Position, Space
+from regard.nn.positions import POSITIONS, Position, Space, make_position
 from regard.nn.scores import SCORES
 from regard.nn.sight import causal, everywhere
 from regard.nn.turning import Turning
@@ -112,6 +112,9 @@ class TransformerConfig(ModelConfig):
         encoding = self.turning, self.n_buckets, self.furthest
         return Space(self.d_model, self.n_heads, self.max_length, self.heads.width, *encoding, one_sided)
 
+    def source_space(self) -> Space:
+        return self.space(one_sided=False)
+
     def make_norm(self) -> nn.Module:
         return NORMS[self.norm](self.d_model, self.norm_eps)
 
@@ -143,8 +146,8 @@ class Transformer(Translator["TransformerState"]):
     def __init__(self, config: TransformerConfig, inputs: InputTable | None = None):
         super().__init__()
         self.config = c = config
-        self.source_position = POSITIONS[c.position](c.space(one_sided=False))
-        self.target_position = POSITIONS[c.position](c.space(one_sided=True))
+        self.source_position = make_position(c.position, c.source_space())
+        self.target_position = make_position(c.position, c.space(one_sided=True))
         nowhere = Position(c.space(one_sided=False))  # across two sequences places do not compare
         self.embedding = Words(c.vocab_size, c.d_model, math.sqrt(c.d_model) if c.scale_embedding else 1.0)
         self.source_inputs = inputs  # None: words

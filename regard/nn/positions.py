@@ -25,6 +25,7 @@ class Space:
     n_buckets: int = 32
     furthest: int = 128  # the distance from which on all share one bucket
     one_sided: bool = False  # no query looks ahead: that needs no buckets
+    side: int = 0  # of the grid on which rows have their places, see `regard.nn.grid`; 0: they stand in a line
 
     @property
     def width(self) -> int:
@@ -195,6 +196,45 @@ POSITIONS: dict[str, type[Position]] = {
     "index": Index,
     "binary": Binary,
 }
+
+
+class SinusoidalGrid(Sinusoidal):
+    """The sines and cosines of a patch's row in one half of the channels, those of its column in the other."""
+
+    def __init__(self, space: Space):
+        super().__init__(space)
+        self.table = on_grid(sinusoids(space.side, space.d_model // 2), torch.zeros(space.d_model // 2), space.side)
+
+
+class RotaryGrid(Rotary):
+    """One half of each head's channels is turned by the patch's row, the other by its column; the class row is not.
+
+    Scores then depend on how far apart two patches are, down and across  (Heo et al. 2024, the axial form).
+    """
+
+    def __init__(self, space: Space):
+        super().__init__(space)
+        width = space.width // 2
+        turns = waves(torch.arange(space.side)[:, None], self.turning.rates(width))
+        self.table = on_grid(turns, torch.tensor([0.0, 1.0]).repeat(width // 2), space.side)
+
+
+def on_grid(line: Tensor, nowhere: Tensor, side: int) -> Tensor:
+    """The vectors of a line (side, D) -> those of all places of a grid (1 + side * side, 2 D), after that of none."""
+    down, across = line.repeat_interleave(side, 0), line.repeat(side, 1)
+    return torch.cat([nowhere.repeat(2)[None], torch.cat([down, across], 1)])
+
+
+GRID_POSITIONS: dict[str, type[Position]] = {
+    "none": Position,
+    "sinusoidal": SinusoidalGrid,
+    "learned": Learned,
+    "rotary": RotaryGrid,
+}
+
+
+def make_position(name: str, space: Space) -> Position:
+    return (GRID_POSITIONS if space.side else POSITIONS)[name](space)
 
 
 def sinusoids(n_positions: int, n_channels: int, base: float = 10000.0) -> Tensor:

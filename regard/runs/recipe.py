@@ -15,7 +15,7 @@ from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
 from regard.learning.config import TrainingConfig
 from regard.models import ARCHITECTURES
-from regard.models.interface import Model
+from regard.models.interface import Model, Reader
 from regard.nn.lora import NO_ADAPTERS, LoraConfig
 from regard.nn.loss import NO_TEACHER, DistillationConfig
 from regard.tasks.setup import Setup
@@ -153,6 +153,7 @@ class Recipe:
             cache=cache,
             seed=self.training.seed,
             decoding=self.decoding,
+            grid=self.model.grid,
         )
 
     def sketch(self) -> Model:
@@ -168,4 +169,4 @@ class Recipe:
         self.task.check_tokens(self.model.vocab_size)
         architecture = ARCHITECTURES[self.architecture]
         model = architecture.module(self.model)
-        return self.task_class.build(self.task, model) if model.role == "reader" else model
+        return self.task_class.build(self.task, model) if isinstance(model, Reader) else model

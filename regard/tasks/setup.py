@@ -18,6 +18,7 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.interface import AnyGenerator
 from regard.errors import ConfigError
 from regard.models.interface import Model
+from regard.nn.grid import GridForm
 from regard.text.dropout import SampledTexts
 from regard.text.tokenizer import Tokenizer
 
@@ -76,6 +77,7 @@ class Setup:
     cache: Path | None = None  # folder of the token shards; None: they are not kept
     seed: int = 0
     decoding: DecodingConfig = PLAIN
+    grid: GridForm | None = None  # how the model reads images; None: it reads text
 
 
 class DataPart(Protocol):

@@ -38,7 +38,7 @@ class Documents(ExampleSet):
     def __init__(self, labelled: Labelled, label_set: Sequence[str], framing: Framing, setup: Setup, to_learn: bool):
         labels = labelled.ids(label_set)
         super().__init__(labelled.examples, setup)
-        self.labelled, self.framing, self.labels = labelled, framing, labels
+        self.raw, self.framing, self.labels = labelled, framing, labels
         lengths = [column.lengths for column in self.shards]
         whole_lengths = framing.lengths(lengths)
         if to_learn:

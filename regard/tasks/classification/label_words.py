@@ -16,7 +16,7 @@ from regard.nn.layout import Ragged
 from regard.nn.linear import logits
 from regard.nn.loss import cross_entropy
 from regard.tasks.classification.batches import Documents
-from regard.tasks.classification.task import LabelsConfig, LabelTask
+from regard.tasks.classification.task import TextLabelsConfig, TextLabelTask
 from regard.tasks.classification.verbs import Classify
 from regard.tasks.exchange import SOURCE_TO_TARGET
 from regard.tasks.framing import Frame
@@ -27,7 +27,7 @@ from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelWordsConfig(LabelsConfig, FramedConfig):
+class LabelWordsConfig(TextLabelsConfig, FramedConfig):
     """A label is written as one of `names` (or as the files do)."""
 
     prefix: str = ""  # what every text begins with, such as `"sentiment: "`
@@ -50,7 +50,7 @@ def written(model: AnyTranslator, batch: PairBatch) -> Tensor:
     return model(batch.source, batch.source_layout, batch.target, batch.target_layout)
 
 
-class LabelWords(FramedTask[Labelled, Documents, AnyTranslator, PairBatch], LabelTask[AnyTranslator, PairBatch]):
+class LabelWords(FramedTask[Labelled, Documents, AnyTranslator, PairBatch], TextLabelTask[AnyTranslator, PairBatch]):
     """What is learned is to write the word of each text's label.
 
     Every task is text in, text out (Raffel et al. 2020, section 2.4).  The answer is the label whose word is likeliest,

@@ -165,7 +165,7 @@ def test_probabilities_come_back_in_the_order_of_the_texts(setup: Setup) -> None
 
     lengths = np.array([5, 0, 3, 9, 1, 3])
     task = Classification(ClassificationConfig(), replace(setup, data=replace(setup.data, batch_tokens=4)))
-    rows = task.log_probabilities(Lengths(), [np.zeros(n, np.int64) for n in lengths])
+    rows = task.read_documents(Lengths(), [np.zeros(n, np.int64) for n in lengths])
     assert rows[:, 0] - rows[:, 1] == pytest.approx(lengths)
     assert np.exp(rows).sum(1) == pytest.approx(1)
 

@@ -1,0 +1,97 @@
+"""The Vision Transformer (Dosovitskiy et al. 2021): a stack that reads patches of images as others read words."""
+
+import math
+from dataclasses import dataclass, replace
+
+from regard.checks import at_least
+from regard.choose import choose
+from regard.errors import ConfigError
+from regard.inputs import ConvolvedPatches, ImageInputs, Patches, Pixels
+from regard.models.interface import ModelConfig
+from regard.models.stack import Stack, StackConfig
+from regard.nn.grid import GridForm
+from regard.nn.positions import GRID_POSITIONS, Space
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageModelConfig(ModelConfig):
+    """How a model reads images, whatever comes after."""
+
+    patch: int = 16  # pixels of the side of a square patch, one row each
+    channels: int = 3  # of the pixels: 1 is gray, 3 red, green and blue
+    side: int = 14  # patches of the longest side that an image may have
+    mean: tuple[float, ...] = (0.5,)  # of the pixels, from 0 to 1, for each channel or all: it is subtracted ...
+    deviation: tuple[float, ...] = (0.5,)  # ... and the rest divided by this
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "patch", "side")
+        if self.channels not in (1, 3):
+            raise ConfigError(f"channels must be 1 (gray) or 3 (color), got {self.channels}")
+        for name, values in (("mean", self.mean), ("deviation", self.deviation)):
+            if len(values) not in (1, self.channels) or not all(math.isfinite(value) for value in values):
+                raise ConfigError(f"{name} lists one number for all channels or one for each, got {list(values)}")
+        if not all(value > 0 for value in self.deviation):
+            raise ConfigError(f"deviation must be above 0, got {list(self.deviation)}")
+
+    @property
+    def class_row(self) -> bool:
+        """Whether a row of its own stands for the whole image."""
+        return False
+
+    @property
+    def grid(self) -> GridForm:
+        return GridForm(self.patch, self.channels, self.side, self.class_row)
+
+    def make_pixels(self) -> Pixels:
+        return Pixels(self.grid, self.mean, self.deviation)
+
+    def check_halving(self, what: str) -> None:
+        if self.patch & (self.patch - 1):
+            raise ConfigError(f"{what} halve images until a patch is one pixel: patch must be a power of two")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViTConfig(ImageModelConfig, StackConfig):
+    """The settings of a stack; the defaults are ViT-B/16's."""
+
+    causal: bool = False  # `true`: a patch sees only those above it, and to its left
+    scale_embedding: bool = False
+    position: str = "learned"  # of a patch by its row and column: `learned`, `sinusoidal`, `rotary` or `none`
+    class_row: bool = True  # a row of its own stands for the whole image; read it with task.pooling = "first"
+    convolutions: bool = False  # patches are made by overlapping convolutions (CCT), not by one product (ViT)
+
+    def __post_init__(self) -> None:
+        StackConfig.__post_init__(self)
+        ImageModelConfig.__post_init__(self)
+        choose(GRID_POSITIONS, self.position, "position encoding of images")
+        if self.grid.n_places > self.max_length:
+            places = f"side = {self.side} has {self.grid.n_places:,} places"
+            raise ConfigError(f"{places}, and max_length is {self.max_length:,}; raise it")
+        if self.n_segments:
+            raise ConfigError("an image has no segments: n_segments must be 0")
+        if self.position == "rotary" and self.heads.width % 4:
+            raise ConfigError(f"rotary positions turn pairs in both halves of a head, got a head of {self.heads.width}")
+        if self.convolutions:
+            self.check_halving("convolutions")
+            at_least(self, 2, "patch")
+
+    def space(self, one_sided: bool) -> Space:
+        return replace(super().space(one_sided), max_length=self.grid.n_places, side=self.side)
+
+    def make_inputs(self) -> ImageInputs:
+        table = ConvolvedPatches if self.convolutions else Patches
+        return table(self.make_pixels(), self.embedding_width)
+
+
+class ViT(Stack):
+    """h_0 = patches + positions; h_l = block_l(h_(l-1))  (Dosovitskiy et al. 2021, eq. 1 to 3)"""
+
+    role = "image reader"
+    config: ViTConfig
+    embedding: ImageInputs
+
+    def __init__(self, config: ViTConfig):
+        super().__init__(config, config.make_inputs())
+
+    def multiplications(self, length: int) -> float:
+        return super().multiplications(length) + self.embedding.multiplications()
