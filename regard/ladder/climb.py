@@ -177,7 +177,7 @@ def train(recipe: Recipe, run: Path, budget: Budget, device: torch.device, scree
         check_same(run, recipe, budget)
         recipe = Recipe.of_run(run)
     prepared = prepare(recipe, run, resume)
-    if budget.seconds is not None and not resume and not ARCHITECTURES[recipe.architecture].module.is_counted:
+    if budget.seconds is not None and not resume and not recipe.model_class.is_counted:
         fitting = course_in(budget.seconds, prepared, device)
         screen.say(f"{fitting['steps']:,} steps fit into {budget.seconds:,.0f} seconds, measured on the first of them")
         recipe = replace(prepared.recipe, training=replace(prepared.recipe.training, **fitting))

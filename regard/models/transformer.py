@@ -137,7 +137,7 @@ class Transformer(Translator["TransformerState"]):
     encoder: Sequence[EncoderBlock]
     decoder: Sequence[DecoderBlock]
     is_capturable = True
-    is_recordable = True
+    is_recordable = is_exportable = True
     sees_future = True  # the encoder, whose rows are its features
 
     def __init__(self, config: TransformerConfig, inputs: InputTable | None = None):

@@ -129,6 +129,11 @@ class Recipe:
         )
 
     def with_task(self, task: Any) -> "Recipe":
+    @property
+    def model_class(self) -> type[Model]:
+        """Of the architecture; around a reader there is a head."""
+        return ARCHITECTURES[self.architecture].module
+
         """The task as the data settled it (labels that were left open); a model that is a classifier has as many."""
         model = self.model
         if ARCHITECTURES[self.architecture].module.takes_labels:
@@ -166,6 +171,5 @@ class Recipe:
     def build_model(self) -> Model:
         """The architecture and, around a reader, what the task reads off it."""
         self.task.check_tokens(self.model.vocab_size)
-        architecture = ARCHITECTURES[self.architecture]
-        model = architecture.module(self.model)
+        model = self.model_class(self.model)
         return self.task_class.build(self.task, model) if model.role == "reader" else model

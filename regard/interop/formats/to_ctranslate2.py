@@ -26,14 +26,13 @@ def write_folder(run: Run, folder: Path) -> list[str]:
     """model.bin, config.json, the vocabulary and our tokenizer.json.  Returns the tokens' names, by their ids."""
     need("ctranslate2")
     recipe, exchange = run.recipe, exchange_of(run.recipe)
-    make = {("transformer", True): translator, ("stack", False): writer}.get((recipe.architecture, exchange.translates))
-    if make is None or not (exchange.translates or exchange.writes):
+    if not (recipe.model_class.is_exportable and (exchange.translates or exchange.writes)):
         raise RegardError(
             f"{run.folder} is a {recipe.architecture} that {run.task.purpose}; CTranslate2 runs a transformer that "
             "translates or a stack that writes"
         )
     names = token_names(run)
-    spec = make(run, names)
+    spec = translator(run, names) if exchange.translates else writer(run, names)
     spec.validate()
     spec.optimize(quantization="float32")  # smaller types are made of it when it is loaded (compute_type="int8")
     folder.mkdir(parents=True, exist_ok=True)

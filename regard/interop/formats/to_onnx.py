@@ -17,12 +17,11 @@ from regard.errors import RegardError, need
 from regard.interop.families.settings import exchange_of
 from regard.interop.formats.tokenizer_files import write_framed
 from regard.models.transformer import Transformer
+from regard.models import ARCHITECTURES
 from regard.nn.layout import Rectangle
 from regard.nn.scores import SCORES
 from regard.nn.sight import causal
 from regard.runs.run import Run
-
-ARCHITECTURES = ("stack", "transformer", "xlnet")
 
 
 class ReaderGraph(nn.Module):
@@ -66,10 +65,9 @@ def write_graphs(run: Run, folder: Path) -> None:
     for name in ("onnx", "onnxscript"):
         need(name)
     recipe, exchange = run.recipe, exchange_of(run.recipe)
-    if recipe.architecture not in ARCHITECTURES:
-        raise RegardError(
-            f"{run.folder} is a {recipe.architecture}; ONNX graphs are made of {', '.join(ARCHITECTURES)}"
-        )
+    if not recipe.model_class.is_exportable:
+        fitting = ", ".join(sorted(name for name, row in ARCHITECTURES.items() if row.module.is_exportable))
+        raise RegardError(f"{run.folder} is a {recipe.architecture}; ONNX graphs are made of {fitting}")
     if SCORES[recipe.model.score].scale is None:
         raise RegardError(f"ONNX graphs are made of scores that are products; this run has {recipe.model.score!r}")
     folder.mkdir(parents=True, exist_ok=True)
