@@ -1,11 +1,20 @@
-"""Checks of settings by name: each rule and its message, once."""
+"""Checks of settings by name: each rule and its message, once; and of a class that only the caller knows."""
 
 import math
 import reprlib
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.errors import ConfigError
+
+T = TypeVar("T")
+
+
+def expect(value: object, kind: type[T]) -> T:
+    """The value, for a caller that knows more than its type says: a family of stacks, of what class a recipe's `model`
+    is."""
+    assert isinstance(value, kind), f"expected {kind.__name__}, got {type(value).__name__}"
+    return value
 
 
 def at_least(config: object, least: float, *names: str) -> None:

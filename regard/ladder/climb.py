@@ -14,10 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from regard import config
+from regard.checks import expect
 from regard.config import Settings
 from regard.errors import ConfigError, RunError
 from regard.ladder.rungs import Ladder, Rung
 from regard.models import ARCHITECTURES
+from regard.models.markov import Markov
 from regard.runs.durable import only_one, write_file
 from regard.runs.recipe import Recipe
 from regard.runs.records import read_result
@@ -210,7 +212,7 @@ def measure(name: str, rung: Rung, run: Run) -> RungRow:
         of=measured.of,
         figures={metric.name: metric.value for metric in measured.metrics},
         parameters=sum(parameter.numel() for parameter in run.model.parameters()),
-        counts=run.model.n_counts if ARCHITECTURES[run.recipe.architecture].module.is_counted else 0,
+        counts=expect(run.model, Markov).n_counts if run.model.is_counted else 0,
         steps=result["steps"],
         tokens=result["tokens"],
         seconds=result["seconds"],

@@ -31,6 +31,8 @@ class ModelConfig:
 
     max_length = sys.maxsize  # tokens of a sequence; where a model has no limit, a number that no text reaches
     d_model = 1  # the width of a row, by which the paper's schedule divides; 1: the model has no rows
+    score = "none"  # by which its attention compares; "none": it does not attend
+    n_segments = 0  # parts of a sequence that it tells apart; 0: it does not
     tied = True  # whether the embeddings are also the output table, where they are as wide as rows
 
     def check_sizes(self) -> None:
@@ -63,6 +65,10 @@ class ModelConfig:
     def separator(self) -> int | None:
         """The token that ends a segment; None: segments are not told apart."""
         return None
+
+    def with_labels(self, n_labels: int) -> Self:
+        """As the data have them, where the model is a classifier itself."""
+        return self
 
     def as_imported(self, other: "ModelConfig") -> Self:
         """With what belongs to the tokenizer of an imported model: its table may have more rows than there are tokens,
@@ -97,13 +103,12 @@ class Model(nn.Module, ABC):
 
     role: ClassVar[str]  # "reader": a task reads off its rows; otherwise what it is by itself
     is_counted: ClassVar[bool] = False  # trained by counting, without gradients, by its `count`
+    is_exportable: ClassVar[bool] = False  # to tools that run it without its code: ONNX, CTranslate2
     is_fitted: ClassVar[bool] = False  # chooses its features from all documents before training
-    takes_labels: ClassVar[bool] = False  # its settings say how many labels there are
 
     config: ModelConfig
     is_capturable = False  # by CUDA graphs in decoding: the tensors of a state stay in place
     is_recordable = False  # by CUDA graphs in training: batches of one shape take the same kernels
-    is_exportable: ClassVar[bool] = False  # to tools that run it without its code: ONNX, CTranslate2
     bidirectional = False  # the second half of its rows was read from right to left
     sees_future = False  # a row depends on what comes after its token
 
@@ -184,6 +189,10 @@ class Reader(Model, Generic[S]):
 
     @abstractmethod
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor: ...
+
+    def segments(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """The part of its sequence that each token is in (N)."""
+        return torch.zeros_like(tokens)
 
     def features(self, tokens: Tensor, layout: Layout) -> Tensor:
         return self(tokens, layout)

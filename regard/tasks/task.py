@@ -79,7 +79,7 @@ class Task(ABC, Generic[R, P, M, B]):
 
     @classmethod
     @abstractmethod
-    def read_parts(cls, config: Any, data: DataConfig) -> Parts[R]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[R]:
         """Training, validation and test data as the files have them."""
 
     @classmethod

@@ -13,11 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.checks import expect
 from regard.errors import RegardError, need
 from regard.interop.families.settings import exchange_of
 from regard.interop.formats.tokenizer_files import write_framed
-from regard.models.transformer import Transformer
 from regard.models import ARCHITECTURES
+from regard.models.transformer import Transformer
 from regard.nn.layout import Rectangle
 from regard.nn.scores import SCORES
 from regard.nn.sight import causal
@@ -73,10 +74,11 @@ def write_graphs(run: Run, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     tokens, lengths = torch.ones(2, 3, dtype=torch.long), torch.tensor([3, 2])
     if exchange.translates:
+        model = expect(run.model, Transformer)
         memory, target = torch.zeros(2, 3, recipe.model.d_model), torch.ones(2, 4, dtype=torch.long)
-        trace(EncoderGraph(run.model), {"source": tokens, "lengths": lengths}, "memory", folder / "encoder.onnx")
+        trace(EncoderGraph(model), {"source": tokens, "lengths": lengths}, "memory", folder / "encoder.onnx")
         inputs = {"memory": memory, "lengths": lengths, "target": target}
-        trace(DecoderGraph(run.model), inputs, "logits", folder / "decoder.onnx")
+        trace(DecoderGraph(model), inputs, "logits", folder / "decoder.onnx")
     else:
         trace(ReaderGraph(run), {"tokens": tokens, "lengths": lengths}, "rows", folder / "model.onnx")
     write_framed(run, folder)

@@ -76,7 +76,7 @@ class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
         self.lengths = config.lengths(self.max_length)
 
     @classmethod
-    def read_parts(cls, config: AnsweringConfig, data: DataConfig) -> Parts[Questions]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[Questions]:
         return question_parts(data)
 
     @classmethod

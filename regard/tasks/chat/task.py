@@ -72,7 +72,7 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
     config: TalkConfig
 
     @classmethod
-    def read_parts(cls, config: TalkConfig, data: DataConfig) -> Parts[Dialogues]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[Dialogues]:
         return dialogue_parts(data, cls.answer_names)
 
     @classmethod

@@ -118,7 +118,7 @@ class LabelTask(Task[Labelled, Documents, M, B]):
     # Files.
 
     @classmethod
-    def read_parts(cls, config: LabelsConfig, data: DataConfig) -> Parts[Labelled]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[Labelled]:
         return labelled_parts(data)
 
     @classmethod

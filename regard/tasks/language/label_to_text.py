@@ -51,7 +51,7 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
     config: LabelToTextConfig
 
     @classmethod
-    def read_parts(cls, config: LabelToTextConfig, data: DataConfig) -> Parts[Labelled]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[Labelled]:
         return labelled_parts(data)
 
     @classmethod

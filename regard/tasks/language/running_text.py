@@ -54,7 +54,7 @@ class StreamTask(Task[PlainText, Stream, M, B]):
     config: StreamConfig
 
     @classmethod
-    def read_parts(cls, config: StreamConfig, data: DataConfig) -> Parts[PlainText]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[PlainText]:
         return text_parts(data, config.unit)
 
     @classmethod

@@ -68,7 +68,7 @@ class MaskingTask(Task[PlainText, MaskedPassages, M, MaskedBatch]):
     config: MaskingConfig
 
     @classmethod
-    def read_parts(cls, config: MaskingConfig, data: DataConfig) -> Parts[PlainText]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[PlainText]:
         return text_parts(data, "lines")
 
     @classmethod

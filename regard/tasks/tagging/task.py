@@ -195,7 +195,7 @@ class Tagging(WordTask):
     recognize = staticmethod(tagged_words)
 
     @classmethod
-    def read_parts(cls, config: TaggingConfig, data: DataConfig) -> Parts[Tagged]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[Tagged]:
         """Equal sentences never fall on both sides."""
         return tagged_parts(data)
 
@@ -211,7 +211,7 @@ class Restoration(WordTask):
     purpose = "was trained to restore the case and punctuation of a text"
 
     @classmethod
-    def read_parts(cls, config: RestorationConfig, data: DataConfig) -> Parts[Tagged]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[Tagged]:
         return text_parts(data, "lines").mapped(restoring.stripped)
 
     @staticmethod
