@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import torch
 
@@ -14,7 +15,7 @@ from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
 from regard.learning.config import TrainingConfig
 from regard.models import ARCHITECTURES
-from regard.models.interface import Model, ModelConfig
+from regard.models.interface import AnyReader, Model, ModelConfig
 from regard.nn.lora import NO_ADAPTERS, LoraConfig
 from regard.nn.loss import NO_TEACHER, DistillationConfig
 from regard.tasks.setup import Setup, TaskConfig
@@ -157,7 +158,7 @@ class Recipe:
         """The architecture and, around a reader, what the task reads off it."""
         self.task.check_tokens(self.model.vocab_size)
         model = self.model_class(self.model)
-        return self.task_class.build(self.task, model) if model.role == "reader" else model
+        return self.task.build(cast(AnyReader, model)) if model.role == "reader" else model
 
 
 def build_model_settings(kind: type[ModelConfig], table: config.Settings) -> ModelConfig:

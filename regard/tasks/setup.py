@@ -17,7 +17,7 @@ from regard.data.notes import Notes
 from regard.decoding.config import DecodingConfig
 from regard.decoding.interface import AnyGenerator
 from regard.errors import ConfigError
-from regard.models.interface import Model
+from regard.models.interface import AnyReader, Model
 from regard.text.dropout import SampledTexts
 from regard.text.tokenizer import Tokenizer
 
@@ -43,6 +43,10 @@ class TaskConfig:
     def refuse_teacher(self, theirs: Self) -> None:
         """Raise where a model with the settings `theirs` cannot teach one with these."""
         raise ConfigError("this task cannot be distilled; classification and masked words can")
+
+    def build(self, reader: AnyReader) -> Model:
+        """The reader with this task's head."""
+        return reader
 
     def check_tokens(self, vocab_size: int) -> None:
         """Raise where a setting is the id of a token that the model does not have."""

@@ -103,6 +103,9 @@ class ClassificationConfig(LabelsConfig):
         if theirs.labels != self.labels:
             raise ConfigError(f"the teacher was trained on other labels: {', '.join(theirs.labels)}")
 
+    def build(self, reader: AnyReader) -> Classifier:
+        return Classifier(reader, self.n_labels, self.pooling, self.dropout, self.pooler)
+
 
 class LabelTask(Task[Labelled, Documents, M, B]):
     """What a classifier and a model that writes the words of labels have in common."""
@@ -266,10 +269,6 @@ class Classification(LabelTask[Classifier, DocumentBatch]):
     roles = ("reader", "classifier")
     exchange = LABELS
     recognize = staticmethod(labeled_texts)
-
-    @classmethod
-    def build(cls, config: ClassificationConfig, model: AnyReader) -> Classifier:
-        return Classifier(model, config.n_labels, config.pooling, config.dropout, config.pooler)
 
     def collate(self, part: Documents, chosen: np.ndarray, epoch: int | None = None) -> DocumentBatch:
         return part.batch(chosen, epoch)
