@@ -11,8 +11,7 @@ T = TypeVar("T")
 
 
 def expect(value: object, kind: type[T]) -> T:
-    """The value, for a caller that knows more than its type says: a family of stacks, of what class a recipe's `model`
-    is."""
+    """The value, for a caller that knows its class where the type does not tell, as of a recipe's `model`."""
     assert isinstance(value, kind), f"expected {kind.__name__}, got {type(value).__name__}"
     return value
 
@@ -70,7 +69,7 @@ def sorted_classes(config: object, *names: str) -> None:
     )
 
 
-def _check(config: object, names: Iterable[str], holds: Callable[[Any], bool], rule: str) -> None:
+def _check(config: object, names: Iterable[str], holds: Callable[[Any], bool], rule: str) -> None:  # any setting
     """A rule is a comparison that holds: of NaN none does.  No setting is infinite."""
     for name in names:
         value = getattr(config, name)

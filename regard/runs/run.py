@@ -101,7 +101,7 @@ class Run:
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.verbs]
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Callable[..., Any]:  # what the verb's request takes, and what answers it
         """run.translate(lines, …) is the task's answer to the request Translate(lines, …): a list, or for a string the
         answer itself."""
         if name not in VERBS:
@@ -109,7 +109,7 @@ class Run:
         self.check_can(name)
         verb, answer = VERBS[name], self.task.verbs[name]
 
-        def ask(*args: Any, **settings: Any) -> Any:
+        def ask(*args: object, **settings: object) -> object:
             request, is_alone = checked(verb(*args, **settings))
             answers = answer(self.use(), request)
             return answers[0] if is_alone else answers

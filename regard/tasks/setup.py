@@ -57,18 +57,13 @@ class TaskConfig:
         return False
 
     @property
-    def unit(self) -> str:
-        """What a plain text is made of: lines, a stream of them, or itself."""
-        return "lines"
-
-    @property
     def n_labels(self) -> int:
         """Of a task that classifies; 0: there are none."""
         return 0
 
     @property
     def blank(self) -> float:
-        """The chance that a token, in training, is not read."""
+        """The chance that a token, in training, is read as unknown."""
         return 0.0
 
     @property

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -89,7 +88,7 @@ def trace(graph: nn.Module, inputs: dict[str, Tensor], output: str, path: Path) 
     batch, time, written = map(torch.export.Dim, ("batch", "time", "written"))
     dims = {"lengths": {0: batch}, "target": {0: batch, 1: written}}
     with quiet():
-        program: Any = torch.onnx.export(
+        program = torch.onnx.export(
             graph.eval(),
             kwargs=inputs,
             dynamic_shapes={name: dims.get(name, {0: batch, 1: time}) for name in inputs},
@@ -98,6 +97,7 @@ def trace(graph: nn.Module, inputs: dict[str, Tensor], output: str, path: Path) 
             dynamo=True,
             verbose=False,
         )
+        assert program is not None  # dynamo makes one
         program.save(path)
 
 
