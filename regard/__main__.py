@@ -75,7 +75,7 @@ def begin(
         raise typer.Exit
 
 
-def below(group: TyperGroup) -> Iterator[Any]:
+def below(group: TyperGroup) -> Iterator[Any]:  # of click, which typer has as a part of its own
     """Every command of a group, and those of its groups."""
     for command in group.commands.values():
         yield command

@@ -1,11 +1,19 @@
-"""Checks of settings by name: each rule and its message, once."""
+"""Checks of settings by name: each rule and its message, once; and of a class that only the caller knows."""
 
 import math
 import reprlib
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.errors import ConfigError
+
+T = TypeVar("T")
+
+
+def expect(value: object, kind: type[T]) -> T:
+    """The value, for a caller that knows its class where the type does not tell, as of a recipe's `model`."""
+    assert isinstance(value, kind), f"expected {kind.__name__}, got {type(value).__name__}"
+    return value
 
 
 def at_least(config: object, least: float, *names: str) -> None:
@@ -61,7 +69,7 @@ def sorted_classes(config: object, *names: str) -> None:
     )
 
 
-def _check(config: object, names: Iterable[str], holds: Callable[[Any], bool], rule: str) -> None:
+def _check(config: object, names: Iterable[str], holds: Callable[[Any], bool], rule: str) -> None:  # any setting
     """A rule is a comparison that holds: of NaN none does.  No setting is infinite."""
     for name in names:
         value = getattr(config, name)

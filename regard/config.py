@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 T = TypeVar("T", bound="DataclassInstance")
-Settings = dict[str, Any]
+Settings = dict[str, Any]  # values as TOML and JSON have them; whoever reads one checks it
 
 LARGEST = 10**18 - 1  # of whole numbers: every library takes 64 bits
 SHIPPED = Path(__file__).parent / "recipes"
@@ -93,10 +93,10 @@ def build(cls: type[T], settings: Settings, where: str) -> T:
         raise ConfigError(f"[{where}] {error}") from None
 
 
-def check(value: object, kind: Any, where: str) -> object:
+def check(value: object, kind: type | types.UnionType | types.GenericAlias, where: str) -> object:
     """The value as `kind` (int, float, bool, str, tuple[str, ...] or a union with None)."""
     if isinstance(kind, types.UnionType):
-        kind = next(k for k in get_args(kind) if k is not types.NoneType)
+        return check(value, next(k for k in get_args(kind) if k is not types.NoneType), where)
     if type(value) is int and not -LARGEST <= value <= LARGEST:
         raise ConfigError(f"{where} must be a number of at most 18 digits, got {str(value)[:40]}")
     if kind is float and type(value) is int:  # 1 is a fine way to write 1.0

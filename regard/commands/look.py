@@ -109,14 +109,13 @@ def show(recipe: RecipeName, set_: Overrides = None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from regard.models import ARCHITECTURES
     from regard.runs.recipe import Recipe
     from regard.runs.weights import read_tensors
     from regard.training.prepare import parameters_by_part
 
     console = Console()
     chosen = Recipe.read(recipe, set_ or [])
-    if ARCHITECTURES[chosen.architecture].module.is_counted:
+    if chosen.model_class.is_counted:
         table = Table("part", "shape", "numbers", title=f"{chosen.name}: {chosen.architecture}, by counting")
         weights = Path(recipe) / "model.safetensors"
         add_parts(table, sorted(read_tensors(weights).items()) if weights.is_file() else ())

@@ -12,8 +12,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from regard.checks import expect
 from regard.data.corpora.grammar import TIRED, WIDE, Pair, PairCorpus, Sentence, make_pair
 from regard.evaluation.translation import bleu, exact_match
+from regard.models.transformer import Transformer
 from regard.nn.watch import switched_off
 from regard.runs.card import duration
 from regard.runs.records import read_result
@@ -119,7 +121,7 @@ class Tour:
 
     def show_head(self) -> BothReadings:
         """The head that best tells what "it" is: chosen on training pairs, scored on held-out ones."""
-        model, tokenizer, row = self.run.model, self.run.tokenizer, self.printer.row
+        model, tokenizer, row = expect(self.run.model, Transformer), self.run.tokenizer, self.printer.row
         candidates = score_readings(model, tokenizer, telling(self.corpus.train)[:N_CHOOSING])
         chosen = best_head(candidates)
         scores = score_readings(model, tokenizer, telling(self.corpus.held_out))

@@ -33,7 +33,6 @@ def doctor(
 ) -> None:
     """Look at the data, estimate memory and time, and learn one batch by heart; writes nothing."""
     from regard.learning.device import choose_device
-    from regard.models import ARCHITECTURES
     from regard.runs.card import duration
     from regard.runs.recipe import Recipe
     from regard.training.prepare import prepare, training_memory
@@ -44,7 +43,7 @@ def doctor(
         chosen = Recipe.read(recipe, [*(set_ or []), 'data.cache=""'])  # so that nothing is written elsewhere
         prepared = prepare(chosen, Path(folder) / "doctor")
         print_table(("part", "what", "how much", "first at"), prepared.task.inspect(), "The data")
-        if ARCHITECTURES[prepared.recipe.architecture].module.is_counted:
+        if prepared.recipe.model_class.is_counted:
             print("This model is counted, in one pass: there is no fit to try.")
             return
         training = prepared.recipe.training

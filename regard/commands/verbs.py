@@ -71,7 +71,7 @@ def command_of(verb: VerbClass) -> Callable[..., None]:
     ]
     repeated = {parameter.name: about for parameter, about in options if about.for_every_line}
 
-    def command(**arguments: Any) -> None:
+    def command(**arguments: Any) -> None:  # each as its parameter above says
         answer_lines(verb, repeated, **arguments)
 
     command.__name__, command.__doc__ = verb.name, verb.__doc__
@@ -119,7 +119,7 @@ def answer_lines(
             print(note, file=sys.stderr)
     numbers, ask = count(1), loaded.task.verbs[verb.name]
 
-    def reply(lines: list[str]) -> list[tuple[str, Any]]:
+    def reply(lines: list[str]) -> list[tuple[str, Any]]:  # an answer of the class that the verb's request names
         """What each line asks about, and the answer."""
         rows = [form.read(line, f"{file or 'standard input'}:{next(numbers)}") for line in lines]
         columns = {name: values * len(lines) for name, values in for_every_line.items()}

@@ -18,6 +18,7 @@ from regard.interop.families.generation import Generation, write_generation
 from regard.interop.families.settings import NoPlaceError, exchange_of
 from regard.interop.formats.safe import read_json
 from regard.interop.formats.tokenizer_files import start_token, write_for_transformers
+from regard.models.stack import StackConfig
 from regard.nn.positions import sinusoids
 from regard.runs.durable import write_file
 from regard.runs.recipe import Recipe
@@ -35,9 +36,12 @@ class Exported(NamedTuple):
 def export_folder(run: Run, folder: Path, model_type: str | None = None) -> Exported:
     refuse_full(folder)
     model_type = model_type or origin(run.folder)
-    recipe, tensors = unfolded(run.recipe, weights_of(run.model))
-    if model_type is None and run.tokenizer.kind != IMPORTED:
-        recipe, tensors = with_all_biases(recipe, tensors)
+    recipe, tensors = run.recipe, weights_of(run.model)
+    if isinstance(recipe.model, StackConfig):
+        model, tensors = unfolded(recipe.model, tensors, exchange_of(recipe).predicts_words)
+        if model_type is None and run.tokenizer.kind != IMPORTED:
+            model, tensors = with_all_biases(model, tensors)
+        recipe = dataclasses.replace(recipe, model=model)
     model_type, settings = find_family(recipe, model_type)
     tokenizer = run.tokenizer
     pad = settings.setdefault("pad_token_id", tokenizer.pad_id)
@@ -45,7 +49,7 @@ def export_folder(run: Run, folder: Path, model_type: str | None = None) -> Expo
         raise ConfigError(f"{model_type} needs a tokenizer whose padding has the id {pad}, not {tokenizer.pad_id}")
     special = {"bos_token_id": start_token(run), "eos_token_id": tokenizer.end_id}
     if exchange_of(recipe).translates:
-        special["decoder_start_token_id"] = recipe.task.frame(tokenizer).start
+        special["decoder_start_token_id"] = run.task.frame.start
     settings |= special | {"dtype": "float32"}
     weights = FAMILIES[model_type].give(tensors, recipe)
     folder.mkdir(parents=True, exist_ok=True)
@@ -108,34 +112,35 @@ def find_family(recipe: Recipe, model_type: str | None) -> tuple[str, dict[str, 
     raise ConfigError("no family of transformers is like this run: " + "; ".join(map(str, near)))
 
 
-def unfolded(recipe: Recipe, tensors: Mapping[str, Tensor]) -> tuple[Recipe, dict[str, Tensor]]:
+def unfolded(
+    config: StackConfig, tensors: Mapping[str, Tensor], predicts_words: bool
+) -> tuple[StackConfig, dict[str, Tensor]]:
     """The same model where embeddings are not scaled while they are read, and sines are a table as if learned: stacks
     of other tools have no other way."""
-    tensors, model = dict(tensors), recipe.model
-    if recipe.architecture == "stack" and model.scale_embedding:
+    tensors = dict(tensors)
+    if config.scale_embedding:
         table = tensors["reader.embedding.weight"]
-        predicts_words = exchange_of(recipe).predicts_words
-        if model.tied and predicts_words:
+        if config.tied and predicts_words:
             tensors["own_table"] = table
-        tensors["reader.embedding.weight"] = table * math.sqrt(model.d_model)
-        model = dataclasses.replace(model, scale_embedding=False, tied=model.tied and not predicts_words)
-    if recipe.architecture == "stack" and model.position == "sinusoidal":
-        tensors["reader.position.table"] = sinusoids(model.max_length, model.embedding_width)
-        model = dataclasses.replace(model, position="learned")
-    return dataclasses.replace(recipe, model=model), tensors
+        tensors["reader.embedding.weight"] = table * math.sqrt(config.d_model)
+        config = dataclasses.replace(config, scale_embedding=False, tied=config.tied and not predicts_words)
+    if config.position == "sinusoidal":
+        tensors["reader.position.table"] = sinusoids(config.max_length, config.embedding_width)
+        config = dataclasses.replace(config, position="learned")
+    return config, tensors
 
 
-def with_all_biases(recipe: Recipe, tensors: dict[str, Tensor]) -> tuple[Recipe, dict[str, Tensor]]:
+def with_all_biases(config: StackConfig, tensors: dict[str, Tensor]) -> tuple[StackConfig, dict[str, Tensor]]:
     """A run of our own with biases on the inputs of attention alone: the others are zeros.
 
     It would be a Qwen2, whose folders transformers reads with Qwen's own cut into tokens, whatever is in them.
     """
-    if recipe.architecture != "stack" or recipe.model.bias != "inputs":
-        return recipe, tensors
+    if config.bias != "inputs":
+        return config, tensors
     products = (".to_output.weight", ".expand.weight", ".gate.weight", ".contract.weight")
     zeros = {
         f"{name.removesuffix('weight')}bias": tensor.new_zeros(len(tensor))
         for name, tensor in tensors.items()
         if name.endswith(products)
     }
-    return dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, bias="all")), {**tensors, **zeros}
+    return dataclasses.replace(config, bias="all"), {**tensors, **zeros}

@@ -14,10 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from regard import config
+from regard.checks import expect
 from regard.config import Settings
 from regard.errors import ConfigError, RunError
 from regard.ladder.rungs import Ladder, Rung
 from regard.models import ARCHITECTURES
+from regard.models.markov import Markov
 from regard.runs.durable import only_one, write_file
 from regard.runs.recipe import Recipe
 from regard.runs.records import read_result
@@ -177,7 +179,7 @@ def train(recipe: Recipe, run: Path, budget: Budget, device: torch.device, scree
         check_same(run, recipe, budget)
         recipe = Recipe.of_run(run)
     prepared = prepare(recipe, run, resume)
-    if budget.seconds is not None and not resume and not ARCHITECTURES[recipe.architecture].module.is_counted:
+    if budget.seconds is not None and not resume and not recipe.model_class.is_counted:
         fitting = course_in(budget.seconds, prepared, device)
         screen.say(f"{fitting['steps']:,} steps fit into {budget.seconds:,.0f} seconds, measured on the first of them")
         recipe = replace(prepared.recipe, training=replace(prepared.recipe.training, **fitting))
@@ -210,7 +212,7 @@ def measure(name: str, rung: Rung, run: Run) -> RungRow:
         of=measured.of,
         figures={metric.name: metric.value for metric in measured.metrics},
         parameters=sum(parameter.numel() for parameter in run.model.parameters()),
-        counts=run.model.n_counts if ARCHITECTURES[run.recipe.architecture].module.is_counted else 0,
+        counts=expect(run.model, Markov).n_counts if run.model.is_counted else 0,
         steps=result["steps"],
         tokens=result["tokens"],
         seconds=result["seconds"],

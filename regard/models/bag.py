@@ -1,8 +1,8 @@
 """Bag of words: a document is the set of its n-grams, whatever their order, and each n-gram votes for the labels."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from regard.checks import at_least, at_most
 from regard.choose import choose
 from regard.errors import ConfigError, DataError
-from regard.models.interface import Cost, Model, ModelConfig
+from regard.models.cost import Cost
+from regard.models.interface import Model, ModelConfig
 from regard.nn.layout import Layout
 
 ABSENT = 2**63 - 1  # the key of a feature that no n-gram has taken; larger than any n-gram's own
@@ -80,6 +81,9 @@ class BagConfig(ModelConfig):
             )
         choose(FEATURES, self.features, "kind of features")
 
+    def with_labels(self, n_labels: int) -> Self:
+        return replace(self, n_labels=n_labels)
+
 
 class BagOfWords(Model):
     """logits = Σ_f x_f ⊙ w_f + b over the n-grams f of the document; multinomial logistic regression.
@@ -89,7 +93,7 @@ class BagOfWords(Model):
     """
 
     role = "classifier"
-    is_fitted = takes_labels = True
+    is_fitted = True
     config: BagConfig
     word: Tensor
     keys: Tensor

@@ -5,7 +5,6 @@ For every length of context there is a sparse table of transitions to the next w
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -44,7 +43,7 @@ SMOOTHINGS = {
 class Growing(nn.Module):
     """Its saved buffers are as long as what was counted, so they take the size of what is loaded."""
 
-    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: Any) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: object) -> None:
         for name, old in self._buffers.items():
             if old is not None and prefix + name in state_dict:
                 self._buffers[name] = old.new_empty(state_dict[prefix + name].shape)

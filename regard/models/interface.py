@@ -14,6 +14,7 @@ from regard.checks import at_most
 from regard.errors import ConfigError, RegardError
 from regard.inputs import InputTable
 from regard.memory import check_memory
+from regard.models.cost import Cost
 from regard.nn.attention import Attention
 from regard.nn.grid import GridForm
 from regard.nn.layout import Layout
@@ -32,6 +33,8 @@ class ModelConfig:
 
     max_length = sys.maxsize  # tokens of a sequence; where a model has no limit, a number that no text reaches
     d_model = 1  # the width of a row, by which the paper's schedule divides; 1: the model has no rows
+    score = "none"  # by which its attention compares; "none": it does not attend
+    n_segments = 0  # parts of a sequence that it tells apart; 0: it does not
     tied = True  # whether the embeddings are also the output table, where they are as wide as rows
 
     def check_sizes(self) -> None:
@@ -70,6 +73,10 @@ class ModelConfig:
         """The token that ends a segment; None: segments are not told apart."""
         return None
 
+    def with_labels(self, n_labels: int) -> Self:
+        """As the data have them, where the model is a classifier itself."""
+        return self
+
     def as_imported(self, other: "ModelConfig") -> Self:
         """With what belongs to the tokenizer of an imported model: its table may have more rows than there are tokens,
         and another token may end a segment."""
@@ -79,32 +86,13 @@ class ModelConfig:
         return replace(self, **changes)
 
 
-@dataclass(frozen=True)
-class Cost:
-    """From first principles: a product of (a, b) and (b, c) takes 2abc operations."""
-
-    forward: float  # FLOPs per token that is read or, of a translator, written, its share of the source included
-    how: str
-    is_sequential: bool = False  # one token after the other: a GPU waits, and its rate says little
-
-    def plus(self, multiplications: float) -> Self:
-        """With so many more for each token; a multiplication and an addition are two operations."""
-        return replace(self, forward=self.forward + 2 * multiplications)
-
-
-def translator_cost(multiplications: float, n_products: int, length: int, is_sequential: bool = False) -> Cost:
-    """Per target token, for sentences of `length` tokens on both sides."""
-    how = f"2 per weight and token, {n_products} products per key looked at; {length} source, {length} target tokens"
-    return Cost(2 * multiplications, how, is_sequential)
-
-
 class Model(nn.Module, ABC):
     """What the rest of the library may ask of any model, with the answer that most give."""
 
     role: ClassVar[str]  # "reader": a task reads off its rows; otherwise what it is by itself
     is_counted: ClassVar[bool] = False  # trained by counting, without gradients, by its `count`
+    is_exportable: ClassVar[bool] = False  # to tools that run it without its code: ONNX, CTranslate2
     is_fitted: ClassVar[bool] = False  # chooses its features from all documents before training
-    takes_labels: ClassVar[bool] = False  # its settings say how many labels there are
 
     config: ModelConfig
     is_capturable = False  # by CUDA graphs in decoding: the tensors of a state stay in place
@@ -189,6 +177,10 @@ class Reader(Model, Generic[S]):
 
     @abstractmethod
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor: ...
+
+    def segments(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """The part of its sequence that each token is in (N)."""
+        return torch.zeros_like(tokens)
 
     def features(self, tokens: Tensor, layout: Layout) -> Tensor:
         return self(tokens, layout)

@@ -12,8 +12,9 @@ from regard.checks import at_least, not_negative
 from regard.choose import choose
 from regard.errors import ConfigError, RegardError
 from regard.models.chain import SMOOTHINGS, Chain
+from regard.models.cost import Cost
 from regard.models.counting import CountReport, Text, count
-from regard.models.interface import Cost, ModelConfig, TextWriter
+from regard.models.interface import ModelConfig, TextWriter
 from regard.models.skips import Skips
 from regard.nn.layout import Layout, Ragged
 from regard.nn.state import RowState

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.checks import expect
 from regard.errors import ConfigError
 from regard.models.heads import ROWS, Head, WordHead
-from regard.models.interface import Reader
+from regard.models.interface import AnyReader, Reader
 from regard.models.stack import Stack, StackConfig
 from regard.nn.layout import Gather, Layout
 from regard.nn.linear import logits, n_weights
@@ -25,13 +26,14 @@ class MaskedWords(WordHead):
     """P(x_t | all but the masked) = softmax(E norm(gelu(W h_t + b)) + c), E being the embeddings
     P(b follows a) = softmax(V tanh(U h_1 + u) + v), with nsp  (Devlin et al. 2019, section 3.1 and appendix A)"""
 
-    def __init__(self, reader: Stack, nsp: bool):
+    def __init__(self, reader: AnyReader, nsp: bool):
         check_sees_both_sides(reader)
         super().__init__(reader)
+        config = expect(reader.config, StackConfig)
         vocab_size, d_embedding = reader.word_table.shape
         self.transform = nn.Linear(reader.d_out, d_embedding)
-        self.norm = nn.LayerNorm(d_embedding, eps=reader.config.norm_eps)
-        self.own_table = None if reader.config.tied else nn.Parameter(torch.empty(vocab_size, d_embedding))
+        self.norm = nn.LayerNorm(d_embedding, eps=config.norm_eps)
+        self.own_table = None if config.tied else nn.Parameter(torch.empty(vocab_size, d_embedding))
         self.output_bias = nn.Parameter(torch.zeros(vocab_size))
         self.pooler = nn.Linear(reader.d_out, reader.d_out) if nsp else None
         self.to_next = nn.Linear(reader.d_out, 2) if nsp else None
@@ -73,12 +75,12 @@ class ReplacedWords(Head):
     embeddings and is otherwise a stack of its own, narrower by `share`.
     """
 
-    def __init__(self, reader: Stack, share: float):
+    def __init__(self, reader: AnyReader, share: float):
         check_sees_both_sides(reader)
         super().__init__(reader)
         self.detect = nn.Linear(reader.d_out, reader.d_out)
         self.to_replaced = nn.Linear(reader.d_out, 1)
-        own = Stack(narrower(reader.config, share))
+        own = Stack(narrower(expect(reader.config, StackConfig), share))
         own.embedding.replace_vectors(reader.word_table)
         self.generator = MaskedWords(own, nsp=False)
 

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from regard.checks import at_least, share
 from regard.choose import choose
 from regard.inputs import Words
-from regard.models.interface import Cost, ModelConfig, Translator, translator_cost
+from regard.models.cost import Cost, translator_cost
+from regard.models.interface import ModelConfig, Translator
 from regard.models.recurrent import RecurrentState
 from regard.models.transformer import initialize
 from regard.nn.attention import Attention, GlobalAttention, Memory

@@ -54,7 +54,7 @@ class Stack(Reader[Cache]):
     config: StackConfig
     blocks: Sequence[EncoderBlock]
     can_forget = True
-    is_recordable = True
+    is_recordable = is_exportable = True
 
     def __init__(self, config: StackConfig, inputs: InputTable | None = None):
         super().__init__()

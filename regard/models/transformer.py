@@ -11,7 +11,8 @@ from regard.checks import above, at_least, not_negative, positive, share
 from regard.choose import choose
 from regard.errors import ConfigError
 from regard.inputs import InputTable, Words
-from regard.models.interface import Cost, ModelConfig, Translator, translator_cost
+from regard.models.cost import Cost, translator_cost
+from regard.models.interface import ModelConfig, Translator
 from regard.nn.attention import Attention, Heads, MultiHeadAttention
 from regard.nn.blocks import FEED_FORWARDS, NORMS, DecoderBlock, EncoderBlock, Residual
 from regard.nn.cache import Cache, TranslatorState
@@ -140,7 +141,7 @@ class Transformer(Translator["TransformerState"]):
     encoder: Sequence[EncoderBlock]
     decoder: Sequence[DecoderBlock]
     is_capturable = True
-    is_recordable = True
+    is_recordable = is_exportable = True
     sees_future = True  # the encoder, whose rows are its features
 
     def __init__(self, config: TransformerConfig, inputs: InputTable | None = None):

@@ -86,7 +86,7 @@ class XLNet(Reader):
     config: XLNetConfig
     blocks: Sequence[XLNetBlock]
     sees_future = True
-    has_two_streams = True
+    has_two_streams = is_exportable = True
 
     def __init__(self, config: XLNetConfig):
         super().__init__()

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -15,21 +14,14 @@ from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
 from regard.learning.config import TrainingConfig
 from regard.models import ARCHITECTURES
-from regard.models.interface import Model, Reader
+from regard.models.interface import Model, ModelConfig, Reader
 from regard.nn.lora import NO_ADAPTERS, LoraConfig
 from regard.nn.loss import NO_TEACHER, DistillationConfig
-from regard.tasks.setup import Setup
+from regard.tasks.setup import Setup, TaskConfig
 from regard.tasks.table import TASKS
 from regard.tasks.task import AnyTask
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
-SETTINGS: dict[str, type[Any]] = {
-    "data": DataConfig,
-    "lora": LoraConfig,
-    "distillation": DistillationConfig,
-    "training": TrainingConfig,
-    "decoding": DecodingConfig,
-}
 TABLES = ("task", "data", "tokenizer", "model", "lora", "distillation", "training", "decoding")
 
 
@@ -40,10 +32,10 @@ class Recipe:
     name: str
     kind: str
     architecture: str
-    task: Any  # of the class that `kind` names, so known only once the recipe is read; ...
+    task: TaskConfig  # of the class that `kind` names; ...
     data: DataConfig
     tokenizer: TokenizerConfig
-    model: Any  # ... of that which `architecture` names
+    model: ModelConfig  # ... of that which `architecture` names
     training: TrainingConfig
     decoding: DecodingConfig
     lora: LoraConfig = NO_ADAPTERS
@@ -75,22 +67,18 @@ class Recipe:
         if role not in roles:
             fitting = ", ".join(name for name, row in ARCHITECTURES.items() if row.module.role in roles)
             raise ConfigError(f"the architecture {architecture!r} cannot do the task {kind!r}; these can: {fitting}")
-        others = {
-            table: config.build(settings_class, tables[table], table) for table, settings_class in SETTINGS.items()
-        }
-        model = config.build(ARCHITECTURES[architecture].config, tables["model"], "model")
-        try:
-            model.check_sizes()
-        except ConfigError as error:
-            raise ConfigError(f"[model] {error}") from None
         return cls(
             name=Path(name).stem,
             kind=kind,
             architecture=architecture,
-            task=config.build(task_class.settings, tables["task"], "task"),
             tokenizer=tokenizer,
-            model=model,
-            **others,
+            data=config.build(DataConfig, tables["data"], "data"),
+            lora=config.build(LoraConfig, tables["lora"], "lora"),
+            distillation=config.build(DistillationConfig, tables["distillation"], "distillation"),
+            training=config.build(TrainingConfig, tables["training"], "training"),
+            decoding=config.build(DecodingConfig, tables["decoding"], "decoding"),
+            model=build_model_settings(ARCHITECTURES[architecture].config, tables["model"]),
+            task=config.build(task_class.settings, tables["task"], "task"),
         )
 
     @classmethod
@@ -128,12 +116,9 @@ class Recipe:
             tokenizer=dataclasses.replace(self.tokenizer, vocab_size=vocab_size),
         )
 
-    def with_task(self, task: Any) -> "Recipe":
+    def with_task(self, task: TaskConfig) -> "Recipe":
         """The task as the data settled it (labels that were left open); a model that is a classifier has as many."""
-        model = self.model
-        if ARCHITECTURES[self.architecture].module.takes_labels:
-            model = dataclasses.replace(model, n_labels=task.n_labels)
-        return dataclasses.replace(self, task=task, model=model)
+        return dataclasses.replace(self, task=task, model=self.model.with_labels(task.n_labels))
 
     @property
     def d_model(self) -> int:
@@ -143,6 +128,11 @@ class Recipe:
     @property
     def task_class(self) -> type[AnyTask]:
         return choose(TASKS, self.kind, "task")
+
+    @property
+    def model_class(self) -> type[Model]:
+        """Of the architecture; around a reader there is a head."""
+        return ARCHITECTURES[self.architecture].module
 
     def setup(self, tokenizer: Tokenizer, cache: Path | None = None) -> Setup:
         """What the task is made of; with a `cache` it is to be learned, without one to be used."""
@@ -167,6 +157,14 @@ class Recipe:
     def build_model(self) -> Model:
         """The architecture and, around a reader, what the task reads off it."""
         self.task.check_tokens(self.model.vocab_size)
-        architecture = ARCHITECTURES[self.architecture]
-        model = architecture.module(self.model)
-        return self.task_class.build(self.task, model) if isinstance(model, Reader) else model
+        model = self.model_class(self.model)
+        return self.task.build(model) if isinstance(model, Reader) else model
+
+
+def build_model_settings(kind: type[ModelConfig], table: config.Settings) -> ModelConfig:
+    model = config.build(kind, table, "model")
+    try:
+        model.check_sizes()
+    except ConfigError as error:
+        raise ConfigError(f"[model] {error}") from None
+    return model

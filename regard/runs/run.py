@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cached_property
 from inspect import Signature, signature
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import torch
 
@@ -16,6 +16,7 @@ from regard.decoding.interface import AnyGenerator
 from regard.errors import RunError
 from regard.evaluation.measured import Measured, Versus
 from regard.learning.device import choose_device
+from regard.models.interface import Model
 from regard.runs.expected import read_expected
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import trained_model
@@ -54,7 +55,7 @@ class Run:
     What can be asked of it are its task's verbs (`regard.tasks.verbs`): `dir(run)` lists them, and `run.verbs` does.
     """
 
-    def __init__(self, folder: Path, recipe: Recipe, tokenizer: Tokenizer, model: Any, weights: str):
+    def __init__(self, folder: Path, recipe: Recipe, tokenizer: Tokenizer, model: Model, weights: str):
         self.folder, self.recipe, self.tokenizer, self.model = folder, recipe, tokenizer, model
         self.weights = weights  # which weights these are, in words
         self.task: AnyTask = recipe.task_class(recipe.task, recipe.setup(tokenizer))
@@ -74,13 +75,13 @@ class Run:
     @cached_property
     def generator(self) -> AnyGenerator:
         """What the searches step: the model, with CUDA graphs on a GPU, or an ensemble."""
-        if self.partners:
-            return Ensemble([self.model, *(run.model for run in self.partners)])
-        return fastest(self.model, self.device)
+        # One that cannot write is never stepped.
+        models = [cast(AnyGenerator, run.model) for run in (self, *self.partners)]
+        return Ensemble(models) if self.partners else fastest(models[0], self.device)
 
     @property
     def device(self) -> torch.device:
-        return next(iter([*self.model.parameters(), *self.model.buffers()])).device
+        return self.model.device
 
     def use(self, decoding: DecodingConfig | None = None) -> Use:
         """The model with the recipe's settings of decoding, or with others."""
@@ -100,7 +101,7 @@ class Run:
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.verbs]
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Callable[..., Any]:  # what the verb's request takes, and what answers it
         """run.translate(lines, …) is the task's answer to the request Translate(lines, …): a list, or for a string the
         answer itself."""
         if name not in VERBS:
@@ -108,7 +109,7 @@ class Run:
         self.check_can(name)
         verb, answer = VERBS[name], self.task.verbs[name]
 
-        def ask(*args: Any, **settings: Any) -> Any:
+        def ask(*args: object, **settings: object) -> object:
             request, is_alone = checked(verb(*args, **settings))
             answers = answer(self.use(), request)
             return answers[0] if is_alone else answers

@@ -16,7 +16,8 @@ class Exchange:
     loaded_by: str  # the class of transformers that loads it, of any family
     pipeline: str = ""  # of transformers, from text to answer; "": it has none
     compared: str = "logits"  # the numbers in which both must agree ...
-    rows: Callable[[Any, Tensor, Layout], Tensor] = lambda model, *read: model(*read)  # ... ours, of one sequence ...
+    # ... ours, of one sequence (`Any`: the model that the task builds) ...
+    rows: Callable[[Any, Tensor, Layout], Tensor] = lambda model, *read: model(*read)
     answer: str = "logits"  # ... and where transformers' answer has them
     is_of_sequences: bool = False  # there is one row for each sequence, not for each token
     likeliest: str = ""  # what the largest number of a row tells; "": nothing to compare

@@ -83,7 +83,7 @@ class Embed(Request[list[float]]):
 
 # What a caller gives in Python, by the types of the fields.
 
-R = TypeVar("R", bound=Request[Any])
+R = TypeVar("R", bound=AnyRequest)
 
 
 def checked(request: R) -> tuple[R, bool]:
@@ -112,7 +112,7 @@ def checked(request: R) -> tuple[R, bool]:
     return replace(request, **lists), is_alone
 
 
-def kinds_of(hint: object) -> Iterator[Any]:
+def kinds_of(hint: object) -> Iterator[object]:
     """All that is joined in a type, and what is noted beside it: Annotated[int | None, HELP] → int, None, HELP."""
     if get_origin(hint) in (Annotated, Union, UnionType):
         for part in get_args(hint):

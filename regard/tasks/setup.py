@@ -17,7 +17,7 @@ from regard.data.notes import Notes
 from regard.decoding.config import DecodingConfig
 from regard.decoding.interface import AnyGenerator
 from regard.errors import ConfigError
-from regard.models.interface import Model
+from regard.models.interface import AnyReader, Model
 from regard.nn.grid import GridForm
 from regard.text.dropout import SampledTexts
 from regard.text.tokenizer import Tokenizer
@@ -45,6 +45,10 @@ class TaskConfig:
         """Raise where a model with the settings `theirs` cannot teach one with these."""
         raise ConfigError("this task cannot be distilled; classification and masked words can")
 
+    def build(self, reader: AnyReader) -> Model:
+        """The reader with this task's head."""
+        return reader
+
     def check_tokens(self, vocab_size: int) -> None:
         """Raise where a setting is the id of a token that the model does not have."""
 
@@ -52,6 +56,16 @@ class TaskConfig:
     def is_endless(self) -> bool:
         """Whether what is written has no end of its own."""
         return False
+
+    @property
+    def n_labels(self) -> int:
+        """Of a task that classifies; 0: there are none."""
+        return 0
+
+    @property
+    def blank(self) -> float:
+        """The chance that a token, in training, is read as unknown."""
+        return 0.0
 
     @property
     def smoothing(self) -> float:

@@ -79,7 +79,7 @@ class Task(ABC, Generic[R, P, M, B]):
 
     @classmethod
     @abstractmethod
-    def read_parts(cls, config: Any, data: DataConfig) -> Parts[R]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[R]:
         """Training, validation and test data as the files have them."""
 
     @classmethod
@@ -107,7 +107,7 @@ class Task(ABC, Generic[R, P, M, B]):
             parts["test"] = self.part(self.test()[1], to_learn=False)
         return parts
 
-    # What a model reads, and the model.
+    # What a model reads.
 
     @cached_property
     def marked(self) -> MarkedTexts:
@@ -116,11 +116,6 @@ class Task(ABC, Generic[R, P, M, B]):
     def encode(self, text: str) -> list[int]:
         """A text as the model reads it, for training, use, looking, embedding and export."""
         return self.marked.encode(text) if self.reads_marks else self.tokenizer.encode(text)
-
-    @classmethod
-    def build(cls, config: Any, model: Any) -> M:
-        """The model of an architecture with this task's head; one that is the whole of it stays as it is."""
-        return model
 
     # Batches.
 

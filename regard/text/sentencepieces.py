@@ -77,7 +77,7 @@ class SentencePieces:
 
 
 def fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """The fields of one protobuf message: number and value, an int or bytes."""
+    """The fields of one protobuf message: number and value, an int or bytes (`Any`: the number tells which)."""
     place = 0
     while place < len(data):
         key, place = varint(data, place)

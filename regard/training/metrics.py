@@ -22,7 +22,7 @@ class Metrics:
         earlier = [row for row in read_metrics(path) if row["step"] <= step]
         write_file(path, "".join(to_line(row) for row in earlier).encode())
         self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115 (closed by __exit__)
-        self.events: Any = None  # of a library that is imported only on request
+        self.events: Any = None  # PyTorch's SummaryWriter, which is imported only on request
         if tensorboard:
             from torch.utils.tensorboard import SummaryWriter
 

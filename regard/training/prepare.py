@@ -8,7 +8,6 @@ import torch
 
 from regard.errors import ConfigError, RunError
 from regard.memory import check_memory
-from regard.models import ARCHITECTURES
 from regard.models.interface import Model
 from regard.nn.lora import adapt
 from regard.runs.card import About
@@ -85,9 +84,9 @@ def check(recipe: Recipe, weights_from: Path | None) -> None:
             f"data.max_length = {recipe.data.max_length} and an end token do not fit model.max_length = "
             f"{recipe.model.max_length}; lower the one or raise the other"
         )
-    if ARCHITECTURES[recipe.architecture].module.is_counted and recipe.task.smoothing:
+    if recipe.model_class.is_counted and recipe.task.smoothing:
         raise ConfigError("task.smoothing smooths labels that are learned by gradients; for counts set model.smoothing")
-    if ARCHITECTURES[recipe.architecture].module.is_counted and recipe.task.blank:
+    if recipe.model_class.is_counted and recipe.task.blank:
         raise ConfigError("task.blank masks tokens for a model that learns by gradients; for counts set it to 0")
     if weights_from is not None and not (weights_from / "recipe.toml").is_file():
         raise RunError(f"--from {weights_from} is not a run folder: it has no recipe.toml")

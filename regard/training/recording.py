@@ -45,7 +45,7 @@ class Recorder(Generic[B]):
         self.seen: set[Hashable] = set()
         self.recordings: dict[Hashable, Recording] = {}
         self.most = KEPT
-        self.pool: Any = None  # of memory, one for all recordings: they run one after the other
+        self.pool: Any = None  # PyTorch's, of memory, one for all recordings: they run one after the other
 
     def __call__(self, batch: B, n_targets: Tensor) -> Tensor:
         if not batch.is_fillable:

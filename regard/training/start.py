@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from regard.learning.optimizers import set_learning_rate
-from regard.models import ARCHITECTURES
 from regard.models.markov import Markov
 from regard.runs.card import Result, write_card
 from regard.runs.checkpoints import MODEL, refuse_existing
@@ -31,7 +30,7 @@ TOKENS = 500  # of the batch: enough to be hard, few enough for a CPU
 def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, screen: Screen) -> Result:
     """Leaves a finished run in the folder.  Raises what `train` raises."""
     recipe = prepared.recipe
-    if ARCHITECTURES[recipe.architecture].module.is_counted:
+    if recipe.model_class.is_counted:
         return count(prepared, run, device, resume, screen)
     loss = None
     if prepared.teacher is not None:

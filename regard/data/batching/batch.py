@@ -40,7 +40,7 @@ class Batch(ABC):
 
     def mapped(self, tensors: Callable[[Tensor], Tensor], layouts: Callable[[Ragged], Ragged]) -> Self:
         """The same batch with other copies of its tensors and layouts, also of a batch within it."""
-        changed: dict[str, Any] = {}
+        changed: dict[str, Any] = {}  # each of the type of its field
         for name, part in self.parts().items():
             if isinstance(part, Tensor):
                 changed[name] = tensors(part)

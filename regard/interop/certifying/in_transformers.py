@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.checks import expect
 from regard.errors import need
 from regard.interop.certifying.certificate import (
     LIMIT,
@@ -25,6 +26,7 @@ from regard.interop.certifying.samples import N_STRINGS, random_tokens, sentence
 from regard.interop.certifying.sides import Ids, Ours, OurTranslator, flat, padded, up_to
 from regard.interop.families.settings import exchange_of
 from regard.interop.formats.gguf_file import GgufFile
+from regard.models.heads import Head
 from regard.runs.run import Run
 
 N_RANDOM, N_SENTENCES, N_PROMPTS = 24, 24, 8
@@ -48,7 +50,7 @@ class InTransformers:
     def rows(self, inputs: Ids) -> list[Tensor]:
         named = padded(inputs, self.run.tokenizer.pad_id)
         if self.run.recipe.model.n_segments:
-            segments = self.run.model.reader.segments(*flat(inputs, self.run.device))
+            segments = expect(self.run.model, Head).reader.segments(*flat(inputs, self.run.device))
             parts = [part.tolist() for part in segments.split([len(ids) for ids in inputs])]
             named["token_type_ids"] = padded(parts, 0)["input_ids"]
         with faults_of("transformers", self.folder):

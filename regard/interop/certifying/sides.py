@@ -10,6 +10,7 @@ import tokenizers
 import torch
 from torch import Tensor
 
+from regard.checks import expect
 from regard.decoding.config import DecodingConfig
 from regard.decoding.forced import score
 from regard.decoding.search import generate
@@ -17,6 +18,7 @@ from regard.evaluation.translation import bleu
 from regard.interop.certifying.certificate import Finding, compare_ids
 from regard.interop.certifying.samples import N_STRINGS, dev_set, strings
 from regard.interop.families.settings import exchange_of
+from regard.models.transformer import Transformer
 from regard.nn.layout import Ragged
 from regard.runs.run import Run
 from regard.tasks.translation.batches import make_batch
@@ -55,7 +57,7 @@ class Ours:
     def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
         config = DecodingConfig(length_ratio=0.0, extra_length=length)
         start, end = self.run.tokenizer.start_id, self.run.tokenizer.end_id
-        hypotheses = generate(self.model, [list(ids) for ids in prompts], config, start, end)
+        hypotheses = generate(self.run.generator, [list(ids) for ids in prompts], config, start, end)
         return [list(best.tokens) for (best,) in hypotheses]
 
 
@@ -63,7 +65,7 @@ class OurTranslator:
     """An input is a source, and the same backwards the target."""
 
     def __init__(self, run: Run):
-        self.run, self.model, self.frame = run, run.model, run.task.frame
+        self.run, self.model, self.frame = run, expect(run.model, Transformer), run.task.frame
 
     @torch.no_grad()
     def rows(self, inputs: Ids) -> list[Tensor]:

@@ -69,9 +69,9 @@ def left_to_callers(run: Run) -> tuple[str, ...]:
 def write_texts(run: Run, texts: Sequence[str], config: DecodingConfig) -> list[Answer]:
     tokenizer, read = run.tokenizer, [run.task.encode(text) for text in texts]
     if exchange_of(run.recipe).translates:
-        hypotheses = generate(run.model, read, config, run.task.frame.start, run.task.frame.end)
+        hypotheses = generate(run.generator, read, config, run.task.frame.start, run.task.frame.end)
         return [Answer(tokenizer.decode(best.tokens), best.near_ties > 0) for (best,) in hypotheses]
-    hypotheses = generate(run.model, read, config, tokenizer.start_id, tokenizer.end_id)
+    hypotheses = generate(run.generator, read, config, tokenizer.start_id, tokenizer.end_id)
     answers = zip(tokenizer.encode_batch(texts), hypotheses, strict=True)
     return [
         Answer(following(ids, best.tokens, tokenizer), best.near_ties > 0, tokenizer.decode(best.tokens))

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.checks import expect
 from regard.interop.families.family import Family, Imported, Weight, product
 from regard.interop.families.forms import AS_IS, after_rows, even_then_odd, shaped, zeros
 from regard.interop.families.settings import PLAIN_ATTENTION, Setting, SettingsTable, Theirs, Word
+from regard.models.transformer import TransformerConfig
 from regard.nn.positions import POSITIONS, Space
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import SOURCE_TO_TARGET
@@ -89,7 +91,7 @@ class BartVariant:
         """The table of places, where it is made of sines."""
         if self.position == "learned" or not re.fullmatch(r"(model\.)?(en|de)coder\.embed_positions\.weight", name):
             return None
-        c = recipe.model
+        c = expect(recipe.model, TransformerConfig)
         places = POSITIONS[self.position](Space(c.d_model, c.n_heads, c.max_length))
         return places.embed(torch.zeros(c.max_length, c.d_model), torch.arange(c.max_length))
 
@@ -109,7 +111,7 @@ class BartVariant:
 
 
 def plain_weights(recipe: Recipe) -> Iterator[Weight]:
-    c = recipe.model
+    c = expect(recipe.model, TransformerConfig)
     yield Weight("model.shared.weight", ("embedding.weight",))
     bias = (1, c.vocab_size)
     if c.output_bias:

@@ -5,13 +5,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from regard.checks import expect
 from regard.errors import ConfigError
 from regard.interop.families.family import Family, Imported, Weight, product
 from regard.interop.families.forms import AS_IS, Form, after_rows, first_rows, zeros
 from regard.interop.families.settings import PLAIN, Setting, SettingsTable, Theirs, Word, exchange_of
+from regard.models.stack import StackConfig
 from regard.runs.recipe import Recipe
 from regard.tasks.classification.task import ClassificationConfig
 from regard.tasks.exchange import LABELS, MASKED, ROWS
+from regard.tasks.pretraining.task import MaskedConfig
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "relu": "relu", "silu": "swish"}
 BLOCK = {  # their names in a block of BERT, RoBERTa and ELECTRA
@@ -91,7 +94,7 @@ class BertRelative:
         return Imported(model, "masked", {"nsp": has_next, "window": min(128, model["max_length"])})
 
     def write_config(self, recipe: Recipe) -> dict[str, object]:
-        c, task = recipe.model, recipe.task
+        c, head = expect(recipe.model, StackConfig), exchange_of(recipe).head
         n_segments = self.segments if self.segments and c.n_segments else c.n_segments
         d_embedding = c.d_embedding if self.is_narrow else 0
         settings = self.settings.write(recipe, n_segments=n_segments, d_embedding=d_embedding)
@@ -102,16 +105,16 @@ class BertRelative:
             settings["embedding_size"] = c.embedding_width
         if self.first_place:
             settings["pad_token_id"] = self.first_place - 1
-        if exchange_of(recipe).head == LABELS.head:
-            settings |= write_labels(task, self.model_type, self.activation)
-        if exchange_of(recipe).head == MASKED.head and task.nsp:
+        if head == LABELS.head:
+            settings |= write_labels(expect(recipe.task, ClassificationConfig), self.model_type, self.activation)
+        if head == MASKED.head and expect(recipe.task, MaskedConfig).nsp:
             if not self.pretrained_by:
                 raise ConfigError(f"{self.model_type} predicts no next sentences, and this run has task.nsp = true")
             settings["architectures"] = [self.pretrained_by]
         return settings
 
     def weights(self, recipe: Recipe) -> Iterator[Weight]:
-        c, start, head = recipe.model, self.prefix, exchange_of(recipe).head
+        c, start, head = expect(recipe.model, StackConfig), self.prefix, exchange_of(recipe).head
         places: Form = after_rows(self.first_place) if self.first_place else AS_IS
         yield Weight(f"{start}embeddings.word_embeddings.weight", ("reader.embedding.weight",))
         yield Weight(f"{start}embeddings.position_embeddings.weight", ("reader.position.table",), places)
@@ -141,7 +144,7 @@ class BertRelative:
             yield Weight(f"{self.output}.weight", ("own_table",))
             if self.bias != f"{self.output}.bias":  # in files that have both, this is the one that counts
                 yield Weight(f"{self.output}.bias", ("output_bias",))
-        if recipe.task.nsp:
+        if expect(recipe.task, MaskedConfig).nsp:
             yield from product(f"{self.prefix}pooler.dense", "pooler")
             yield from product("cls.seq_relationship", "to_next")
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from regard.checks import expect
 from regard.config import Settings
 from regard.errors import ConfigError, RunError
 from regard.interop.families.family import Family, Imported, Weight
@@ -82,7 +83,7 @@ def write_config(recipe: Recipe) -> dict[str, object]:
 
 def weights(recipe: Recipe) -> Iterator[Weight]:
     """The table of a position is what it adds to the embeddings, also where we compute it."""
-    c = recipe.model
+    c = expect(recipe.model, TransformerConfig)
     if exchange_of(recipe).translates:
         yield Weight("decoder/embeddings/weight", ("embedding.weight",))
         if c.output_bias:

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+from regard.checks import expect
 from regard.interop.families.family import Family, Imported, Weight, product
 from regard.interop.families.forms import TURNED, stacked
 from regard.interop.families.settings import PLAIN, Setting, SettingsTable, Theirs, Word
+from regard.models.stack import StackConfig
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import CAUSAL
 
@@ -36,12 +38,12 @@ def read_config(theirs: Theirs) -> Imported:
 
 
 def write_config(recipe: Recipe) -> dict[str, object]:
-    c = recipe.model
+    c = expect(recipe.model, StackConfig)
     return SETTINGS.write(recipe) | {"n_inner": c.d_ff, "embd_pdrop": c.dropout, "attn_pdrop": 0.0}
 
 
 def weights(recipe: Recipe) -> Iterator[Weight]:
-    c = recipe.model
+    c = expect(recipe.model, StackConfig)
     yield Weight("transformer.wte.weight", ("reader.embedding.weight",))
     yield Weight("transformer.wpe.weight", ("reader.position.table",))
     for i in range(c.n_layers):

@@ -4,11 +4,13 @@ heads of queries that share those of keys and values."""
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from regard.checks import expect
 from regard.errors import ConfigError
 from regard.interop.families.family import Family, Imported, Weight, product
 from regard.interop.families.forms import rotary_pairs
 from regard.interop.families.rotary import read_rotary, write_rotary
 from regard.interop.families.settings import PLAIN, Setting, SettingsTable, Theirs
+from regard.models.stack import StackConfig
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import CAUSAL
 
@@ -67,7 +69,7 @@ class Decoder:
         return "all" if in_attention else self.bias
 
     def write_config(self, recipe: Recipe) -> dict[str, object]:
-        c = recipe.model
+        c = expect(recipe.model, StackConfig)
         bias = "all" if c.bias == "all" and self.may_have_biases else self.bias
         return self.settings.write(recipe, n_key_heads=c.n_key_heads, d_head=c.d_head, bias=bias) | {
             "num_key_value_heads": c.heads.shared,
@@ -80,7 +82,7 @@ class Decoder:
 
 
 def weights(recipe: Recipe) -> Iterator[Weight]:
-    c = recipe.model
+    c = expect(recipe.model, StackConfig)
     in_pairs, has_input_bias = rotary_pairs(c.heads.width), c.bias != "none"
     yield Weight("model.embed_tokens.weight", ("reader.embedding.weight",))
     for i in range(c.n_layers):

@@ -105,7 +105,7 @@ class Setting:
     """A setting that both sides have: their name for it, how it is checked, and what it is where they do not say."""
 
     name: str
-    check: Callable[[Theirs, str, Any], object] = Theirs.width
+    check: Callable[[Theirs, str, Any], object] = Theirs.width  # `Any`: a default of the type that it gives
     default: object = None
 
     def read(self, theirs: Theirs) -> object:

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+from regard.checks import expect
 from regard.interop.families.family import Family, Imported, Weight
 from regard.interop.families.forms import AS_IS, scaled
 from regard.interop.families.settings import Setting, SettingsTable, Theirs, Word
+from regard.models.transformer import TransformerConfig
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import SOURCE_TO_TARGET
 
@@ -67,13 +69,13 @@ def read_config(theirs: Theirs) -> Imported:
 
 
 def write_config(recipe: Recipe) -> dict[str, object]:
-    c = recipe.model
+    c = expect(recipe.model, TransformerConfig)
     sizes = {"d_kv": c.heads.width, "num_decoder_layers": c.n_layers}
     return SETTINGS.write(recipe) | sizes | {"is_encoder_decoder": True}
 
 
 def weights(recipe: Recipe) -> Iterator[Weight]:
-    c = recipe.model
+    c = expect(recipe.model, TransformerConfig)
     yield Weight("shared.weight", ("embedding.weight",))
     for side, position in (("encoder", "source_position"), ("decoder", "target_position")):
         # Theirs belongs to the first layer, which lends it to the others.

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+from regard.checks import expect
 from regard.interop.families.family import Family, Imported, Weight, product
 from regard.interop.families.forms import AS_IS, Form, from_heads, shaped, to_heads, zeros
 from regard.interop.families.settings import Setting, SettingsTable, Theirs, Word, exchange_of
+from regard.models.xlnet import XLNetConfig
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import PERMUTED, ROWS
 
@@ -38,12 +40,12 @@ def read_config(theirs: Theirs) -> Imported:
 
 
 def write_config(recipe: Recipe) -> dict[str, object]:
-    c = recipe.model
+    c = expect(recipe.model, XLNetConfig)
     return SETTINGS.write(recipe) | {"d_head": c.d_model // c.n_heads, "tie_word_embeddings": True}
 
 
 def weights(recipe: Recipe) -> Iterator[Weight]:
-    c = recipe.model
+    c = expect(recipe.model, XLNetConfig)
     heads = (c.n_heads, c.d_model // c.n_heads)
     yield Weight("transformer.word_embedding.weight", ("reader.embedding.weight",))
     yield Weight("transformer.mask_emb", ("reader.unknown",), shaped((1, 1, c.d_model), (c.d_model,)))

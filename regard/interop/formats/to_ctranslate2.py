@@ -8,12 +8,14 @@ import numpy as np
 import tokenizers
 import torch
 
+from regard.checks import expect
 from regard.errors import RegardError, need
 from regard.interop.families.ctranslate2 import ACTIVATIONS, ADDED, COPIES, DECODER, ENCODER, STACK, weights
 from regard.interop.families.family import as_theirs
 from regard.interop.families.settings import exchange_of
 from regard.interop.formats.tokenizer_files import write_framed
-from regard.models.transformer import TransformerConfig
+from regard.models.stack import Stack
+from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.positions import Position
 from regard.runs.run import Run
 from regard.runs.weights import weights_of
@@ -26,14 +28,13 @@ def write_folder(run: Run, folder: Path) -> list[str]:
     """model.bin, config.json, the vocabulary and our tokenizer.json.  Returns the tokens' names, by their ids."""
     need("ctranslate2")
     recipe, exchange = run.recipe, exchange_of(run.recipe)
-    make = {("transformer", True): translator, ("stack", False): writer}.get((recipe.architecture, exchange.translates))
-    if make is None or not (exchange.translates or exchange.writes):
+    if not (recipe.model_class.is_exportable and (exchange.translates or exchange.writes)):
         raise RegardError(
             f"{run.folder} is a {recipe.architecture} that {run.task.purpose}; CTranslate2 runs a transformer that "
             "translates or a stack that writes"
         )
     names = token_names(run)
-    spec = make(run, names)
+    spec = translator(run, names) if exchange.translates else writer(run, names)
     spec.validate()
     spec.optimize(quantization="float32")  # smaller types are made of it when it is loaded (compute_type="int8")
     folder.mkdir(parents=True, exist_ok=True)
@@ -45,7 +46,8 @@ def write_folder(run: Run, folder: Path) -> list[str]:
 def translator(run: Run, names: list[str]) -> Any:
     """The specification of an encoder-decoder, with its weights."""
     specs = need("ctranslate2.specs.transformer_spec")
-    config, frame = run.recipe.model, run.task.frame
+    model, frame = expect(run.model, Transformer), run.task.frame
+    config = model.config
     check(config, "translator")
     if len(frame.before) > 1:
         raise RegardError(f"CTranslate2 begins a source with one token, and this run with {len(frame.before)}")
@@ -53,7 +55,7 @@ def translator(run: Run, names: list[str]) -> Any:
     encoder = specs.TransformerEncoderSpec(config.n_layers, config.n_heads, **shape)
     decoder = specs.TransformerDecoderSpec(config.n_layers, config.n_heads, **shape)
     spec = specs.TransformerSpec(encoder, decoder)
-    set_weights(spec, run, {ENCODER.position: run.model.source_position, DECODER.position: run.model.target_position})
+    set_weights(spec, run, {ENCODER.position: model.source_position, DECODER.position: model.target_position})
     set_numbers(encoder, config)
     set_numbers(decoder, config, crosses=True)
     spec.register_source_vocabulary(names)
@@ -68,7 +70,8 @@ def translator(run: Run, names: list[str]) -> Any:
 
 def writer(run: Run, names: list[str]) -> Any:
     """The specification of a language model."""
-    specs, config = need("ctranslate2.specs.transformer_spec"), run.recipe.model
+    specs, reader = need("ctranslate2.specs.transformer_spec"), expect(run.model.get_submodule("reader"), Stack)
+    config = reader.config
     check(config, "writer")
     if config.n_segments or config.d_embedding or not config.causal:
         raise RegardError("CTranslate2 writes with causal stacks that have no segments and no narrower embeddings")
@@ -77,7 +80,7 @@ def writer(run: Run, names: list[str]) -> Any:
         shape |= {"rotary_dim": 0, "rotary_interleave": True, "rotary_base": config.rotary_base}  # 0: all channels
     decoder = specs.TransformerDecoderSpec(config.n_layers, config.n_heads, with_encoder_attention=False, **shape)
     spec = specs.TransformerDecoderModelSpec(decoder)
-    set_weights(spec, run, {STACK.position: run.model.reader.position})
+    set_weights(spec, run, {STACK.position: reader.position})
     set_numbers(decoder, config)
     spec.register_vocabulary(names)
     set_words(spec.config, run, names, run.tokenizer.start_id, run.tokenizer.end_id)
@@ -123,7 +126,7 @@ def common_shape(config: TransformerConfig) -> dict[str, object]:
 
 def set_weights(spec: Any, run: Run, positions: dict[str, Position]) -> None:
     """By the table of weights; `positions` are those whose table may have to be computed."""
-    config, tensors = run.recipe.model, weights_of(run.model)
+    config, tensors = expect(run.recipe.model, TransformerConfig), weights_of(run.model)
     if config.position in ADDED:
         places = torch.arange(config.max_length)
         for name, position in positions.items():
@@ -154,4 +157,4 @@ def set_words(config: Any, run: Run, names: list[str], start: int, end: int) -> 
     """The names of special tokens.  CTranslate2 wants one for what is unknown, also where nothing is."""
     unknown = run.tokenizer.unknown_id if run.tokenizer.unknown_id >= 0 else end
     config.bos_token, config.eos_token, config.unk_token = names[start], names[end], names[unknown]
-    config.layer_norm_epsilon = run.recipe.model.norm_eps
+    config.layer_norm_epsilon = expect(run.recipe.model, TransformerConfig).norm_eps

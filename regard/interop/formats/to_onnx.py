@@ -8,21 +8,20 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.checks import expect
 from regard.errors import RegardError, need
 from regard.interop.families.settings import exchange_of
 from regard.interop.formats.tokenizer_files import write_framed
+from regard.models import ARCHITECTURES
 from regard.models.transformer import Transformer
 from regard.nn.layout import Rectangle
 from regard.nn.scores import SCORES
 from regard.nn.sight import causal
 from regard.runs.run import Run
-
-ARCHITECTURES = ("stack", "transformer", "xlnet")
 
 
 class ReaderGraph(nn.Module):
@@ -66,19 +65,19 @@ def write_graphs(run: Run, folder: Path) -> None:
     for name in ("onnx", "onnxscript"):
         need(name)
     recipe, exchange = run.recipe, exchange_of(run.recipe)
-    if recipe.architecture not in ARCHITECTURES:
-        raise RegardError(
-            f"{run.folder} is a {recipe.architecture}; ONNX graphs are made of {', '.join(ARCHITECTURES)}"
-        )
+    if not recipe.model_class.is_exportable:
+        fitting = ", ".join(sorted(name for name, row in ARCHITECTURES.items() if row.module.is_exportable))
+        raise RegardError(f"{run.folder} is a {recipe.architecture}; ONNX graphs are made of {fitting}")
     if SCORES[recipe.model.score].scale is None:
         raise RegardError(f"ONNX graphs are made of scores that are products; this run has {recipe.model.score!r}")
     folder.mkdir(parents=True, exist_ok=True)
     tokens, lengths = torch.ones(2, 3, dtype=torch.long), torch.tensor([3, 2])
     if exchange.translates:
+        model = expect(run.model, Transformer)
         memory, target = torch.zeros(2, 3, recipe.model.d_model), torch.ones(2, 4, dtype=torch.long)
-        trace(EncoderGraph(run.model), {"source": tokens, "lengths": lengths}, "memory", folder / "encoder.onnx")
+        trace(EncoderGraph(model), {"source": tokens, "lengths": lengths}, "memory", folder / "encoder.onnx")
         inputs = {"memory": memory, "lengths": lengths, "target": target}
-        trace(DecoderGraph(run.model), inputs, "logits", folder / "decoder.onnx")
+        trace(DecoderGraph(model), inputs, "logits", folder / "decoder.onnx")
     else:
         trace(ReaderGraph(run), {"tokens": tokens, "lengths": lengths}, "rows", folder / "model.onnx")
     write_framed(run, folder)
@@ -89,7 +88,7 @@ def trace(graph: nn.Module, inputs: dict[str, Tensor], output: str, path: Path) 
     batch, time, written = map(torch.export.Dim, ("batch", "time", "written"))
     dims = {"lengths": {0: batch}, "target": {0: batch, 1: written}}
     with quiet():
-        program: Any = torch.onnx.export(
+        program = torch.onnx.export(
             graph.eval(),
             kwargs=inputs,
             dynamic_shapes={name: dims.get(name, {0: batch, 1: time}) for name in inputs},
@@ -98,6 +97,7 @@ def trace(graph: nn.Module, inputs: dict[str, Tensor], output: str, path: Path) 
             dynamo=True,
             verbose=False,
         )
+        assert program is not None  # dynamo makes one
         program.save(path)
 
 

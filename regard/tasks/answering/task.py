@@ -59,6 +59,9 @@ class AnsweringConfig(TaskConfig):
             )
         return Lengths(window=max_length, stride=self.stride, question=self.max_question)
 
+    def build(self, reader: AnyReader) -> SpanFinder:
+        return SpanFinder(reader, self.dropout)
+
 
 class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
     """Questions about one context never fall on both sides of a share held out."""
@@ -76,7 +79,7 @@ class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
         self.lengths = config.lengths(self.max_length)
 
     @classmethod
-    def read_parts(cls, config: AnsweringConfig, data: DataConfig) -> Parts[Questions]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[Questions]:
         return question_parts(data)
 
     @classmethod
@@ -90,10 +93,6 @@ class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
 
     def windows(self, questions: Sequence[Question]) -> Windows:
         return Windows(questions, self.tokenizer, self.lengths, self.config.history)
-
-    @classmethod
-    def build(cls, config: AnsweringConfig, model: AnyReader) -> SpanFinder:
-        return SpanFinder(model, config.dropout)
 
     # Batches and loss.
 

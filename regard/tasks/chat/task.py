@@ -50,6 +50,9 @@ class TalkConfig(TaskConfig):
         not_negative(self, "shown")
         at_least(self, 1, "sample_length")
 
+    def build(self, reader: AnyReader) -> LanguageModel:
+        return LanguageModel(reader)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ChatConfig(TalkConfig):
@@ -72,7 +75,7 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
     config: TalkConfig
 
     @classmethod
-    def read_parts(cls, config: TalkConfig, data: DataConfig) -> Parts[Dialogues]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[Dialogues]:
         return dialogue_parts(data, cls.answer_names)
 
     @classmethod
@@ -84,10 +87,6 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
     def part(self, raw: Dialogues, to_learn: bool) -> Turns:
         last_only = len(self.answer_names) > 1  # where answers are compared, only they count
         return Turns(raw, self.tokenizer, self.max_length, last_only)
-
-    @classmethod
-    def build(cls, config: TalkConfig, model: AnyReader) -> LanguageModel:
-        return LanguageModel(model)
 
     def encode(self, text: str) -> list[int]:
         """As what a user says, up to where the answer begins."""

@@ -30,7 +30,7 @@ from regard.tasks.classification.labels import LabelsConfig, LabelTask
 from regard.tasks.classification.verbs import Classified, Classify
 from regard.tasks.exchange import LABELS
 from regard.tasks.framing import KEEPS, Framing
-from regard.tasks.setup import B, M, Setup, Use
+from regard.tasks.setup import B, M, Setup, TaskConfig, Use
 from regard.text.tokenizer import Tokenizer
 
 
@@ -73,6 +73,9 @@ class ClassificationConfig(TextLabelsConfig):
         if theirs.labels != self.labels:
             raise ConfigError(f"the teacher was trained on other labels: {', '.join(theirs.labels)}")
 
+    def build(self, reader: AnyReader) -> Classifier:
+        return Classifier(reader, self.n_labels, self.pooling, self.dropout, self.pooler)
+
 
 class TextLabelTask(LabelTask[Labelled, Documents, M, B]):
     """What a classifier of texts and a model that writes the words of labels have in common."""
@@ -87,7 +90,7 @@ class TextLabelTask(LabelTask[Labelled, Documents, M, B]):
     # Files.
 
     @classmethod
-    def read_parts(cls, config: TextLabelsConfig, data: DataConfig) -> Parts[Labelled]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[Labelled]:
         return labelled_parts(data)
 
     @classmethod
@@ -169,10 +172,6 @@ class Classification(TextLabelTask[Classifier, DocumentBatch]):
     roles = ("reader", "classifier")
     exchange = LABELS
     recognize = staticmethod(labeled_texts)
-
-    @classmethod
-    def build(cls, config: ClassificationConfig, model: AnyReader) -> Classifier:
-        return Classifier(model, config.n_labels, config.pooling, config.dropout, config.pooler)
 
     def collate(self, part: Documents, chosen: np.ndarray, epoch: int | None = None) -> DocumentBatch:
         return part.batch(chosen, epoch)

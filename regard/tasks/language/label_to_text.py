@@ -43,6 +43,9 @@ class LabelToTextConfig(TaskConfig):
         share(self, "smoothing")
         one_of(self, ("loss",), "metric")
 
+    def build(self, reader: AnyReader) -> Conditioned:
+        return Conditioned(reader, max(len(self.labels), 2))
+
 
 class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
     """P(y_1 .. y_T | label)."""
@@ -51,7 +54,7 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
     config: LabelToTextConfig
 
     @classmethod
-    def read_parts(cls, config: LabelToTextConfig, data: DataConfig) -> Parts[Labelled]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[Labelled]:
         return labelled_parts(data)
 
     @classmethod
@@ -64,10 +67,6 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
     def part(self, raw: Labelled, to_learn: bool) -> Documents:
         framing = Framing(self.tokenizer, framed=False, keep="first", max_length=self.max_length)
         return Documents(raw, self.config.labels, framing, self.setup, to_learn=True)
-
-    @classmethod
-    def build(cls, config: LabelToTextConfig, model: AnyReader) -> Conditioned:
-        return Conditioned(model, max(len(config.labels), 2))
 
     def collate(self, part: Documents, chosen: np.ndarray, epoch: int | None = None) -> TextBatch:
         batch = part.batch(chosen, epoch)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from regard.checks import at_least, one_of
+from regard.checks import at_least, expect, one_of
 from regard.data.batching.noise import Draws
 from regard.data.batching.packing import Packing, shuffled
 from regard.data.batching.shards import tokenize
@@ -54,8 +54,8 @@ class StreamTask(Task[PlainText, Stream, M, B]):
     config: StreamConfig
 
     @classmethod
-    def read_parts(cls, config: StreamConfig, data: DataConfig) -> Parts[PlainText]:
-        return text_parts(data, config.unit)
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[PlainText]:
+        return text_parts(data, expect(config, StreamConfig).unit)
 
     @classmethod
     def texts(cls, data: DataConfig) -> Iterable[str]:

@@ -14,7 +14,7 @@ from regard.data.files.recognizing import plain_text
 from regard.errors import ConfigError
 from regard.evaluation.measured import perplexities
 from regard.models.heads import LanguageModel
-from regard.models.interface import Reader
+from regard.models.interface import AnyReader
 from regard.nn.state import CarriedState
 from regard.tasks.chat.use import Talker
 from regard.tasks.exchange import CAUSAL
@@ -57,6 +57,14 @@ class LanguageConfig(StreamConfig):
         if self.carry and self.unit == "lines":
             raise ConfigError("lines are texts of their own: nothing is carried; set unit = 'stream' or carry = false")
 
+    def build(self, reader: AnyReader) -> LanguageModel:
+        if self.carry and not reader.can_carry:
+            raise ConfigError(
+                "carry = true needs a model whose state goes on, such as a recurrent one; set it to false"
+            )
+        check_window(self.window, reader)
+        return LanguageModel(reader)
+
 
 class Language(StreamTask[LanguageModel, TextBatch]):
     """P(x_t | x_<t) of all tokens."""
@@ -69,15 +77,6 @@ class Language(StreamTask[LanguageModel, TextBatch]):
     config: LanguageConfig
     state: CarriedState | None = None  # from window to window
     recognize = staticmethod(plain_text)
-
-    @classmethod
-    def build(cls, config: LanguageConfig, model: Reader) -> LanguageModel:
-        if config.carry and not model.can_carry:
-            raise ConfigError(
-                "carry = true needs a model whose state goes on, such as a recurrent one; set it to false"
-            )
-        check_window(config.window, model)
-        return LanguageModel(model)
 
     @cached_property
     def writer(self) -> Continuations:

@@ -6,13 +6,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.checks import at_least, proper_share
+from regard.checks import at_least, expect, proper_share
 from regard.data.batching.batch import SequenceBatch
 from regard.data.batching.noise import Draws, predicted_spans, turns
 from regard.data.batching.streams import Stream
 from regard.errors import ConfigError
 from regard.evaluation.measured import perplexities
 from regard.models.elmo import BiLM
+from regard.models.interface import AnyReader
 from regard.models.xlnet import PermutationModel, XLNet
 from regard.nn.layout import Ragged
 from regard.tasks.exchange import PERMUTED
@@ -58,6 +59,12 @@ class PermutationConfig(NoisedConfig):
         proper_share(self, "share")
         at_least(self, 1, "longest_span")
 
+    def build(self, reader: AnyReader) -> PermutationModel:
+        if not reader.has_two_streams:
+            raise ConfigError("predicting tokens in any order takes two streams: set model.architecture = 'xlnet'")
+        check_window(self.window, reader)
+        return PermutationModel(expect(reader, XLNet))
+
 
 @dataclass(frozen=True)
 class TurnBatch(SequenceBatch):
@@ -80,13 +87,6 @@ class Permutation(NoisedTask[PermutationModel, TurnBatch]):
     commands = ("regard train RECIPE --from RUN", "regard embed RUN FILE", "regard evaluate RUN")
     purpose = "was trained to predict the tokens of a text in any order"
     config: PermutationConfig
-
-    @classmethod
-    def build(cls, config: PermutationConfig, model: XLNet) -> PermutationModel:
-        if not model.has_two_streams:
-            raise ConfigError("predicting tokens in any order takes two streams: set model.architecture = 'xlnet'")
-        check_window(config.window, model)
-        return PermutationModel(model)
 
     def draw(self, texts: list[np.ndarray], lines: list[str], draws: list[Draws]) -> TurnBatch:
         c, pairs = self.config, zip(texts, draws, strict=True)

@@ -19,8 +19,8 @@ from regard.data.files.plain import PlainText, text_parts
 from regard.data.files.splits import Parts
 from regard.data.report import Row
 from regard.errors import ConfigError
+from regard.models.interface import AnyReader
 from regard.models.masked import MaskedWords, ReplacedWords, draw, rows_at
-from regard.models.stack import Stack
 from regard.tasks.exchange import MASKED
 from regard.tasks.language.running_text import check_window, inspect_texts
 from regard.tasks.pretraining.batches import N_FIXED, MaskedBatch, MaskedPassages
@@ -68,7 +68,7 @@ class MaskingTask(Task[PlainText, MaskedPassages, M, MaskedBatch]):
     config: MaskingConfig
 
     @classmethod
-    def read_parts(cls, config: MaskingConfig, data: DataConfig) -> Parts[PlainText]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[PlainText]:
         return text_parts(data, "lines")
 
     @classmethod
@@ -112,6 +112,10 @@ class MaskedConfig(MaskingConfig):
         if self.nsp:
             raise ConfigError("distillation has no next-sentence prediction: set nsp = false")
 
+    def build(self, reader: AnyReader) -> MaskedWords:
+        check_window(self.window, reader)
+        return MaskedWords(reader, self.nsp)
+
 
 class MaskedLanguage(MaskingTask[MaskedWords]):
     """BERT's: the masked words and, if asked, whether one text follows another."""
@@ -124,11 +128,6 @@ class MaskedLanguage(MaskingTask[MaskedWords]):
         "regard embed RUN FILE",
     )
     config: MaskedConfig
-
-    @classmethod
-    def build(cls, config: MaskedConfig, model: Stack) -> MaskedWords:
-        check_window(config.window, model)
-        return MaskedWords(model, config.nsp)
 
     # Loss.
 
@@ -217,6 +216,10 @@ class ReplacedConfig(MaskingConfig):
         positive_share(self, "generator")
         positive(self, "weight")
 
+    def build(self, reader: AnyReader) -> ReplacedWords:
+        check_window(self.window, reader)
+        return ReplacedWords(reader, self.generator)
+
 
 class Judged(NamedTuple):
     """A batch, filled in by the generator and judged by the reader."""
@@ -239,11 +242,6 @@ class ReplacedLanguage(MaskingTask[ReplacedWords]):
     commands = ("regard train sst2-bert --from RUN", "regard embed RUN FILE", "regard evaluate RUN")
     purpose = "was trained to detect which words of a text were replaced"
     config: ReplacedConfig
-
-    @classmethod
-    def build(cls, config: ReplacedConfig, model: Stack) -> ReplacedWords:
-        check_window(config.window, model)
-        return ReplacedWords(model, config.generator)
 
     def nats(self, model: ReplacedWords, batch: MaskedBatch, smoothing: float) -> Tensor:
         """The mean over the masked words, and `weight` times the mean over all tokens (Clark et al. 2020, section 2);

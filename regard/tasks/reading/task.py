@@ -26,6 +26,9 @@ class ReadingConfig(TaskConfig):
     def __post_init__(self) -> None:
         one_of(self, ("loss",), "metric")
 
+    def build(self, reader: AnyReader) -> Head:
+        return Head(reader)
+
 
 class Reading(Task[Never, Never, Head, Never]):
     """A task that is never trained: what a run needs to be loaded and embedded with."""
@@ -37,7 +40,3 @@ class Reading(Task[Never, Never, Head, Never]):
     purpose = "reads text and gives a row for each token"
 
     read_parts = texts = part = collate = nats = figures = inspect = refuse
-
-    @classmethod
-    def build(cls, config: ReadingConfig, model: AnyReader) -> Head:
-        return Head(model)

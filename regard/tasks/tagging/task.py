@@ -47,6 +47,13 @@ class TaggerConfig(TaskConfig):
         one_of(self, ("f1", "accuracy", "loss"), "metric")
         share(self, "dropout")
 
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return ()
+
+    def build(self, reader: AnyReader) -> Tagger:
+        return Tagger(reader, max(len(self.tags), 1), self.dropout)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingConfig(TaggerConfig):
@@ -96,10 +103,6 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
     def encode(self, text: str) -> list[int]:
         ids = self.tokenizer.encode("".join(f" {word}" for word in self.words_of(text)))
         return [self.tokenizer.start_id, *ids, self.tokenizer.end_id] if self.config.framed else ids
-
-    @classmethod
-    def build(cls, config: TaggingConfig | RestorationConfig, model: AnyReader) -> Tagger:
-        return Tagger(model, max(len(config.tags), 1), config.dropout)
 
     # Batches and loss.
 
@@ -195,7 +198,7 @@ class Tagging(WordTask):
     recognize = staticmethod(tagged_words)
 
     @classmethod
-    def read_parts(cls, config: TaggingConfig, data: DataConfig) -> Parts[Tagged]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[Tagged]:
         """Equal sentences never fall on both sides."""
         return tagged_parts(data)
 
@@ -211,7 +214,7 @@ class Restoration(WordTask):
     purpose = "was trained to restore the case and punctuation of a text"
 
     @classmethod
-    def read_parts(cls, config: RestorationConfig, data: DataConfig) -> Parts[Tagged]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[Tagged]:
         return text_parts(data, "lines").mapped(restoring.stripped)
 
     @staticmethod

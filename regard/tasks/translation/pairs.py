@@ -23,7 +23,7 @@ from regard.evaluation.rouge import rouge
 from regard.evaluation.translation import bleu, chrf, exact_match, paired
 from regard.models.heads import LanguageModel
 from regard.models.interface import AnyTranslator
-from regard.tasks.setup import B, Sample, Use, Verbs
+from regard.tasks.setup import B, Sample, TaskConfig, Use, Verbs
 from regard.tasks.task import AnyTask
 from regard.tasks.translation.batches import PairSet, Weigh
 from regard.tasks.translation.framed import FramedConfig, FramedTask
@@ -82,7 +82,7 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
     # Files.
 
     @classmethod
-    def read_parts(cls, config: PairsConfig, data: DataConfig) -> Parts[Examples]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[Examples]:
         if data.valid_share or data.test_share:
             raise ConfigError("pairs are validated and tested on files of their own: set data.valid and data.test")
         if config.metric != "loss" and not data.valid:

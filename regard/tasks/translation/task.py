@@ -76,6 +76,9 @@ class PromptedConfig(PairsConfig):
         start, end, after = tokenizer.start_id, tokenizer.end_id, tokenizer.special_id(self.token)
         return Frame(start, end, (start,), after, cut=self.long == "cut")
 
+    def build(self, reader: AnyReader) -> LanguageModel:
+        return LanguageModel(reader)
+
 
 class Prompted(PairTask[LanguageModel, AnswerBatch]):
     """<s> source <task> answer </s>, of which the answer and its end are learned (Radford et al. 2018, section 3.3)."""
@@ -83,10 +86,6 @@ class Prompted(PairTask[LanguageModel, AnswerBatch]):
     settings = PromptedConfig
     exchange = CAUSAL
     weigh = np.add  # one sequence
-
-    @classmethod
-    def build(cls, config: PromptedConfig, model: AnyReader) -> LanguageModel:
-        return LanguageModel(model)
 
     def collate(self, part: PairSet, chosen: np.ndarray, epoch: int | None = None) -> AnswerBatch:
         sources, targets = part.columns(chosen, epoch)

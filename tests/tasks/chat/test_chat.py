@@ -134,7 +134,7 @@ def test_an_answer_must_fit(tmp_path):
 def test_it_needs_a_model_that_writes(tmp_path):
     sizes = {"d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 8}
     with pytest.raises(ConfigError, match="must not see the future"):
-        InstructionTuning.build(ChatConfig(), Stack(StackConfig(vocab_size=9, causal=False, **sizes)))
+        ChatConfig().build(Stack(StackConfig(vocab_size=9, causal=False, **sizes)))
 
 
 @pytest.mark.parametrize("settings", [{"shown": -1}, {"sample_length": 0}, {"smoothing": 1.0}, {"metric": "bleu"}])

@@ -15,7 +15,7 @@ from regard.nn.layout import Ragged
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run, load
 from regard.runs.weights import weights_of
-from regard.tasks.language.label_to_text import LabelToText, LabelToTextConfig, conditioned_batch
+from regard.tasks.language.label_to_text import LabelToTextConfig, conditioned_batch
 from regard.text.words import END
 from regard.training.prepare import prepare
 
@@ -211,5 +211,5 @@ def test_the_doctor_has_a_batch_and_a_report(tmp_path: Path) -> None:
 
 def test_every_label_has_a_row_of_its_own() -> None:
     reader = Recurrent(RecurrentConfig(vocab_size=20, d_model=8, d_hidden=8, n_layers=1))
-    conditioned = LabelToText.build(LabelToTextConfig(labels=("bad", "fair", "good")), reader)
+    conditioned = LabelToTextConfig(labels=("bad", "fair", "good")).build(reader)
     assert conditioned.n_labels == 3 and conditioned.reader.word_table.shape[0] == 20 + 3

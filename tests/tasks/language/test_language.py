@@ -281,7 +281,7 @@ def test_mistakes_in_the_settings():
     small = {"vocab_size": 9, "d_model": 8, "n_layers": 1, "max_length": 16}
     for reader in (Convolutional(ConvolutionalConfig(**small)), Stack(StackConfig(n_heads=2, d_ff=8, **small))):
         with pytest.raises(ConfigError, match="carry = true needs a model whose state goes on"):
-            Language.build(LanguageConfig(carry=True, window=8), reader)
+            LanguageConfig(carry=True, window=8).build(reader)
         with pytest.raises(ConfigError, match=r"a window of 17 tokens does not fit model.max_length = 16"):
-            Language.build(LanguageConfig(window=17), reader)
-        Language.build(LanguageConfig(window=16), reader)
+            LanguageConfig(window=17).build(reader)
+        LanguageConfig(window=16).build(reader)

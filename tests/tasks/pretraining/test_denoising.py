@@ -53,7 +53,7 @@ def transformer(vocab_size: int) -> Transformer:
 def xlnet(vocab_size: int) -> PermutationModel:
     torch.manual_seed(0)
     config = XLNetConfig(vocab_size=vocab_size, d_model=32, n_heads=2, n_layers=2, d_ff=64, dropout=0.0, max_length=64)
-    return Permutation.build(PermutationConfig(window=30), XLNet(config))
+    return PermutationConfig(window=30).build(XLNet(config))
 
 
 def test_an_epoch_asks_for_the_whole_text_once(tmp_path: Path) -> None:
@@ -156,11 +156,9 @@ def test_mistakes_are_explained(settings: dict[str, Any], text: str) -> None:
 
 def test_only_two_streams_predict_in_any_order(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="xlnet"):
-        Permutation.build(
-            PermutationConfig(), Stack(StackConfig(vocab_size=9, d_model=8, n_heads=2, n_layers=1, d_ff=8))
-        )
+        PermutationConfig().build(Stack(StackConfig(vocab_size=9, d_model=8, n_heads=2, n_layers=1, d_ff=8)))
     with pytest.raises(ConfigError, match=r"max_length = 64"):
-        Permutation.build(PermutationConfig(window=65), XLNet(xlnet(50).config))
+        PermutationConfig(window=65).build(XLNet(xlnet(50).config))
 
 
 def fit(task: Any, model: Any, steps: int) -> list[float]:

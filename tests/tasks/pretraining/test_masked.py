@@ -24,7 +24,7 @@ def model(task: MaskedLanguage, **settings: Any) -> MaskedWords:
     sizes: dict[str, Any] = {"d_model": 16, "n_heads": 2, "n_layers": 1, "d_ff": 32, "max_length": 32, "dropout": 0.0}
     sizes |= {"causal": False, "n_segments": 2, "scale_embedding": False, "embedding_norm": True, "pre_norm": False}
     reader = Stack(StackConfig(vocab_size=task.tokenizer.vocab_size, **sizes | settings))
-    return MaskedLanguage.build(task.config, reader)
+    return task.config.build(reader)
 
 
 def sequences(batch: MaskedBatch) -> list[list[int]]:
@@ -175,7 +175,7 @@ def test_a_reader_that_cannot_predict_masked_words_is_refused_with_a_way_out(arc
     with torch.device("meta"):  # their own sizes, without the weights
         reader = made.module(made.config(vocab_size=60))
     with pytest.raises(ConfigError, match=r"model\.architecture = 'stack' and model\.causal = false"):
-        task.build(task.settings(), reader)
+        task.settings().build(reader)
 
 
 def test_texts_with_masked_words_are_cut_into_tokens_in_one_way(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def model(task: ReplacedLanguage, **settings: Any) -> ReplacedWords:
     sizes: dict[str, Any] = {"d_model": 16, "n_heads": 4, "n_layers": 1, "d_ff": 32, "max_length": 32, "dropout": 0.0}
     sizes |= {"causal": False, "scale_embedding": False, "embedding_norm": True, "pre_norm": False}
     reader = Stack(StackConfig(vocab_size=task.tokenizer.vocab_size, **sizes | settings))
-    return ReplacedLanguage.build(task.config, reader)
+    return task.config.build(reader)
 
 
 def test_the_generator_is_narrower_and_has_the_readers_embeddings(task: ReplacedLanguage) -> None:

@@ -42,7 +42,7 @@ def gpt(setup: Setup, max_length: int = 80) -> LanguageModel:
     torch.manual_seed(0)
     size = {"d_model": 16, "n_heads": 2, "n_layers": 2, "d_ff": 32, "dropout": 0.0}
     config = StackConfig(vocab_size=setup.tokenizer.vocab_size, max_length=max_length, **size)
-    return Prompted.build(TASK, Stack(config)).eval()
+    return TASK.build(Stack(config)).eval()
 
 
 def test_the_answer_alone_is_learnt(setup: Setup) -> None:
