@@ -107,7 +107,8 @@ def test_all_together_are_read(command: str, task: str, runs: Runs, tmp_path: Pa
 @pytest.mark.parametrize(("command", "task"), OF_EACH_KIND)
 def test_each_is_read_between_others(command: str, task: str, line: str, runs: Runs, tmp_path: Path) -> None:
     """There must be something to learn from, so it is not alone."""
-    outcome = use(command, task, runs, write_files(task, ["the cat says", LINES[line], "the dog"], tmp_path), tmp_path)
+    files = write_files(task, ["the cat says", LINES[line], "the dog", "the cow says"], tmp_path)
+    outcome = use(command, task, runs, files, tmp_path)
     assert outcome.code == 0 and outcome.out.strip(), outcome
 
 
