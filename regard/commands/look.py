@@ -27,6 +27,7 @@ MACHINES = (("a 2-core CPU", 0.1), ("an H200", 300.0))  # TFLOP/s
 # What the paper says (Vaswani et al. 2017, table 2) and how its authors counted: time x GPUs x sustained rate.
 PUBLISHED = {"transformer-base": (3.3e18, 12 / 24, 8), "transformer-big": (2.3e19, 3.5, 8)}
 P100 = 9.5e12  # FLOP/s that the paper takes for a P100, single precision
+N_PIECES = 20  # of a text that is not one token, named in the message
 N_PICTURED = 60  # embeddings near a token, drawn with it
 
 
@@ -196,8 +197,8 @@ def neighbours(
     vectors = table.detach().float().cpu()[: tokenizer.vocab_size]  # (V, D)
     matches = tokenizer.lookup(token)
     if not matches:
-        pieces = ", ".join(repr(piece) for piece in tokenizer.tokens(tokenizer.encode(token)))
-        raise RegardError(f"{token!r} is not one token of this run but [{pieces}]; ask for one of these")
+        known = [n for n in tokenizer.encode(token) if n != tokenizer.unknown_id]
+        raise RegardError(not_one_token(token, tokenizer.tokens(known)))
     for match in matches:
         cosines = nearest(vectors, match, n)
         rows = [(visible(tokenizer.token(other)), f"{cosine:.3f}") for other, cosine in cosines.items()]
@@ -208,6 +209,15 @@ def neighbours(
         drawn = sorted({other for match in matches for other in (match, *nearest(vectors, match, max(n, N_PICTURED)))})
         picture.embeddings(vectors[drawn].numpy(), [visible(text) for text in tokenizer.tokens(drawn)], png)
         print(f"{len(drawn)} embeddings drawn in {png}")
+
+
+def not_one_token(text: str, pieces: list[str]) -> str:
+    """The message, whose length does not depend on that of the text."""
+    what = f"{text[:60]!r} is not one token of this run"
+    if not pieces:
+        return f"{what}, and neither is any part of it; regard tokenizer show splits a text into tokens"
+    shown = ", ".join(map(repr, pieces[:N_PIECES])) + ", ..." * (len(pieces) > N_PIECES)
+    return f"{what} but [{shown}]; ask for one of these"
 
 
 def nearest(vectors: "Tensor", chosen: int, n: int) -> dict[int, float]:

@@ -1,12 +1,11 @@
 """regard tokenizer train, regard tokenizer show."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from regard.commands.lines import print_table
+from regard.commands.lines import print_table, read_lines
 from regard.data.notes import Notes
 from regard.errors import RegardError
 
@@ -23,14 +22,14 @@ def train(
     out: Annotated[Path, typer.Option(help="the file to write")] = Path("tokenizer.json"),
 ) -> None:
     """Train a tokenizer on text files and write it as tokenizer.json."""
-    from regard.data.files.reading import read_lines
+    from regard.data.files import reading
     from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
     if out.exists():
         raise RegardError(f"{out} exists already and is not overwritten; name another with --out")
     config = TokenizerConfig(kind=kind, vocab_size=vocab_size, min_count=min_count, extra=tuple(extra or ()))
     notes = Notes()
-    lines = [line for file in files for line in read_lines(file, notes)]
+    lines = [line for file in files for line in reading.read_lines(file, notes)]
     tokenizer = Tokenizer.train(lines, config)
     out.parent.mkdir(parents=True, exist_ok=True)
     tokenizer.save(out)
@@ -60,7 +59,7 @@ def show(
 
     tokenizer = Tokenizer.load(source)
     if text is None:
-        text = sys.stdin.read().removesuffix("\n")
+        text = "\n".join(read_lines(None))
     ids = tokenizer.encode(text)
 
     rows = [[str(n), visible(tokenizer.token(n))] for n in ids]

@@ -100,8 +100,9 @@ def answer_lines(
     for_every_line: dict[str, list[str]] = {}
     for name, about in repeated.items():
         value = settings.pop(name)
-        as_text = text_or_file if about.names_file else str
-        for_every_line[name] = [] if value is None else [as_text(str(value))]
+        for_every_line[name] = [] if value is None else [str(value)]
+        if about.names_file:
+            for_every_line[name] = [text_or_file(text, about.for_every_line) for text in for_every_line[name]]
     first = fields(verb)[0].name
     form = verb(**{first: []}, **settings, **for_every_line)
     texts = texts if text is None else [text]
@@ -138,9 +139,13 @@ def answer_lines(
             write_line(more)
 
 
-def text_or_file(value: str) -> str:
+def text_or_file(value: str, option: str) -> str:
     """A text, or that of the file that it names."""
     from regard.data.files.reading import read_lines
 
-    is_file = os.path.isfile(value) or len(value.split()) < 2  # a single word is a file's name
-    return "\n".join(read_lines(value)) if is_file else value
+    if os.path.isfile(value):
+        return "\n".join(read_lines(value))
+    if len(value.split()) < 2:
+        hint = f"{option} takes a single word for the name of a file: check it, or give a text of several words"
+        raise ConfigError(f"no file {value[:60]!r}; {hint}")
+    return value

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from regard.errors import RegardError
+from regard.text.unicode import lone_surrogates, well_formed
 
 SLACK = 16  # tokens looked at beyond those that a stop string can have: some decode to nothing
 HALF = "\ufffd"  # what bytes that are no whole character decode to
@@ -14,8 +15,11 @@ class Stops:
     def __init__(self, strings: Sequence[str], decode: Callable[[Iterable[int]], str]) -> None:
         if not all(strings):
             raise RegardError("a stop string must not be empty: every text would end at once")
-        self.strings, self.decode = tuple(strings), decode
-        longest = max((len(string.encode()) for string in strings), default=0)
+        for string in strings:
+            if lone_surrogates(string):
+                raise RegardError(f"the stop string {string!r} is not UTF-8, so no text contains it; write it as UTF-8")
+        self.strings, self.decode = tuple(map(well_formed, strings)), decode
+        longest = max((len(string.encode()) for string in self.strings), default=0)
         self.n_tokens = longest + SLACK  # a token has at least a byte, so no more than these can make one
 
     def reached(self, tokens: list[int], before: Sequence[int] = ()) -> bool:

@@ -25,7 +25,10 @@ Call = Callable[..., Outcome]
 
 def call(place: Path, *arguments: str | Path, stdin: bytes = b"") -> Outcome:
     """`regard ARGUMENTS < stdin` in the folder `place`, within this process."""
-    streams = [io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="") for content in (stdin, b"", b"")]
+    streams = [
+        io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="", errors=errors)
+        for content, errors in ((stdin, "strict"), (b"", "strict"), (b"", "backslashreplace"))  # as Python opens them
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         patch.setenv("COLUMNS", COLUMNS)

@@ -58,7 +58,7 @@ def answer(place: Path, *arguments: str, stdin: str = "") -> Outcome:
 def test_one_question_about_a_text_or_a_file(place: Path) -> None:
     by_text = answer(place, "Who met Bob", "--context", TEXT, "--always")
     mistyped = answer(place, "Who met Bob", "--context", "txet.txt", "--always")
-    assert mistyped.code == 1 and "no file txet.txt" in mistyped.err
+    assert mistyped.code == 1 and "no file 'txet.txt'; --context takes" in mistyped.err
     assert by_text.code == 0 and by_text.out.endswith("\n") and by_text.out.strip() in TEXT and by_text.out.strip()
     assert answer(place, "Who met Bob", "--context", "text.txt", "--always").out == by_text.out
 

@@ -58,6 +58,16 @@ def test_a_word_that_is_no_token(run: Path) -> None:
         CliRunner().invoke(app, [str(run), "the cat"], catch_exceptions=False)
 
 
+def test_the_message_about_a_text_is_short(run: Path) -> None:
+    with pytest.raises(RegardError) as many:
+        CliRunner().invoke(app, [str(run), "the cat sat " * 2000], catch_exceptions=False)
+    assert "['the', ' cat', ' sat', " in str(many.value) and len(str(many.value)) < 400
+    for text in ("", "x" * 20_000):
+        with pytest.raises(RegardError, match="neither is any part of it") as none:
+            CliRunner().invoke(app, [str(run), text], catch_exceptions=False)
+        assert len(str(none.value)) < 200
+
+
 def test_cosines_equal_numpy() -> None:
     vectors = torch.randn(50, 8, generator=torch.Generator().manual_seed(1))
     array = vectors.numpy().astype(np.float64)

@@ -125,3 +125,9 @@ def test_what_cannot_stop_or_stream_says_so() -> None:
         generate(model, PROMPTS, DecodingConfig(beam=2), START, END, stops=stops)
     with pytest.raises(RegardError, match="one text at a time"):
         list(stream(model, [3], DecodingConfig(sample=True, n_best=2), START, END, stops))
+
+
+def test_a_stop_string_that_is_not_utf8_is_refused_and_halves_that_belong_together_are_joined() -> None:
+    with pytest.raises(RegardError, match=r"the stop string 'a\\udcff' is not UTF-8"):
+        Stops(["fine", "a\udcff"], str)
+    assert Stops(["\ud83d\ude00"], str).strings == ("\U0001f600",)

@@ -1,42 +1,21 @@
-"""Every command that answers lines × hostile lines: N in, N out, and what is wrong is said."""
+"""Every command that answers lines, or a text among its arguments × hostile lines: N in, N out, and what is wrong is
+said."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from bounded import BUG, bounded
 from calling import Outcome, call
+from hostile_text import LINES, NOT_TEXT, filled, within_limits
 from tiny_runs import Runs
 
 from regard.runs.run import load
 
-LINES = {
-    "empty": "",
-    "white space": " \t\u00a0\u3000",
-    "separators": "two\u2028lines\u2029or\u0085one\x0bor\x0cnone",
-    "special tokens": "<s> </s> <pad> <unk> <mask> <answer> <user> <assistant> <system>",
-    "controls": "\x00\x01\x1b[31m\x7f\x9b",
-    "carriage return": "a\rb",
-    "byte order mark": "\ufeffx",
-    "direction": "\u202eevil\u202d \u200f",
-    "combining": "e" + "\u0301" * 500,
-    "beyond the plane": "\U0001f469\u200d\U0001f469\u200d\U0001f467 \U0010ffff \U000e0041",
-    "no characters": "\ufffe\uffff\ufdd0",
-    "markup": "</script><!--<script>&lt;{{data}}",
-    "format": "%s %n {0} {} \\n \\x00 $(id) `id`",
-    "json": '{"text": null, "context": [1, 2], "question": {}}',
-    "number": "-1e400",
-    "one word": "a" * 20_000,
-    "many words": "the cat says meow " * 2_000,
-    "brackets": "[" * 5_000,
-    "other scripts": "नमस्ते 你好 こんにちは مرحبا ΑΒΓ",
-}
-NOT_TEXT = {"latin-1": b"caf\xe9", "half": b"\xe2\x82", "surrogate": b"\xed\xa0\x80", "overlong": b"\xc0\xaf"}
-
 # By command: its task, its arguments after the run, and one line of input made from one hostile line.
 COMMANDS: dict[str, tuple[str, list[str], Callable[[str], str]]] = {
     "translate": ("translation", [], str),
+    "summarize": ("translation", [], str),
     "classify": ("classification", [], str),
     "tag": ("tagging", [], str),
     "restore": ("restoration", [], str),
@@ -50,22 +29,32 @@ COMMANDS: dict[str, tuple[str, list[str], Callable[[str], str]]] = {
 NAMES = {"restore": "tag"}  # of the command, where a row is about another task
 
 
-def ask(command: str, runs: Runs, content: bytes, place: Path) -> Outcome:
+# By command with TEXT among its words: the task of RUN, and the words.  Where it also reads lines, it reads "cat".
+ARGUMENTS = {
+    "look": ("translation", "look RUN --html page.html --terminal --device cpu -- TEXT"),
+    "look --target": ("translation", "look RUN --target TEXT --device cpu -- cat"),
+    "look, one text": ("classification", "look RUN --device cpu -- TEXT"),
+    "neighbours": ("translation", "neighbours RUN -- TEXT"),
+    "tokenizer show": ("translation", "tokenizer show RUN -- TEXT"),
+    "translate --prefix": ("translation", "translate RUN --prefix TEXT --device cpu"),
+    "answer --context": ("answers", "answer RUN --context TEXT --device cpu -- cat"),
+    "generate --stop": ("language", "generate RUN --length 2 --stop TEXT --device cpu -- cat"),
+    "generate --stream": ("language", "generate RUN --length 2 --stream --device cpu -- TEXT"),
+    "generate --label": ("label-to-text", "generate RUN --length 2 --label TEXT --device cpu"),
+    "chat --system": ("chat", "chat RUN --length 2 --system TEXT --device cpu"),
+}
+TEXTS = {**LINES, "a byte": "\udcff", "a byte among words": "the \udcff cat"}  # bytes that are no text come so
+
+
+def ask(command: str, runs: Runs, contents: Iterable[bytes], place: Path) -> list[Outcome]:
     task, arguments, _ = COMMANDS[command]
-    run = runs[task]
-    name = NAMES.get(command, command)
-    end = bounded(lambda: tuple(vars(call(place, name, run, *arguments, "--device", "cpu", stdin=content)).values()))
-    assert end.how == "returned", str(end)
-    outcome = Outcome(*end.value)
-    assert BUG not in outcome.err, (place / "error.log").read_text()[-1500:]
-    assert outcome.code in (0, 1, 2)
-    assert outcome.code == 0 or outcome.err.strip(), "an error says something"
-    return outcome
+    words = [NAMES.get(command, command), runs[task], *arguments, "--device", "cpu"]
+    return within_limits(place, *((words, content) for content in contents))
 
 
 def expect_answers(command: str, runs: Runs, lines: list[str], place: Path) -> None:
     content = "".join(COMMANDS[command][2](line) + "\n" for line in lines).encode()
-    outcome = ask(command, runs, content, place)
+    (outcome,) = ask(command, runs, [content], place)
     assert outcome.code == 0, outcome.err
     assert outcome.out.count("\n") == len(lines)
 
@@ -84,8 +73,8 @@ def test_alone_each_has_its_answer(command: str, line: str, runs: Runs, tmp_path
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_bytes_that_are_no_text_are_an_error(command: str, runs: Runs, tmp_path: Path) -> None:
-    for content in NOT_TEXT.values():
-        outcome = ask(command, runs, b"fine\n" * (command != "answer") + content + b"\n", tmp_path)
+    contents = (b"fine\n" * (command != "answer") + content + b"\n" for content in NOT_TEXT.values())
+    for outcome in ask(command, runs, contents, tmp_path):
         assert outcome.code == 1 and "UTF-8" in outcome.err
 
 
@@ -102,7 +91,8 @@ NO_QUESTIONS = {
 
 @pytest.mark.parametrize("line", NO_QUESTIONS)
 def test_a_question_that_is_no_text_is_an_error(line: str, runs: Runs, tmp_path: Path) -> None:
-    outcome = ask("answer", runs, b'{"question": "Who", "context": "the cat"}\n' + line.encode() + b"\n", tmp_path)
+    content = b'{"question": "Who", "context": "the cat"}\n' + line.encode() + b"\n"
+    (outcome,) = ask("answer", runs, [content], tmp_path)
     assert (
         outcome.code == 1 and outcome.err.startswith("error: standard input:2: ") and NO_QUESTIONS[line] in outcome.err
     )
@@ -117,8 +107,28 @@ def test_an_argument_that_is_no_text_has_its_answer(
     more = ["--context", "the cat says \udcff"] if command == "answer" else []
     run = runs[COMMANDS[command][0]]
     arguments = [command, run, "the \udcff <mask>", *more, *options, "--device", "cpu"]
-    end = bounded(lambda: tuple(vars(call(tmp_path, *arguments)).values()))
-    assert end.how == "returned" and Outcome(*end.value).code == 0, str(end)
+    (outcome,) = within_limits(tmp_path, (arguments, b""))
+    assert outcome.code == 0, outcome.err
+
+
+@pytest.mark.parametrize("command", ARGUMENTS)
+def test_every_argument_has_an_answer_or_an_error(command: str, runs: Runs, tmp_path: Path) -> None:
+    """Each in a call of its own."""
+    task, form = ARGUMENTS[command]
+    calls = [(filled(form, RUN=runs[task], TEXT=text), b"cat\n") for text in TEXTS.values()]
+    for name, outcome in zip(TEXTS, within_limits(tmp_path, *calls), strict=True):
+        is_said = outcome.out if outcome.code == 0 else outcome.err.startswith("error: ")
+        assert is_said and len(outcome.err) < len(TEXTS[name]) + 1000, f"{name}: {outcome}"
+
+
+def test_the_tokens_of_piped_lines_are_shown(runs: Runs, tmp_path: Path) -> None:
+    show = ["tokenizer", "show", runs["translation"]]
+    text = "\n".join(LINES.values())
+    contents = [text.encode(), *(b"fine\n" + content for content in NOT_TEXT.values())]
+    shown, *refusals = within_limits(tmp_path, *((show, content + b"\n") for content in contents))
+    assert shown.code == 0 and f"{len(text)} characters" in shown.out
+    for refused in refusals:
+        assert refused.code == 1 and refused.err.startswith("error: standard input:2 is not UTF-8"), refused.err
 
 
 def test_piped_lines_begin_the_texts_of_a_label(runs: Runs, tmp_path: Path) -> None:
