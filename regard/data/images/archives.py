@@ -38,10 +38,8 @@ class Archive(Source):
     def admit(self, name: str, begin: int, n_bytes: int) -> None:
         """A plain file of the archive."""
         path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts or "\\" in name:
+        if path.is_absolute() or ".." in path.parts:
             raise self.refused(name, "has a path that leads out of the archive")
-        if n_bytes > MOST_BYTES:
-            raise self.refused(name, f"has {n_bytes:,} bytes, and an image may have {MOST_BYTES:,}")
         if path.as_posix() in self.members:
             raise self.refused(name, "is in the archive twice")
         self.members[path.as_posix()] = (begin, n_bytes)
@@ -143,6 +141,10 @@ class Zip(Archive):
     def raw(self, name: str) -> bytes:
         """No more than the archive's list says: that is what was admitted."""
         number, n_bytes = self.members[name]
+        if n_bytes > MOST_BYTES:
+            raise DataError(
+                f"{self.where(name)} has {n_bytes:,} bytes, and an image may have {MOST_BYTES:,}; take it out"
+            )
         try:
             with self.archive.open(self.archive.infolist()[number]) as file:
                 data = file.read(n_bytes)

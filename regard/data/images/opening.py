@@ -2,9 +2,12 @@
 
 import io
 from enum import IntFlag
+from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
+from PIL.Image import Transpose
 
 from regard.errors import DataError
 
@@ -14,7 +17,16 @@ MOST_BYTES = 2**28  # of its file
 DEEP = {"I;16", "I;16L", "I;16B", "I;16N"}  # 16 bits a pixel, gray
 WHITE = (255, 255, 255, 255)
 AGAIN = "it may be incomplete: copy or download it again, or take it out"
-ENDS = {"PNG": b"IEND", "JPEG": b"\xff\xd9"}  # without it PIL may show what came so far
+ORIENTATION = 0x0112  # the EXIF tag that says which side is up; 1: as it is
+TURNS = {
+    2: Transpose.FLIP_LEFT_RIGHT,
+    3: Transpose.ROTATE_180,
+    4: Transpose.FLIP_TOP_BOTTOM,
+    5: Transpose.TRANSPOSE,
+    6: Transpose.ROTATE_270,
+    7: Transpose.TRANSVERSE,
+    8: Transpose.ROTATE_90,
+}
 
 
 class Traits(IntFlag):
@@ -27,6 +39,7 @@ class Traits(IntFlag):
     DEEP = 16
     FRAMES = 32
     TURNED = 64
+    EXIF = 128
 
 
 DECISIONS = {
@@ -35,6 +48,7 @@ DECISIONS = {
     Traits.DEEP: "16-bit image reduced to 8 bits",
     Traits.FRAMES: "animated or many-paged image: first frame read",
     Traits.TURNED: "image turned upright, as its EXIF data says",
+    Traits.EXIF: "EXIF data cannot be read: image not turned",
 }
 
 
@@ -44,18 +58,25 @@ def open_image(data: bytes, where: str) -> tuple[Image.Image, Traits]:
         raise DataError(f"{where} has {len(data):,} bytes, and an image may have {MOST_BYTES:,}; make it smaller")
     if not data:
         raise DataError(f"{where} is an empty file; {AGAIN}")
+    return settle(read_header(io.BytesIO(data), where), where)
+
+
+def read_header(file: BinaryIO | Path, where: str) -> Image.Image:
+    """Nothing is decoded yet."""
     try:
-        image = Image.open(io.BytesIO(data), formats=FORMATS)
+        return Image.open(file, formats=FORMATS)
     except Image.DecompressionBombError:  # more than twice what PIL warns of
         raise too_large(where, "") from None
     except Exception as error:  # a reader of a broken header raises anything
         cause = "" if isinstance(error, Image.UnidentifiedImageError) else f" ({error})"
-        hint = f"{', '.join(FORMATS)} are read; convert it, or take it out"
-        raise DataError(f"{where} is not an image that can be read{cause}: {hint}") from None
-    end = ENDS.get(image.format or "")
-    if end and end not in data:
-        raise DataError(f"{where} ends early: its {image.format} data has no end mark; {AGAIN}")
-    return settle(image, where)
+        hint = f"it may be incomplete, or none of {', '.join(FORMATS)}: copy or convert it, or take it out"
+        raise DataError(f"{where} is not an image that can be read{cause}; {hint}") from None
+
+
+def image_size(path: Path) -> tuple[int, int]:
+    """Width and height, from the header."""
+    with read_header(path, str(path)) as image:
+        return image.size
 
 
 def settle(image: Image.Image, where: str) -> tuple[Image.Image, Traits]:
@@ -66,17 +87,23 @@ def settle(image: Image.Image, where: str) -> tuple[Image.Image, Traits]:
         raise too_large(where, f" of {image.width:,} x {image.height:,}")
     try:
         has_frames = image.format != "MPO" and getattr(image, "is_animated", False)  # MPO: a photo and its preview
-        size = image.size
         image.load()
-        upright = ImageOps.exif_transpose(image)
-        is_turned = size != upright.size or upright.getexif() != image.getexif()
-        flat, traits = flatten(upright)
+        flat, traits = flatten(image)
     except Exception as error:  # a decoder of broken data raises anything
-        raise DataError(f"{where} cannot be decoded ({error}); {AGAIN}") from None
+        raise DataError(f"{where} cannot be decoded ({error or type(error).__name__}); {AGAIN}") from None
     if flat is None:
-        raise DataError(f"{where} has pixels of the kind {upright.mode!r}; save it with 8 or 16 bits, then try again")
-    traits |= Traits.FRAMES if has_frames else Traits(0)
-    return flat, traits | (Traits.TURNED if is_turned else Traits(0))
+        raise DataError(f"{where} has pixels of the kind {image.mode!r}; save it with 8 or 16 bits, then try again")
+    turn, unreadable = turn_of(image)
+    traits |= (Traits.FRAMES if has_frames else 0) | (Traits.TURNED if turn else 0) | unreadable
+    return flat if turn is None else flat.transpose(turn), traits
+
+
+def turn_of(image: Image.Image) -> tuple[Transpose | None, Traits]:
+    """What brings it upright; EXIF data that cannot be read turns nothing."""
+    try:
+        return TURNS.get(image.getexif().get(ORIENTATION, 1)), Traits(0)
+    except Exception:  # a reader of broken data raises anything; the pixels are whole
+        return None, Traits.EXIF
 
 
 def flatten(image: Image.Image) -> tuple[Image.Image | None, Traits]:

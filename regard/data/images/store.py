@@ -63,7 +63,7 @@ def store(images: Images, form: PixelForm, cache: Path | None) -> PixelStore:
     if cache is None:
         file = io.BytesIO()
         sizes, traits = decode_all(images, form, file, free_memory())
-        return made(np.frombuffer(file.getbuffer(), np.uint8), sizes, traits, form, images)
+        return made(np.frombuffer(file.getbuffer().toreadonly(), np.uint8), sizes, traits, form, images)
     folder = cache / content_key(images, form)
     if not is_unharmed(folder, FILES):
         try:
