@@ -1,15 +1,13 @@
 """Texts are tokenized once, into files that are mapped into memory and found again by their content."""
 
 import hashlib
-import json
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from regard.data.cached import is_unharmed, save_array, write_whole
 from regard.errors import RunError
 from regard.text.tokenizer import Tokenizer
 
@@ -74,43 +72,16 @@ def tokenize(texts: Sequence[str], tokenizer: Tokenizer) -> TokenShard:
 
 
 def write_shard(made: TokenShard, folder: Path) -> None:
-    """Written beside and renamed: a shard that has its name is complete."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
-    try:
+    def write(beside: Path) -> None:
         for name, array in zip(FILES, (made.ids, made.offsets), strict=True):
             save_array(beside / name, array)
-        digests = {name: digest(beside / name) for name in FILES}
-        (beside / "digests.json").write_text(json.dumps(digests), encoding="utf-8")
-        shutil.rmtree(folder, ignore_errors=True)  # what is there now did not pass the check
-        try:
-            beside.rename(folder)
-        except OSError:
-            if open_shard(folder) is None:  # otherwise another process was faster and made the same
-                raise
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
-
-def save_array(path: Path, array: np.ndarray) -> None:
-    """As `np.save` does, which hides the reason when a disk is full."""
-    with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
-        file.write(np.ascontiguousarray(array).data)
+    write_whole(folder, FILES, write)
 
 
 def open_shard(folder: Path) -> TokenShard | None:
     """The shard in `folder`, or None when it is missing, incomplete or not what was written."""
-    try:
-        digests = json.loads((folder / "digests.json").read_text(encoding="utf-8"))
-        if digests != {name: digest(folder / name) for name in FILES}:
-            return None
-    except (OSError, ValueError):
+    if not is_unharmed(folder, FILES):
         return None
     ids, offsets = (np.load(folder / name, mmap_mode="r") for name in FILES)
     return TokenShard(ids, offsets)
-
-
-def digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "blake2b").hexdigest()

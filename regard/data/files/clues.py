@@ -26,7 +26,7 @@ HELD_OUT = 0.1  # of the training data, for validation, where no file is named f
 WORDS_OF_PARTS = {
     "train": ("train", "training"),
     "valid": ("valid", "validation", "val", "dev"),
-    "test": ("test", "testing", "held"),  # held-out
+    "test": ("test", "testing", "held", "t10k"),  # held-out; MNIST
 }
 LANGUAGES = {
     "ar": "Arabic",
@@ -58,9 +58,10 @@ Files = dict[str, list[Path]]  # by the part of the data that they are
 
 
 def name_words(path: Path) -> list[str]:
-    """ "test_2016_flickr.en.xz" → test, 2016, flickr, en."""
+    """ "test_2016_flickr.en.xz" → test, 2016, flickr, en; "trainImages.txt" → train, images, txt."""
     name = path.stem if path.suffix.lower() in UNPACKERS else path.name
-    return [word for word in re.split(r"[\W_]+", name.lower()) if word]
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+    return [word for word in re.split(r"[\W_]+", words) if word]
 
 
 def by_part(paths: Sequence[Path]) -> Files:
@@ -68,11 +69,15 @@ def by_part(paths: Sequence[Path]) -> Files:
     {} where none is."""
     parts: Files = {}
     for path in paths:
-        named = [part for word in name_words(path) for part, words in WORDS_OF_PARTS.items() if word in words]
-        parts.setdefault(named[0] if named else "train", []).append(path)
+        parts.setdefault((parts_named(path) or ["train"])[0], []).append(path)
     if len(parts) == 1:
         parts = {"train": list(paths)}
     return parts if "train" in parts else {}
+
+
+def parts_named(path: Path) -> list[str]:
+    """The parts of the data that the words of a name mean, such as "valid" for dev.en."""
+    return [part for word in name_words(path) for part, words in WORDS_OF_PARTS.items() if word in words]
 
 
 def column_names(pair: Sequence[Path]) -> list[str]:

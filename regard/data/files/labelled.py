@@ -1,6 +1,7 @@
-"""Texts with a label each, and sentences whose words have a tag each.  Labels and tags are strings, and their set is
-what training has."""
+"""Texts (or other examples) with a label each, and sentences whose words have a tag each.  Labels and tags are strings,
+and their set is what training has."""
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -21,13 +22,41 @@ MOST_DISTINCT = 0.5  # more different labels than half the examples are not labe
 FEW = 20  # ... but so few examples may be a trial
 
 
+class WithLabels(Divisible):
+    """Examples of any kind, with a label each."""
+
+    noun = "example"  # what people call one
+    labels: list[str]
+
+    @property
+    @abstractmethod
+    def files(self) -> list[str]: ...
+
+    @abstractmethod
+    def where_label(self, i: int) -> str: ...
+
+    def says_something(self) -> Sequence[bool]:
+        """Of each example, whether anything can be learned from it."""
+        return [True] * len(self.labels)
+
+    def ids(self, label_set: Sequence[str]) -> np.ndarray:
+        """The place of each label in `label_set`; one that is not there is an error."""
+        place = {label: i for i, label in enumerate(label_set)}
+        for i, label in enumerate(self.labels):
+            if label not in place:
+                raise not_in_training(self.where_label(i), "label", label, label_set)
+        return np.array([place[label] for label in self.labels], np.int64)
+
+
 @dataclass(frozen=True)
-class Labelled(Divisible):
+class Labelled(WithLabels):
     """Text i is `examples.columns[0][i]`, of a pair `columns[1][i]` is the second; its label is `labels[i]`.  The texts
     are as the file has them."""
 
     examples: Examples  # the texts alone: one column, or two
     labels: list[str]
+
+    noun = "text"
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -60,13 +89,15 @@ class Labelled(Divisible):
     def notes(self) -> Notes:  # type: ignore[override]
         return self.examples.notes
 
-    def ids(self, label_set: Sequence[str]) -> np.ndarray:
-        """The place of each label in `label_set`; one that is not there is an error."""
-        place = {label: i for i, label in enumerate(label_set)}
-        for i, label in enumerate(self.labels):
-            if label not in place:
-                raise not_in_training(self.examples.where(i, -1), "label", label, label_set)
-        return np.array([place[label] for label in self.labels], np.int64)
+    @property
+    def files(self) -> list[str]:
+        return self.examples.files
+
+    def where_label(self, i: int) -> str:
+        return self.examples.where(i, -1)
+
+    def says_something(self) -> list[bool]:
+        return [any(text.strip() for text in texts) for texts in zip(*self.examples.columns, strict=True)]
 
 
 def read_labelled(files: tuple[str, ...], columns: tuple[str, ...], root: Path | str) -> Labelled:
@@ -88,28 +119,28 @@ def labelled_parts(data: DataConfig) -> Parts[Labelled]:
     return read_parts(data, "examples", lambda files, root: read_labelled(files, data.columns, root))
 
 
-def label_set(train: Labelled, listed: tuple[str, ...] = ()) -> tuple[str, ...]:
+def label_set(train: WithLabels, listed: tuple[str, ...] = ()) -> tuple[str, ...]:
     """The labels of the training examples, sorted; with `listed`, exactly those, each with an example that says
     something: an empty text teaches nothing."""
-    has_text = [any(text.strip() for text in texts) for texts in zip(*train.examples.columns, strict=True)]
-    counts = Counter(compress(train.labels, has_text))
-    files = ", ".join(train.examples.files)
+    noun, files = train.noun, ", ".join(train.files)
+    counts = Counter(compress(train.labels, train.says_something()))
     empty = [label for label in listed or sorted(set(train.labels)) if label not in counts]
     if empty and counts:
+        lacking = f"the label {empty[0]!r}" + (f" and a {noun}" if empty[0] in train.labels else "")
         hint = f"it has: {named(sorted(counts))}; add examples of {empty[0]!r} or take it off the list"
-        raise DataError(f"no example of {files} has the label {empty[0]!r} and a text, so it cannot be learned; {hint}")
+        raise DataError(f"no example of {files} has {lacking}, so it cannot be learned; {hint}")
     unlisted = next((i for i, label in enumerate(train.labels) if listed and label not in listed), None)
     if unlisted is not None:
         label, hint = train.labels[unlisted], f"listed are: {named(listed)}; fix the label or list it"
-        raise DataError(f"{train.examples.where(unlisted, -1)} has the label {label!r}, which is not listed; {hint}")
+        raise DataError(f"{train.where_label(unlisted)} has the label {label!r}, which is not listed; {hint}")
     if not counts:
-        raise DataError(f"every text of {files} is empty; name the columns of texts and labels with data.columns")
+        raise DataError(f"every {noun} of {files} is empty; name the columns of {noun}s and labels with data.columns")
     label = train.labels[0]
     if len(counts) < 2:
         raise DataError(f"every example of {files} has the label {label!r}; a classifier needs two labels or more")
-    if len(counts) > MOST_DISTINCT * len(train) and len(train) >= FEW:
-        hint = f"such as {label[:40]!r}; name the column of the texts first and that of the labels last"
-        raise DataError(f"{files} has {len(counts):,} different labels in {len(train):,} examples, {hint}")
+    if len(counts) > MOST_DISTINCT * len(train.labels) and len(train.labels) >= FEW:
+        hint = f"such as {label[:40]!r}; name the column of the {noun}s first and that of the labels last"
+        raise DataError(f"{files} has {len(counts):,} different labels in {len(train.labels):,} examples, {hint}")
     return tuple(sorted(counts))
 
 
