@@ -10,14 +10,15 @@ import typer
 
 import regard
 from regard.commands.lines import answered, read_lines, say_notes
-from regard.commands.options import Device, InputFile, RunFolder
+from regard.commands.options import Device, InputFile, InputFiles, RunFolder
+from regard.commands.verbs import lines_or_files
 from regard.data.notes import Notes
 from regard.errors import ConfigError
 
 
 def embed(
     run: RunFolder,
-    file: InputFile = None,
+    files: InputFiles = None,
     pooling: Annotated[str, typer.Option(help="of a line's rows: mean, first, last or max")] = "mean",
     layer: Annotated[int | None, typer.Option(help="of ELMo: this layer, 0 being the embeddings")] = None,
     out: Annotated[Path | None, typer.Option(help="write all vectors to this .npy file instead")] = None,
@@ -35,20 +36,23 @@ def embed(
         raise ConfigError(f"--out writes a NumPy file: its name must end in .npy, got {out}")
     loaded = regard.load(run, device)
     loaded.check_can("embed")
+    file, names = lines_or_files(loaded, files or [])
 
     def say_split(number: int, line: str) -> None:
+        if loaded.task.takes_files:
+            return
         n_parts = len(read_in_pieces(line, loaded.task.encode, loaded.model.max_length))
         say_notes(number, [f"split into {n_parts}, the mean of which is given"] if n_parts > 1 else [])
 
     if out is not None:
-        lines = list(read_lines(file))
+        lines = names or list(read_lines(file))
         vectors = loaded.embed(lines, pooling, layer)
         np.save(out, vectors)
         print(f"{len(vectors):,} vectors of {vectors.shape[1]:,} numbers in {out}")
         for number, line in enumerate(lines, start=1):
             say_split(number, line)
         return
-    for number, line, vector in answered(file, lambda lines: list(loaded.embed(lines, pooling, layer))):
+    for number, line, vector in answered(file, lambda lines: list(loaded.embed(lines, pooling, layer)), names):
         print(json.dumps([float(str(number)) for number in vector]))  # no more digits than float32 has
         say_split(number, line)
 

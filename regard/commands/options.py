@@ -18,6 +18,10 @@ Overrides = Annotated[
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")]
 InputFile = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="one text per line (default: standard input)")]
+InputFiles = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[FILE]...", help="one text per line (default: standard input); or images, for a run of them"),
+]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N (default: a GPU if there is one)")]
 Decoding = Annotated[
     list[str] | None,

@@ -8,15 +8,18 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
 import regard
 from regard.commands.lines import answered, read_lines, say_notes, write_line
-from regard.commands.options import AsJson, Decoding, Device, InputFile, RunFolder, decoding_settings
+from regard.commands.options import AsJson, Decoding, Device, InputFiles, RunFolder, decoding_settings
 from regard.errors import ConfigError
 from regard.tasks.request import AnyLineRequest, Help
+
+if TYPE_CHECKING:
+    from regard.runs.run import Run
 
 VerbClass = type[AnyLineRequest]
 
@@ -49,7 +52,7 @@ def inputs_of(verb: VerbClass) -> list[inspect.Parameter]:
     if verb.takes_one:
         argument = typer.Argument(metavar=verb.takes_one, help="default: lines of standard input")
         return [keyword("text", Annotated[str | None, argument])]
-    return [keyword("texts", Texts), keyword("file", TextFile)] if verb.takes_texts else [keyword("file", InputFile)]
+    return [keyword("texts", Texts), keyword("file", TextFile)] if verb.takes_texts else [keyword("files", InputFiles)]
 
 
 def takes_decoding(verb: VerbClass) -> bool:
@@ -87,6 +90,7 @@ def answer_lines(
     as_json: bool,
     device: str | None,
     file: Path | None = None,
+    files: list[Path] | None = None,
     text: str | None = None,
     texts: list[str] | None = None,
     whole: bool = False,
@@ -110,6 +114,8 @@ def answer_lines(
         form.read(argument, "")  # what cannot be asked is refused before the run is loaded
     loaded = regard.load(run, device)
     loaded.check_can(verb.name)
+    if files:
+        file, texts = lines_or_files(loaded, files)
     if with_:
         loaded = loaded.join([regard.load(partner, device) for partner in with_])
     if takes_decoding(verb):
@@ -137,6 +143,15 @@ def answer_lines(
         say_notes(number, [note for note in answer.notes if note not in verb.silent] + form.remarks(answer))
         for more in form.more(answer) if texts else ():
             write_line(more)
+
+
+def lines_or_files(run: "Run", files: list[Path]) -> tuple[Path | None, list[str] | None]:
+    """The file of lines that was given; or, of a run that is asked about files, their names."""
+    if run.task.takes_files and files:
+        return None, [str(file) for file in files]
+    if len(files) > 1:
+        raise ConfigError(f"{run.folder} reads lines of text: give one file of them, not {len(files)}")
+    return (files[0] if files else None), None
 
 
 def text_or_file(value: str, option: str) -> str:

@@ -9,9 +9,11 @@ from regard.models.elmo import BiLM, BiLMConfig, Elmo, ElmoConfig
 from regard.models.interface import Model, ModelConfig
 from regard.models.markov import Markov, MarkovConfig
 from regard.models.recurrent import Recurrent, RecurrentConfig
+from regard.models.residual import ResidualNetwork, ResidualNetworkConfig
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.stack import Stack, StackConfig
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.vit import ViT, ViTConfig
 from regard.models.xlnet import XLNet, XLNetConfig
 
 
@@ -32,4 +34,6 @@ ARCHITECTURES = {
     "elmo": Architecture(ElmoConfig, Elmo),
     "stack": Architecture(StackConfig, Stack),
     "xlnet": Architecture(XLNetConfig, XLNet),
+    "residual": Architecture(ResidualNetworkConfig, ResidualNetwork),
+    "vit": Architecture(ViTConfig, ViT),
 }

@@ -110,7 +110,7 @@ class Run:
         verb, answer = VERBS[name], self.task.verbs[name]
 
         def ask(*args: object, **settings: object) -> object:
-            request, is_alone = checked(verb(*args, **settings))
+            request, is_alone = checked(verb(*args, **settings), self.task.listed)
             answers = answer(self.use(), request)
             return answers[0] if is_alone else answers
 

@@ -2,7 +2,7 @@
 its fields, so this file and every `verbs.py` must not import PyTorch."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from types import NoneType, UnionType
@@ -86,17 +86,23 @@ class Embed(Request[list[float]]):
 R = TypeVar("R", bound=AnyRequest)
 
 
-def checked(request: R) -> tuple[R, bool]:
-    """The request with lists of texts, and whether it asks for one answer alone: a string in place of texts is one."""
+Listed = Callable[[object, str], Sequence[object]]  # a value that a caller gave, and where -> a list
+
+
+def checked(request: R, listed: Listed | None = None) -> tuple[R, bool]:
+    """The request with lists of texts, and whether it asks for one answer alone: a string in place of texts is one.
+
+    `listed` makes the list of what is asked about where that is not text.
+    """
     hints = get_type_hints(type(request), include_extras=True)
-    lists: dict[str, list[str]] = {}
+    lists: dict[str, Sequence[object]] = {}
     counts: dict[str, int] = {}  # of the fields with a text for each answer
     for name, value in vars(request).items():
         kinds, where = list(kinds_of(hints[name])), f"{request.name}, {name}"
         if value is None and NoneType in kinds:
             continue
         if Sequence[str] in kinds:
-            lists[name] = texts_of(value, where)
+            lists[name] = (listed if listed and FOR_EACH_ANSWER in kinds else texts_of)(value, where)
         elif str in kinds and not isinstance(value, str):
             raise RegardError(f"{where}: expected a text, got {kind_name(value)}")
         elif Sequence[dict[str, str]] in kinds and not isinstance(value, Sequence):
@@ -108,7 +114,7 @@ def checked(request: R) -> tuple[R, bool]:
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{n} {name}" for name, n in counts.items())
         raise RegardError(f"{request.name}: expected as many texts in each list, got {found}")
-    is_alone = any(isinstance(vars(request)[name], str) for name in list(counts)[:1])
+    is_alone = any(len(lists[name]) == 1 and lists[name][0] is vars(request)[name] for name in list(counts)[:1])
     return replace(request, **lists), is_alone
 
 

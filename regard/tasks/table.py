@@ -9,6 +9,7 @@ from regard.tasks.chat.preference import Preference
 from regard.tasks.chat.task import InstructionTuning
 from regard.tasks.classification.label_words import LabelWords
 from regard.tasks.classification.task import Classification
+from regard.tasks.images.task import ImageClassification
 from regard.tasks.language.label_to_text import LabelToText
 from regard.tasks.language.task import Language
 from regard.tasks.pretraining.denoising import Denoising
@@ -21,6 +22,7 @@ from regard.tasks.translation.task import Prompted, Translation
 
 TASKS: dict[str, type[AnyTask]] = {
     "classification": Classification,
+    "images": ImageClassification,
     "language": Language,
     "bidirectional": Bidirectional,
     "masked": MaskedLanguage,

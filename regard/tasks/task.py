@@ -1,7 +1,7 @@
 """A task: all that the rest of regard asks about what is learned.  Nobody asks for its name."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -21,7 +21,7 @@ from regard.nn.layout import Ragged
 from regard.tasks.embedding import embed_texts
 from regard.tasks.exchange import Exchange
 from regard.tasks.framing import Frame, MarkedTexts
-from regard.tasks.request import Embed
+from regard.tasks.request import Embed, texts_of
 from regard.tasks.setup import B, DataPart, M, Sample, Setup, TaskConfig, Use, Verbs
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text
@@ -43,10 +43,13 @@ class Task(ABC, Generic[R, P, M, B]):
     has_outputs: ClassVar[bool] = False  # measuring it gives an output for each line of the test
     cut_once: ClassVar[str] = ""  # what cannot be cut into tokens in several ways (BPE-dropout); "": all can
     needs_weights: ClassVar[str] = ""  # why it cannot begin with a new model; "": it can
+    reads_text: ClassVar[bool] = True  # False: it needs no tokenizer
+    takes_files: ClassVar[bool] = False  # what is asked about are files, such as images, and not lines of text
     reads_marks: ClassVar[bool] = False  # reads <s> text </s>, in which [MASK] and [SEP] mean tokens
     answer_names: ClassVar[tuple[str, ...]] = ()  # of a task on conversations: what follows a prompt in its data
     commands: ClassVar[tuple[str, ...]]  # that use a RUN
     recognize = staticmethod(nothing)  # whether files look like data of this task
+    listed: Callable[[object, str], Sequence[object]] = staticmethod(texts_of)  # what a caller gives in Python, checked
     exchange: ClassVar[Exchange | None] = None  # what other tools call it; None: they have no such thing
 
     config: TaskConfig  # an instance of `settings`; every task says which

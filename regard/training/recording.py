@@ -11,7 +11,7 @@ from typing import Any, Generic
 import torch
 from torch import Tensor
 
-from regard.data.batching.batch import Batch
+from regard.data.batching.batch import Batch, TensorSet
 from regard.models.interface import Model
 from regard.nn.attention import pads
 from regard.nn.layout import TENSORS, Ragged
@@ -92,6 +92,8 @@ def tensors_of(batch: Batch) -> list[Tensor]:
     for part in batch.parts().values():
         if isinstance(part, Ragged):
             tensors += [getattr(part, name) for name in TENSORS]
+        elif isinstance(part, TensorSet):
+            tensors += part.tensors()
         elif isinstance(part, Tensor):
             tensors.append(part)
     return tensors

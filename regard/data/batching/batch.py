@@ -16,6 +16,17 @@ from regard.nn.layout import Ragged
 
 
 @dataclass(frozen=True)
+class TensorSet:
+    """Tensors that belong together; a part of a batch."""
+
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> Self:
+        return replace(self, **{field.name: change(getattr(self, field.name)) for field in fields(self)})
+
+    def tensors(self) -> list[Tensor]:
+        return [getattr(self, field.name) for field in fields(self)]
+
+
+@dataclass(frozen=True)
 class Batch(ABC):
     lines: list[str]  # where each example came from, such as "train.en:123"
 
@@ -46,6 +57,8 @@ class Batch(ABC):
                 changed[name] = tensors(part)
             elif isinstance(part, Ragged):
                 changed[name] = layouts(part)
+            elif isinstance(part, TensorSet):
+                changed[name] = part.mapped(tensors)
             elif isinstance(part, Batch):
                 changed[name] = part.mapped(tensors, layouts)
         return replace(self, **changed)

@@ -16,7 +16,6 @@ from regard.data.files.splits import Divisible, Parts, read_parts
 from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
 
-SHOWN_CHARACTERS = 200  # of a text
 SHOWN = 10  # labels named in a message
 MOST_DISTINCT = 0.5  # more different labels than half the examples are not labels ...
 FEW = 20  # ... but so few examples may be a trial
@@ -67,16 +66,6 @@ class Labelled(WithLabels):
         if len(self.examples.columns) == 1:
             return self.examples.columns[0]
         return [first.replace("\t", " ") + "\t" + second for first, second in zip(*self.examples.columns, strict=True)]
-
-    @property
-    def things(self) -> list[str]:
-        return self.texts
-
-    def shown(self, i: int) -> str:
-        return self.texts[i][:SHOWN_CHARACTERS]
-
-    def label_set(self, listed: tuple[str, ...]) -> tuple[str, ...]:
-        return label_set(self, listed)
 
     def take(self, places: np.ndarray) -> "Labelled":
         return Labelled(self.examples.take(places), [self.labels[i] for i in places])

@@ -1,5 +1,6 @@
 """Pixels enter here: files, bytes, PIL images and arrays become arrays (H, W, C) of 8-bit numbers."""
 
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +21,10 @@ ARRAYS = "arrays (height, width) or (height, width, channels), tensors (channels
 
 
 @dataclass(frozen=True, kw_only=True)
-class PixelForm:
-    """How images are brought into the form in which a model reads them."""
+class Resizing:
+    """How images are brought to the size in which a model reads them."""
 
-    channels: int = 3  # 1: gray, 3: red, green, blue
-    size: int = 0  # 0: as they are
+    size: int = 0  # pixels; 0: as they are
     # `fit`: the longest side becomes at most `size` (never enlarged); `stretch`: both sides become `size`;
     # `crop`: the shortest side becomes size / crop_share, then the middle size x size
     resize: str = "fit"
@@ -32,13 +32,28 @@ class PixelForm:
     filter: str = "bicubic"  # `bilinear`, `bicubic` or `lanczos`, antialiased
 
     def __post_init__(self) -> None:
-        if self.channels not in MODES:
-            raise ConfigError(f"channels must be 1 (gray) or 3 (red, green, blue), got {self.channels!r}")
         not_negative(self, "size")
         at_most(self, 8192, "size")
         one_of(self, RESIZES, "resize")
         one_of(self, FILTERS, "filter")
         positive_share(self, "crop_share")
+
+    def form(self, channels: int) -> "PixelForm":
+        return PixelForm(
+            channels=channels, size=self.size, resize=self.resize, crop_share=self.crop_share, filter=self.filter
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelForm(Resizing):
+    """The same, and how many numbers a pixel has."""
+
+    channels: int = 3  # 1: gray, 3: red, green, blue
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.channels not in MODES:
+            raise ConfigError(f"channels must be 1 (gray) or 3 (red, green, blue), got {self.channels!r}")
 
 
 def decode(data: bytes, where: str, form: PixelForm) -> np.ndarray:
@@ -58,6 +73,22 @@ def pixels_of(picture: Picture, form: PixelForm, where: str = "") -> np.ndarray:
         return array_in_form(to_bytes(picture, where or "the array"), form, where or "the array")[0]
     kinds = f"a path, a PIL image, {ARRAYS}"
     raise DataError(f"{where or 'an image'} must be {kinds}; got {type(picture).__name__}")
+
+
+def pictures_of(value: object, where: str) -> list[Picture]:
+    """One picture, or those of a list; an array or tensor of four dimensions holds several."""
+    if isinstance(value, np.ndarray | torch.Tensor) and value.ndim > 3:
+        return list(value)
+    if isinstance(value, Picture):
+        return [value]
+    if not isinstance(value, Iterable) or isinstance(value, bytes | bytearray | Mapping | Set):
+        raise DataError(f"{where}: expected an image or a list of images, got {type(value).__name__}")
+    pictures = list(value)
+    for place, picture in enumerate(pictures):
+        if not isinstance(picture, Picture):
+            kinds = "paths, PIL images, arrays or tensors"
+            raise DataError(f"{where}: expected {kinds}, got {type(picture).__name__} at place {place}")
+    return pictures
 
 
 def read_image_file(path: Path) -> bytes:

@@ -16,6 +16,8 @@ from regard.data.report import UNLIMITED, Part, Row
 from regard.tasks.framing import Framing
 from regard.tasks.setup import ExampleSet, Setup
 
+SHOWN_CHARACTERS = 200  # of a text
+
 
 @dataclass(frozen=True)
 class DocumentBatch(SequenceBatch):
@@ -53,6 +55,9 @@ class Documents(ExampleSet):
     def documents(self, indices: np.ndarray) -> list[np.ndarray]:
         """Tokens of the documents at these places of `kept`."""
         return [self.framing.join([column[i] for column in self.shards]) for i in self.kept[indices]]
+
+    def shown(self, i: int) -> str:
+        return self.raw.texts[i][:SHOWN_CHARACTERS]
 
     def for_report(self) -> Part:
         """The texts for the doctor: one is called so; the two of a pair are called what their columns are."""

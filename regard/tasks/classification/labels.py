@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from regard.checks import one_of, share, sorted_classes
-from regard.data.files.labelled import named
+from regard.data.files.labelled import WithLabels, label_set, named
 from regard.errors import ConfigError
 from regard.evaluation.classification import classification, confusion_picture, confusion_rows, table_rows
 from regard.evaluation.measured import Measured, count_notes
@@ -50,30 +50,7 @@ class LabelsConfig(TaskConfig):
         return self.names or self.labels
 
 
-class LabeledRaw(Protocol):
-    """Examples as the files have them."""
-
-    @property
-    def labels(self) -> list[str]: ...
-
-    @property
-    def things(self) -> Sequence[object]:
-        """What is asked about each: a text, or an image."""
-
-    def shown(self, i: int) -> str:
-        """Example i, for a person."""
-
-    def ids(self, label_set: Sequence[str]) -> np.ndarray:
-        """The place of each label in `label_set`; one that is not there is an error."""
-
-    def label_set(self, listed: tuple[str, ...]) -> tuple[str, ...]:
-        """The labels that are learned: those `listed`, or all."""
-
-
 class LabeledPart(DataPart, Protocol):
-    @property
-    def raw(self) -> LabeledRaw: ...
-
     @property
     def labels(self) -> np.ndarray:
         """Of all examples, as places in the label set."""
@@ -82,8 +59,11 @@ class LabeledPart(DataPart, Protocol):
     def kept(self) -> np.ndarray:
         """The places of the examples in use."""
 
+    def shown(self, i: int) -> str:
+        """Example i, for a person."""
 
-R = TypeVar("R", bound=LabeledRaw)
+
+R = TypeVar("R", bound=WithLabels)
 P = TypeVar("P", bound=LabeledPart)
 
 
@@ -92,7 +72,7 @@ class LabelTask(Task[R, P, M, B]):
     config: LabelsConfig
 
     def settle(self, train: R) -> LabelsConfig:
-        return replace(self.config, labels=train.label_set(self.config.labels))
+        return replace(self.config, labels=label_set(train, self.config.labels))
 
     def test(self, files: Sequence[str] = ()) -> tuple[str, R]:
         """A label that training does not have is an error, before anything is classified."""
@@ -125,12 +105,12 @@ class LabelTask(Task[R, P, M, B]):
     def first_samples(self, model: M, valid: P) -> list[Sample]:
         few, names = np.arange(min(self.config.shown, len(valid.kept))), self.config.shown_labels
         rows = self.log_probabilities(model, valid, few)
-        return [(valid.raw.shown(int(i)), names[valid.labels[i]], names[int(rows[i].argmax())]) for i in few]
+        return [(valid.shown(int(i)), names[valid.labels[i]], names[int(rows[i].argmax())]) for i in few]
 
     def measure(self, use: Use[M], files: Sequence[str] = ()) -> Measured:
         """Accuracy, F1 of every label, the confusion matrix."""
         of, test = self.test(files)
-        answers = self.classify(use, Classify(test.things))  # type: ignore[arg-type]
+        answers = self.classify_all(use, test)
         names = dict(zip(self.config.labels, self.config.shown_labels, strict=True))
         outputs = [answer.label for answer in answers]
         result = classification(outputs, [names[label] for label in test.labels], self.config.shown_labels)
@@ -145,7 +125,7 @@ class LabelTask(Task[R, P, M, B]):
                 f"accuracy {result.accuracy.value:.2f} % (95 % interval {low:.2f} to {high:.2f})",
                 f"majority class: {result.majority:.2f} %",
             ],
-            footing=[*(f"texts {note}: {n:,}" for note, n in notes.items()), result.accuracy.signature],
+            footing=[*(f"{test.noun}s {note}: {n:,}" for note, n in notes.items()), result.accuracy.signature],
             outputs=outputs,
             draw=lambda path: confusion_picture(result, path),
         )
@@ -165,6 +145,9 @@ class LabelTask(Task[R, P, M, B]):
     @abstractmethod
     def classify(self, use: Use[M], ask: Classify) -> list[Classified]:
         """One answer for each, in order."""
+
+    @abstractmethod
+    def classify_all(self, use: Use[M], test: R) -> list[Classified]: ...
 
     def answer(self, log_probabilities: np.ndarray, notes: list[str]) -> Classified:
         probabilities, names = np.exp(log_probabilities.astype(np.float64)), self.config.shown_labels

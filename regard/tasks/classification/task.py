@@ -143,6 +143,9 @@ class TextLabelTask(LabelTask[Labelled, Documents, M, B]):
 
     # Use.
 
+    def classify_all(self, use: Use[M], test: Labelled) -> list[Classified]:
+        return self.classify(use, Classify(test.texts))
+
     def classify(self, use: Use[M], ask: Classify) -> list[Classified]:
         """One answer per text, in order; an empty one gets what the classifier says about nothing."""
         framing = self.framing

@@ -1,0 +1,136 @@
+"""Images as rows of patches, alone or in batches, as they are or as training changes them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.batching.batch import SequenceBatch, by_length, put_back
+from regard.data.images.augment import Augmentation, Draws, augment, draw, mix
+from regard.data.images.examples import Images
+from regard.data.images.pixels import PixelForm
+from regard.data.images.store import PixelStore, store
+from regard.data.notes import Notes
+from regard.errors import DataError
+from regard.nn.grid import Grid, GridForm, Shape
+
+Pixels = Sequence[np.ndarray]  # images (H, W, C), 8-bit
+
+
+def patches_of(images: Pixels, form: GridForm) -> tuple[Tensor, Grid]:
+    """8-bit rows (N, C P P) of images and how they lie.  A patch that is not full repeats the image's last pixels."""
+    shapes = [form.shape_of(*image.shape[:2]) for image in images]
+    layout, whole = Grid(shapes, form), [filled(image, form.patch) for image in images]
+    blocks, start = [], 0
+    for n, _ in layout.runs:
+        block = torch.from_numpy(np.stack(whole[start : start + n]))
+        blocks.append(block.permute(0, 3, 1, 2))
+        start += n
+    return layout.patches(blocks), layout
+
+
+def filled(image: np.ndarray, patch: int) -> np.ndarray:
+    missing = [(0, -side % patch) for side in image.shape[:2]]
+    return np.pad(image, [*missing, (0, 0)], mode="edge") if any(map(any, missing)) else image
+
+
+def by_shape(places: np.ndarray, shapes: Sequence[Shape]) -> np.ndarray:
+    """Images of one shape beside each other, so that they are one block."""
+    return np.array(sorted(places, key=lambda i: shapes[i]), np.int64)
+
+
+def check_shape(shape: Shape, form: GridForm, where: str) -> None:
+    if max(shape) > form.side:
+        most = form.side * form.patch
+        raise DataError(f"{where} is larger than the {most} pixels that the model reads; set task.size = {most}")
+
+
+@dataclass(frozen=True)
+class ImageBatch(SequenceBatch):
+    """`tokens` are 8-bit patches (N, C P P); with draws they change before the model reads them."""
+
+    draws: Draws | None
+
+    @property
+    def n_targets(self) -> int:
+        return self.layout.n_sequences
+
+    @property
+    def is_fillable(self) -> bool:  # type: ignore[override]
+        """Images of one size make batches of few shapes."""
+        return self.layout.is_full
+
+    def patches(self) -> Tensor:
+        """What the model reads."""
+        if self.draws is None:
+            return self.tokens
+        assert isinstance(self.layout, Grid)
+        changed, start = [], 0
+        for block in self.layout.images(self.tokens):
+            end = start + len(block)
+            own = self.draws.mapped(lambda tensor, start=start, end=end: tensor[start:end])  # type: ignore[misc]
+            own = replace(own, partner=own.partner - start)
+            changed.append(mix(augment(block / 255, own), own))
+            start = end
+        return self.layout.patches(changed)
+
+
+class ImagePart:
+    """The pixels of one part of a data set, decoded once."""
+
+    def __init__(self, images: Images, form: PixelForm, grid: GridForm, cache: Path | None):
+        self.images, self.grid = images, grid
+        self.store: PixelStore = store(images, form, cache)
+        self.shapes = [grid.shape_of(*size) for size in self.store.sizes.tolist()]
+        self.lengths = np.array([grid.n_rows(shape) for shape in self.shapes], np.int64)
+        self.kept = np.arange(len(images))
+        self.notes = Notes()
+        self.notes.update(images.notes)
+        self.notes.update(self.store.notes)
+        for i, shape in enumerate(self.shapes):
+            check_shape(shape, grid, images.where(i))
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def describe(self) -> str:
+        return f"{len(self):,} images, {self.lengths.sum():,} rows"
+
+    def lines(self, places: np.ndarray) -> list[str]:
+        return [self.images.where(int(i)) for i in places]
+
+    def read(self, places: np.ndarray) -> tuple[Tensor, Grid]:
+        return patches_of([self.store[int(i)] for i in places], self.grid)
+
+    def draw(self, config: Augmentation, seed: int, epoch: int | None, places: np.ndarray) -> Draws | None:
+        """What an epoch of training does to these images; None: nothing."""
+        if epoch is None or not config.is_on:
+            return None
+        return draw(config, seed, epoch, places, self.store.sizes[places])
+
+
+def read_images(
+    images: Pixels, form: GridForm, budget: int, device: torch.device
+) -> Iterator[tuple[np.ndarray, Tensor, Grid]]:
+    """Groups of images of about one length: which they are, their patches and their layout."""
+    shapes = [form.shape_of(*image.shape[:2]) for image in images]
+    lengths = np.array([form.n_rows(shape) for shape in shapes], np.int64)
+    for group in by_length(lengths, budget):
+        places = by_shape(group, shapes)
+        tokens, layout = patches_of([images[i] for i in places], form)
+        yield places, tokens.to(device), layout.to(device)
+
+
+@torch.no_grad()
+def read_each(
+    model: Callable[[Tensor, Grid], Tensor], images: Pixels, form: GridForm, budget: int, device: torch.device
+) -> Tensor:
+    """What a model makes of each image, on the host (images, ...)."""
+    groups, rows = [], []
+    for places, tokens, layout in read_images(images, form, budget, device):
+        groups.append(places)
+        rows.append(model(tokens, layout).float().cpu())
+    return put_back(rows, groups)
