@@ -1,0 +1,1 @@
+"""Images: files of them, their pixels, and how training changes them."""
