@@ -20,7 +20,9 @@ RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")]
 InputFile = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="one text per line (default: standard input)")]
 InputFiles = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[FILE]...", help="one text per line (default: standard input); or images, for a run of them"),
+    typer.Argument(
+        metavar="[FILE]...", help="one text per line (default: standard input); of a run that reads images, these"
+    ),
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N (default: a GPU if there is one)")]
 Decoding = Annotated[

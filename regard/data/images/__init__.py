@@ -1,1 +1,1 @@
-"""Images: files of every kind that regard takes → pixels, decoded once; nothing here knows tasks or models."""
+"""Images: files of every kind that regard takes → pixels, decoded once, and how training changes them."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +72,7 @@ class ImageBatch(SequenceBatch):
         changed, start = [], 0
         for block in self.layout.images(self.tokens):
             end = start + len(block)
-            own = self.draws.mapped(lambda tensor, start=start, end=end: tensor[start:end])  # type: ignore[misc]
+            own = self.draws.mapped(lambda tensor, start=start, end=end: tensor[start:end])
             own = replace(own, partner=own.partner - start)
             changed.append(mix(augment(block / 255, own), own))
             start = end
@@ -106,10 +107,24 @@ class ImagePart:
         return patches_of([self.store[int(i)] for i in places], self.grid)
 
     def draw(self, config: Augmentation, seed: int, epoch: int | None, places: np.ndarray) -> Draws | None:
-        """What an epoch of training does to these images; None: nothing."""
+        """What an epoch of training does to these images; None: nothing.  Those that are mixed have one shape."""
         if epoch is None or not config.is_on:
             return None
-        return draw(config, seed, epoch, places, self.store.sizes[places])
+        shapes = np.array([self.shapes[i] for i in places])
+        starts = np.flatnonzero(np.diff(shapes, axis=0).any(1)) + 1
+        drawn = [
+            draw(config, seed, epoch, run, sizes * self.grid.patch)
+            for run, sizes in zip(np.split(places, starts), np.split(shapes, starts), strict=True)
+        ]
+        return joined(drawn)
+
+
+def joined(drawn: Sequence[Draws]) -> Draws:
+    """As if one draw had been made for all; partners are counted from the first image of all."""
+    starts = accumulate((len(draws.partner) for draws in drawn[:-1]), initial=0)
+    whole = [replace(draws, partner=draws.partner + start) for draws, start in zip(drawn, starts, strict=True)]
+    columns = zip(*(draws.tensors() for draws in whole), strict=True)
+    return whole[0] if len(whole) == 1 else Draws(*(torch.cat(column) for column in columns))
 
 
 def read_images(
