@@ -66,10 +66,13 @@ ARCHITECTURE_ROWS = {
     ),
     "stack": TinyArchitecture(settings=BLOCKS, past={}, both={"causal": False}, attends=True),
     "xlnet": TinyArchitecture(settings=BLOCKS, both={}, attends=True),
+    "residual": TinyArchitecture(settings={"patch": 4, "side": 3, "d_model": 32, "n_blocks": 1}, both={}),
+    "vit": TinyArchitecture(settings={**BLOCKS, "patch": 4, "side": 3}, both={}, attends=True),
 }
 CHAT = ("<system>", "<user>", "<assistant>")
 TASK_ROWS = {
     "classification": TinyTask(data="labeled", sees="any"),
+    "images": TinyTask(data="images", sees="any", settings={"flip": 0.5, "erase": 0.5}),
     "language": TinyTask(data="text", sees="past", settings={"window": 8, "sample_length": 4}),
     "bidirectional": TinyTask(data="text", sees="both", settings={"window": 8}),
     "masked": TinyTask(data="text", sees="both", settings={"window": 16}, extra=("<mask>",), only=("stack",)),

@@ -4,6 +4,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+from PIL import Image
+
 ANIMALS = {"cat": "meow", "dog": "woof", "cow": "moo", "hen": "cluck", "fox": "yip", "owl": "hoot"}
 PLACES = ("house", "field", "barn")
 N_EXAMPLES = {"train": 12, "valid": 5}
@@ -48,6 +51,14 @@ def preference(i: int) -> str:
     return json.dumps({"prompt": f"what says the {animal}", "chosen": sound, "rejected": f"the {animal}"}) + "\n"
 
 
+def picture(i: int) -> Image.Image:
+    """Bright at the top or at the bottom, in one of two sizes."""
+    pixels = np.random.default_rng(i).integers(0, 60, (8, 8 + 4 * (i % 3 == 0), 3)).astype(np.uint8)
+    pixels[:4] += np.uint8(150 * (i % 2))
+    pixels[4:] += np.uint8(150 * (1 - i % 2))
+    return Image.fromarray(pixels)
+
+
 # By kind: the header of a file, and the line or lines of an example; two files where examples are pairs of lines.
 KINDS: dict[str, dict[str, tuple[str, Callable[[int], str]]]] = {
     "text": {"txt": ("", text)},
@@ -60,7 +71,12 @@ KINDS: dict[str, dict[str, tuple[str, Callable[[int], str]]]] = {
     "questions": {"jsonl": ("", question)},
     "conversations": {"jsonl": ("", conversation)},
     "preferences": {"jsonl": ("", preference)},
+    "images": {"csv": ("path,label\n", lambda i: f"{i}.png,{'top' if i % 2 else 'bottom'}\n")},
 }
+
+
+COLUMNS = {"labeled": ["text", "label"], "images": ["path", "label"]}
+PICTURED = ("images",)
 
 
 def write_data(kind: str, folder: Path) -> dict[str, object]:
@@ -72,5 +88,7 @@ def write_data(kind: str, folder: Path) -> dict[str, object]:
         for name, (header, line) in zip(names[part], KINDS[kind].values(), strict=True):
             lines = (line(first[part] + i) for i in range(n))
             (folder / name).write_text(header + "".join(lines), encoding="utf-8")
-    columns = {"columns": ["text", "label"]} if kind == "labeled" else {}
+            for i in range(first[part], first[part] + n) if kind in PICTURED else ():
+                picture(i).save(folder / f"{i}.png")
+    columns = {"columns": COLUMNS[kind]} if kind in COLUMNS else {}
     return {"root": str(folder), "train": names["train"], "valid": names["valid"], "test": names["valid"]} | columns

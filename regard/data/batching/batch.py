@@ -22,6 +22,10 @@ class TensorSet:
     def mapped(self, change: Callable[[Tensor], Tensor]) -> Self:
         return replace(self, **{field.name: change(getattr(self, field.name)) for field in fields(self)})
 
+    def rows(self, start: int, end: int) -> Self:
+        """Those from `start` to `end` of every tensor."""
+        return self.mapped(lambda tensor: tensor[start:end])
+
     def tensors(self) -> list[Tensor]:
         return [getattr(self, field.name) for field in fields(self)]
 

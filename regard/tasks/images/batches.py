@@ -72,7 +72,7 @@ class ImageBatch(SequenceBatch):
         changed, start = [], 0
         for block in self.layout.images(self.tokens):
             end = start + len(block)
-            own = self.draws.mapped(lambda tensor, start=start, end=end: tensor[start:end])
+            own = self.draws.rows(start, end)
             own = replace(own, partner=own.partner - start)
             changed.append(mix(augment(block / 255, own), own))
             start = end

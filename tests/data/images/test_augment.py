@@ -216,5 +216,5 @@ def test_the_same_draws_give_the_same_pixels(size: tuple[int, int]) -> None:
 def test_the_host_never_waits_for_the_device() -> None:
     """Tensors without values cannot be looked at, and shapes cannot depend on them."""
     device = torch.device("meta")
-    images, draws = random_images(8).to(device), draw_some(ALL, np.arange(8)).to(device)
+    images, draws = random_images(8).to(device), draw_some(ALL, np.arange(8)).mapped(lambda tensor: tensor.to(device))
     assert mix(augment(images, draws), draws).shape == images.shape
