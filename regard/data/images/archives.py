@@ -73,9 +73,9 @@ class Archive(Source):
         return next((known for known in candidates if known in self.members), None)
 
     @cached_property
-    def folders(self) -> list[PurePosixPath]:
-        """That of each image."""
-        return [PurePosixPath(name).parent for name in self.names(Notes())]
+    def folders(self) -> set[PurePosixPath]:
+        """That have images."""
+        return {PurePosixPath(name).parent for name in self.names(Notes())}
 
     @cached_property
     def folder(self) -> PurePosixPath:
