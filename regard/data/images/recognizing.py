@@ -18,7 +18,6 @@ from regard.data.images.captions import NUMBERED
 from regard.data.images.given import by_kind
 from regard.data.images.opening import image_size
 from regard.data.images.sources import ENDINGS
-from regard.errors import DataError
 
 N_NAMES = 200  # of a folder or an archive, looked at
 Kinds = dict[str, list[Path]]  # the files, by kind
@@ -39,7 +38,7 @@ def by_form(paths: Sequence[Path], forms: Mapping[tuple[str, ...], Recognize]) -
         kinds = by_kind(paths)
         form = forms.get(tuple(sorted(kinds)))
         return form(kinds) if form else None
-    except (DataError, *BROKEN):
+    except BROKEN:  # a DataError is a ValueError
         return None
 
 
