@@ -23,17 +23,17 @@ class ImageSeq2SeqConfig(ImageModelConfig, RecurrentTranslatorConfig):
     n_blocks: int = 2  # residual blocks at each size of the image
     # λ of the penalty λ Σ_i (1 - Σ_t a_ti)², which is small where every part i of an image is looked at (doubly
     # stochastic attention); the paper has 1; 0: none
-    stochastic: float = 0.0
+    doubly_stochastic: float = 0.0
 
     def __post_init__(self) -> None:
         RecurrentTranslatorConfig.__post_init__(self)
         ImageModelConfig.__post_init__(self)
         at_least(self, 1, "d_image", "n_blocks")
-        not_negative(self, "stochastic")
+        not_negative(self, "doubly_stochastic")
         self.check_halving("residual blocks")
         check_channels("d_image", self.d_image, self.patch)
-        if self.stochastic and self.score == "none":
-            raise ConfigError('stochastic is a penalty on attention: set it to 0, or score to other than "none"')
+        if self.doubly_stochastic and self.score == "none":
+            raise ConfigError('doubly_stochastic is a penalty on attention: set it to 0, or score to other than "none"')
 
     @property
     def d_encoder(self) -> int:
@@ -84,12 +84,13 @@ class ImageSeq2Seq(RecurrentTranslator):
     def penalized(
         self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout
     ) -> tuple[Tensor, Tensor]:
-        if not self.config.stochastic:
+        if not self.config.doubly_stochastic:
             return super().penalized(source, source_layout, target, target_layout)
         hidden, memory = self.read_both(source, source_layout, target, target_layout)
         attention = expect(self.attention, GlobalAttention)
         context, weights = attention.weighed(hidden, target_layout, memory, everywhere)
-        return self.conclude(hidden, context), self.config.stochastic * doubly_stochastic(weights, source_layout)
+        penalty = self.config.doubly_stochastic * stochastic_penalty(weights, source_layout)
+        return self.conclude(hidden, context), penalty
 
     def n_source_rows(self, length: int) -> int:
         """Of the largest image."""
@@ -99,7 +100,7 @@ class ImageSeq2Seq(RecurrentTranslator):
         return self.encoder.multiplications(n_source)
 
 
-def doubly_stochastic(weights: Tensor, layout: Layout) -> Tensor:
+def stochastic_penalty(weights: Tensor, layout: Layout) -> Tensor:
     """Σ_i (1 - Σ_t a_ti)², summed over images: weights (B, Q, K) -> one number  (Xu et al. 2015, eq. 14)"""
     looked_at = layout.flatten(weights.float().sum(1)[..., None])  # no row for what is padding
     return (1 - looked_at).square().sum()
