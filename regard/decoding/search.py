@@ -115,7 +115,12 @@ def stream(
 
 
 def search(
-    model: Generator[S], prompts: Prompts, limits: list[int], strategy: Strategy, constraints: Constraints, start_id: int
+    model: Generator[S],
+    prompts: Prompts,
+    limits: list[int],
+    strategy: Strategy,
+    constraints: Constraints,
+    start_id: int,
 ) -> list[list[Hypothesis]]:
     """Decode one batch."""
     _, active, steps = deque(walk(model, prompts, limits, strategy, constraints, start_id), maxlen=1).pop()
@@ -123,7 +128,12 @@ def search(
 
 
 def walk(
-    model: Generator[S], prompts: Prompts, limits: list[int], strategy: Strategy, constraints: Constraints, start_id: int
+    model: Generator[S],
+    prompts: Prompts,
+    limits: list[int],
+    strategy: Strategy,
+    constraints: Constraints,
+    start_id: int,
 ) -> Iterator[tuple[Tensor, np.ndarray, np.ndarray]]:
     """Step by step: the tokens (active prompts, copies), the active prompts, and how many steps of each prompt count.
 

@@ -95,7 +95,9 @@ def corpus_score(name: str, outputs: list[str], references: list[str], resamples
     return corpus_metric(name, METRICS[name](), outputs, [references], resamples)
 
 
-def corpus_metric(name: str, metric: Any, outputs: list[str], streams: Sequence[Sequence[Any]], resamples: int) -> Metric:
+def corpus_metric(
+    name: str, metric: Any, outputs: list[str], streams: Sequence[Sequence[Any]], resamples: int
+) -> Metric:
     """`streams` are the first reference of every output, then the second, and so on."""
     score = metric.corpus_score(outputs, streams, n_bootstrap=max(resamples, 1))
     low, high = max(score._mean - score._ci, 0.0), min(score._mean + score._ci, 100.0)  # a mean ± may leave the scale

@@ -178,9 +178,7 @@ class RecurrentTranslator(Translator[TranslatorState[RecurrentState]]):
         writing = n_weights(self.decoder, self.combine) + self.output_table.numel()
         looking = self.attention.multiplications(n_source, n_source / length)
         n_products = max((layer.attend.score.n_products for _, _, layer in self.attentions()), default=0)
-        return translator_cost(
-            reading / length + writing + looking, n_products, n_source, length, is_sequential=True
-        )
+        return translator_cost(reading / length + writing + looking, n_products, n_source, length, is_sequential=True)
 
     # Decoding: the interface of `regard.decoding.interface`.
 

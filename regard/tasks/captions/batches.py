@@ -23,7 +23,7 @@ from regard.text.dropout import SampledTexts
 
 @dataclass(frozen=True)
 class CaptionBatch(PairBatch):
-    """`source` are 8-bit patches (N, C P P), which lie on a grid; with draws they change before the model reads them."""
+    """`source` are 8-bit patches (N, C P P) on a grid; with draws they change before the model reads them."""
 
     draws: Draws | None = None
 
@@ -76,8 +76,15 @@ class CaptionSet:
         captions = by_shape(self.kept[chosen], self.shapes)
         images = self.image_of[captions]
         draws = self.pictures.draw(augmentation, self.setup.seed, epoch, images, captions)
-        lines, source = self.pictures.lines(images), self.pictures.read(images)
-        return CaptionBatch(lines, *source, *framed(self.tokens(captions, epoch), self.frame), draws=draws)
+        patches, layout = self.pictures.read(images)
+        target, labels, target_layout = framed(self.tokens(captions, epoch), self.frame)
+        lines = self.pictures.lines(images)
+        return CaptionBatch(lines, patches, layout, target, labels, target_layout, draws=draws)
+
+    def first_of_each(self, chosen: np.ndarray) -> np.ndarray:
+        """Of these places of `kept`, the first caption of each image."""
+        _, first = np.unique(self.image_of[self.kept[chosen]], return_index=True)
+        return chosen[np.sort(first)]
 
     def tokens(self, captions: np.ndarray, epoch: int | None) -> list[np.ndarray]:
         """With BPE-dropout, the cut of a caption into tokens depends on the epoch alone."""

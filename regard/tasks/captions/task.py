@@ -100,6 +100,11 @@ class Captions(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
     def collate(self, part: CaptionSet, chosen: np.ndarray, epoch: int | None = None) -> CaptionBatch:
         return part.batch(chosen, self.config, epoch)
 
+    def small_batch(self, n_tokens: int) -> CaptionBatch:
+        """With one caption of an image: two of them could not both be known by heart."""
+        [chosen, *_] = self.packing(self.train, min(n_tokens, self.batch_tokens), "random", 0).epoch(0)
+        return self.collate(self.train, self.train.first_of_each(chosen))
+
     def nats(self, model: AnyTranslator, batch: CaptionBatch, smoothing: float) -> Tensor:
         hidden = model(batch.patches(), batch.source_layout, batch.target, batch.target_layout)
         return cross_entropy(hidden, model.output_table, batch.labels, smoothing, model.output_bias)
@@ -125,8 +130,10 @@ class Captions(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
 
     def first_samples(self, model: AnyTranslator, valid: CaptionSet) -> list[Sample]:
         images = range(min(self.config.shown, len(valid.raw)))
-        answers = self.greedily(model, valid, images)
-        return [(valid.raw.images.where(i), valid.references[i][0], answers[i].text) for i in images]
+        outputs = [answer.text for answer in self.greedily(model, valid, images)]
+        references = [valid.references[i] for i in images]
+        chosen = [output if output in own else own[0] for output, own in zip(outputs, references, strict=True)]
+        return list(zip(map(valid.raw.images.where, images), chosen, outputs, strict=True))
 
     def greedily(self, model: AnyTranslator, part: CaptionSet, images: range) -> list[Captioned]:
         quick = replace(self.setup.decoding, beam=1, n_best=1, sample=False)
@@ -198,9 +205,7 @@ class Captions(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
     def write(self, use: Use[AnyTranslator], images: Pixels, ask: Caption) -> list[Captioned]:
         """Captions of images as the model reads them; none is longer than those that can be learned."""
         config = (ask.decoding or use.decoding).within(min(use.model.max_length, self.max_length + 1))
-        answers = write_captions(
-            use.generator, self.tokenizer, images, self.grid, self.frame, config, ask.on_progress
-        )
+        answers = write_captions(use.generator, self.tokenizer, images, self.grid, self.frame, config, ask.on_progress)
         for answer in answers:
             if not config.sample:  # otherwise what was written is not the model's own choice
                 answer.notes.extend(unusual(answer, use.expected))

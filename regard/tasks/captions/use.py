@@ -70,7 +70,7 @@ def look_at_image(
     text: str,
     asked: Asked,
 ) -> Capture:
-    """Every attention layer while a model reads an image and writes a text: patches are keys, and words look at them."""
+    """Every attention layer while a model reads an image and writes a text, whose words look at patches."""
     asked.check(model)
     ids = tokenizer.encode(text)
     check_length(model, ids, len(ids) + 1)
