@@ -75,6 +75,10 @@ class ImageSeq2Seq(RecurrentTranslator):
     def inputs(self) -> InputTable:
         return self.encoder.embedding
 
+    def name_in_reader(self, name: str) -> str | None:
+        """In a residual network's, all is called as in the encoder."""
+        return name.removeprefix("encoder.") if name.startswith("encoder.") else None
+
     def encode(self, source: Tensor, layout: Layout) -> Tensor:
         return self.encoder(source, layout)
 

@@ -6,6 +6,15 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vit import PatchesConfig
 from regard.nn.positions import Space
 
+# The parts of a Vision Transformer, by the names that they have here.
+IN_VIT = {
+    "source_inputs": "embedding",
+    "source_position": "position",
+    "source_norm": "embedding_norm",
+    "encoder": "blocks",
+    "encoder_norm": "norm",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImageTransformerConfig(PatchesConfig, TransformerConfig):
@@ -34,6 +43,11 @@ class ImageTransformer(Transformer):
 
     def __init__(self, config: ImageTransformerConfig):
         super().__init__(config, config.make_inputs(config.d_model))
+
+    def name_in_reader(self, name: str) -> str | None:
+        """In a Vision Transformer."""
+        part, _, rest = name.partition(".")
+        return f"{IN_VIT[part]}.{rest}" if part in IN_VIT else None
 
     def n_source_rows(self, length: int) -> int:
         """Of the largest image."""

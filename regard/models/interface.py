@@ -123,6 +123,10 @@ class Model(nn.Module, ABC):
     def fit(self, tokens: Sequence[str], batches: Iterable[tuple[Tensor, Layout, Tensor]]) -> None:
         """Choose features from all documents, where it `is_fitted`."""
 
+    def name_in_reader(self, name: str) -> str | None:
+        """Of a model whose source some reader could read: what that reader calls this weight, where it has it."""
+        return None
+
     @property
     def word_vectors(self) -> nn.Parameter | None:
         """(V, D): the embeddings; None: it has none."""
