@@ -22,7 +22,7 @@ class ImageSeq2SeqConfig(ImageModelConfig, RecurrentTranslatorConfig):
     d_image: int = 256  # channels of what is read of an image; before each halving they are half as many
     n_blocks: int = 2  # residual blocks at each size of the image
     # λ of the penalty λ Σ_i (1 - Σ_t a_ti)², which is small where every part i of an image is looked at (doubly
-    # stochastic attention); the paper has 1; 0: none
+    # stochastic attention), often 1; 0: none
     doubly_stochastic: float = 0.0
 
     def __post_init__(self) -> None:
