@@ -98,7 +98,7 @@ def with_tokenizer(recipe: Recipe, folder: Path, resume: bool, weights_from: Pat
     source = weights_from or recipe.distillation.teacher
     if resume and (folder / "tokenizer.json").is_file():
         tokenizer = Tokenizer.load(folder)
-    elif source and Recipe.of_run(Path(source)).task_class.reads_text:
+    elif source and (weights_from is None or Recipe.of_run(weights_from).task_class.reads_text):
         tokenizer = Tokenizer.load(source)
     else:
         tokenizer = Tokenizer.train(recipe.task_class.texts(recipe.data), recipe.tokenizer)

@@ -78,13 +78,13 @@ def test_what_is_no_text_is_an_error_that_says_what_was_expected(method: str, ru
 
 
 def test_every_method_that_answers_texts_is_walked() -> None:
-    """Those of `generate_as` have a default, so it has a test of its own."""
+    """The texts of `generate_as` have a default, and `caption` takes images: they have tests of their own."""
     with_texts = {
         name
         for name, verb in VERBS.items()
         if any(FOR_EACH_ANSWER in kinds_of(hint) for hint in get_type_hints(verb, include_extras=True).values())
     }
-    assert with_texts == {*METHODS, "generate_as"}
+    assert with_texts == {*METHODS, "generate_as", "caption"}
     assert not [name for name, verb in LINE_VERBS.items() if name not in with_texts]
 
 
@@ -92,6 +92,16 @@ def test_a_beginning_of_a_text_from_a_label_may_be_a_string() -> None:
     request, is_alone = checked(GenerateAs("good", "The"))  # type: ignore[arg-type]
     assert is_alone and request == GenerateAs("good", ["The"])
     assert checked(GenerateAs("good"))[1] is False
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_no_image_is_an_error_that_says_what_was_expected(what: str, runs: Runs) -> None:
+    bound = load(runs["captions"], device="cpu").caption
+    end = bounded(lambda: repr(bound(WRONG[what])))
+    assert end.how == "raised", end
+    kinds, text, trace = end.value
+    assert "RegardError" in kinds, trace
+    assert "image" in text and ("expected" in text or "no file" in text), text
 
 
 WRONG_SETTINGS = {
