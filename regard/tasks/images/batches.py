@@ -1,7 +1,8 @@
 """Images as rows of patches, alone or in batches, as they are or as training changes them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
@@ -9,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.batching.batch import SequenceBatch, by_length, put_back
+from regard.data.batching.batch import Batch, by_length, put_back
 from regard.data.images.augment import Augmentation, Draws, augment, draw, mix
 from regard.data.images.examples import Images
 from regard.data.images.pixels import PixelForm
-from regard.data.images.store import PixelStore, store
+from regard.data.images.store import store
 from regard.data.notes import Notes
 from regard.errors import DataError
 from regard.nn.grid import Grid, GridForm, Shape
@@ -21,26 +22,16 @@ from regard.nn.grid import Grid, GridForm, Shape
 Pixels = Sequence[np.ndarray]  # images (H, W, C), 8-bit
 
 
-def patches_of(images: Pixels, form: GridForm) -> tuple[Tensor, Grid]:
-    """8-bit rows (N, C P P) of images and how they lie.  A patch that is not full repeats the image's last pixels."""
-    shapes = [form.shape_of(*image.shape[:2]) for image in images]
-    layout, whole = Grid(shapes, form), [filled(image, form.patch) for image in images]
-    blocks, start = [], 0
-    for n, _ in layout.runs:
-        block = torch.from_numpy(np.stack(whole[start : start + n]))
-        blocks.append(block.permute(0, 3, 1, 2))
-        start += n
-    return layout.patches(blocks), layout
+def read_pixels(images: Pixels, form: GridForm) -> tuple[Tensor, Grid]:
+    """The pixels of all images, one after the other, and how their patches lie.  A patch that is not full repeats the
+    image's last pixels."""
+    whole = [filled(image, form.patch).reshape(-1) for image in images]
+    return torch.from_numpy(np.concatenate(whole)), Grid([form.shape_of(*image.shape[:2]) for image in images], form)
 
 
 def filled(image: np.ndarray, patch: int) -> np.ndarray:
     missing = [(0, -side % patch) for side in image.shape[:2]]
     return np.pad(image, [*missing, (0, 0)], mode="edge") if any(map(any, missing)) else image
-
-
-def by_shape(places: np.ndarray, shapes: Sequence[Shape]) -> np.ndarray:
-    """Images of one shape beside each other, so that they are one block."""
-    return np.array(sorted(places, key=lambda i: shapes[i]), np.int64)
 
 
 def check_shape(shape: Shape, form: GridForm, where: str) -> None:
@@ -50,9 +41,11 @@ def check_shape(shape: Shape, form: GridForm, where: str) -> None:
 
 
 @dataclass(frozen=True)
-class ImageBatch(SequenceBatch):
-    """`tokens` are 8-bit patches (N, C P P); with draws they change before the model reads them."""
+class ImageBatch(Batch):
+    """Images, one after the other; with draws they change before the model reads them."""
 
+    pixels: Tensor  # 8-bit
+    layout: Grid
     draws: Draws | None
 
     @property
@@ -60,23 +53,24 @@ class ImageBatch(SequenceBatch):
         return self.layout.n_sequences
 
     @property
+    def n_tokens(self) -> int:
+        return self.layout.n_rows
+
+    @property
     def is_fillable(self) -> bool:  # type: ignore[override]
         """Images of one size make batches of few shapes."""
         return self.layout.is_full
 
     def patches(self) -> Tensor:
-        """What the model reads."""
-        if self.draws is None:
-            return self.tokens
-        assert isinstance(self.layout, Grid)
-        changed, start = [], 0
-        for block in self.layout.images(self.tokens):
-            end = start + len(block)
-            own = self.draws.rows(start, end)
-            own = replace(own, partner=own.partner - start)
-            changed.append(mix(augment(block / 255, own), own))
-            start = end
-        return self.layout.patches(changed)
+        """What the model reads: rows (N, C P P), 8-bit or, where images were changed, from 0 to 1."""
+        blocks, start = self.layout.blocks(self.pixels), 0
+        if self.draws is not None:
+            for i, block in enumerate(blocks):
+                own = self.draws.rows(start, start + len(block))
+                own = replace(own, partner=own.partner - start)
+                blocks[i] = mix(augment(block / 255, own), own)
+                start += len(block)
+        return self.layout.patches(blocks)
 
 
 class ImagePart:
@@ -84,15 +78,16 @@ class ImagePart:
 
     def __init__(self, images: Images, form: PixelForm, grid: GridForm, cache: Path | None):
         self.images, self.grid = images, grid
-        self.store: PixelStore = store(images, form, cache)
-        self.shapes = [grid.shape_of(*size) for size in self.store.sizes.tolist()]
-        self.lengths = np.array([grid.n_rows(shape) for shape in self.shapes], np.int64)
+        self.store = store(images, form, cache)
+        self.shapes = -(-self.store.sizes // grid.patch)  # n 2, in patches
+        too_large = np.flatnonzero(self.shapes.max(1, initial=0) > grid.side)
+        for i in too_large[:1]:
+            check_shape(tuple(self.shapes[i]), grid, images.where(int(i)))
+        self.lengths = grid.class_row + self.shapes.prod(1)
         self.kept = np.arange(len(images))
         self.notes = Notes()
         self.notes.update(images.notes)
         self.notes.update(self.store.notes)
-        for i, shape in enumerate(self.shapes):
-            check_shape(shape, grid, images.where(i))
 
     def __len__(self) -> int:
         return len(self.kept)
@@ -100,23 +95,35 @@ class ImagePart:
     def describe(self) -> str:
         return f"{len(self):,} images, {self.lengths.sum():,} rows"
 
+    def by_shape(self, places: np.ndarray) -> np.ndarray:
+        """Images of one shape beside each other, so that they are one block."""
+        return places[np.lexsort(self.shapes[places].T)]
+
     def lines(self, places: np.ndarray) -> list[str]:
-        return [self.images.where(int(i)) for i in places]
+        return [self.images.where(i) for i in places.tolist()]
 
     def read(self, places: np.ndarray) -> tuple[Tensor, Grid]:
-        return patches_of([self.store[int(i)] for i in places], self.grid)
+        if self.whole is None:
+            return read_pixels([self.store[i] for i in places.tolist()], self.grid)
+        pixels = torch.from_numpy(self.whole[places].reshape(-1))
+        return pixels, Grid([tuple(self.shapes[0])] * len(places), self.grid)
+
+    @cached_property
+    def whole(self) -> np.ndarray | None:
+        """All pixels (n, H, W, C), where all images have one size, in whole patches."""
+        sizes = self.store.sizes
+        if (sizes != sizes[:1]).any() or (sizes[:1] % self.grid.patch).any():
+            return None
+        return np.asarray(self.store.pixels).reshape(len(sizes), *sizes[0], self.store.channels)
 
     def draw(self, config: Augmentation, seed: int, epoch: int | None, places: np.ndarray) -> Draws | None:
         """What an epoch of training does to these images; None: nothing.  Those that are mixed have one shape."""
         if epoch is None or not config.is_on:
             return None
-        shapes = np.array([self.shapes[i] for i in places])
-        starts = np.flatnonzero(np.diff(shapes, axis=0).any(1)) + 1
-        drawn = [
-            draw(config, seed, epoch, run, sizes * self.grid.patch)
-            for run, sizes in zip(np.split(places, starts), np.split(shapes, starts), strict=True)
-        ]
-        return joined(drawn)
+        shapes = self.shapes[places]
+        starts = np.flatnonzero((shapes[1:] != shapes[:-1]).any(1)) + 1
+        runs = zip(np.split(places, starts), np.split(shapes, starts), strict=True)
+        return joined([draw(config, seed, epoch, run, sizes * self.grid.patch) for run, sizes in runs])
 
 
 def joined(drawn: Sequence[Draws]) -> Draws:
@@ -127,25 +134,18 @@ def joined(drawn: Sequence[Draws]) -> Draws:
     return whole[0] if len(whole) == 1 else Draws(*(torch.cat(column) for column in columns))
 
 
-def read_images(
-    images: Pixels, form: GridForm, budget: int, device: torch.device
-) -> Iterator[tuple[np.ndarray, Tensor, Grid]]:
-    """Groups of images of about one length: which they are, their patches and their layout."""
-    shapes = [form.shape_of(*image.shape[:2]) for image in images]
-    lengths = np.array([form.n_rows(shape) for shape in shapes], np.int64)
-    for group in by_length(lengths, budget):
-        places = by_shape(group, shapes)
-        tokens, layout = patches_of([images[i] for i in places], form)
-        yield places, tokens.to(device), layout.to(device)
-
-
 @torch.no_grad()
 def read_each(
     model: Callable[[Tensor, Grid], Tensor], images: Pixels, form: GridForm, budget: int, device: torch.device
 ) -> Tensor:
-    """What a model makes of each image, on the host (images, ...)."""
+    """What a model makes of each image, on the host (images, ...); those of about one length are read together."""
+    shapes = np.array([form.shape_of(*image.shape[:2]) for image in images]).reshape(-1, 2)
+    lengths = form.class_row + shapes.prod(1)
     groups, rows = [], []
-    for places, tokens, layout in read_images(images, form, budget, device):
+    for group in by_length(lengths, budget):
+        places = group[np.lexsort(shapes[group].T)]
+        pixels, layout = read_pixels([images[i] for i in places], form)
+        batch = ImageBatch([], pixels, layout, None).to(device)
         groups.append(places)
-        rows.append(model(tokens, layout).float().cpu())
+        rows.append(model(batch.patches(), batch.layout).float().cpu())
     return put_back(rows, groups)

@@ -26,7 +26,7 @@ from regard.nn.grid import Grid, GridForm
 from regard.nn.pooling import POOLINGS, summary
 from regard.tasks.classification.labels import LabelsConfig, LabelTask
 from regard.tasks.classification.verbs import Classified, Classify
-from regard.tasks.images.batches import ImageBatch, ImagePart, Pixels, by_shape, check_shape, read_each
+from regard.tasks.images.batches import ImageBatch, ImagePart, Pixels, check_shape, read_each
 from regard.tasks.request import Embed
 from regard.tasks.setup import Setup, TaskConfig, Use
 
@@ -92,7 +92,7 @@ class ImageClassification(LabelTask[LabelledImages, LabeledImagePart, Classifier
     # Learning.
 
     def collate(self, part: LabeledImagePart, chosen: np.ndarray, epoch: int | None = None) -> LabeledImageBatch:
-        places = by_shape(part.kept[chosen], part.shapes)
+        places = part.by_shape(part.kept[chosen])
         draws = part.draw(self.config, self.setup.seed, epoch, places)
         return LabeledImageBatch(part.lines(places), *part.read(places), draws, torch.from_numpy(part.labels[places]))
 
