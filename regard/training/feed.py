@@ -3,6 +3,7 @@
 A batch is a function of its (epoch, index), so looking ahead changes nothing and needs no state of its own.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +23,7 @@ class Feed(Generic[B]):
         self.places = walk(task, start)
         self.worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="feed")
         self.coming: deque[tuple[tuple[int, int], Future[B]]] = deque()
+        self.begun, self.waited = time.monotonic(), 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -33,9 +35,16 @@ class Feed(Generic[B]):
         """The next n batches, on the device, and their places."""
         self.order(n)
         taken = [self.coming.popleft() for _ in range(n)]
+        before = time.monotonic()
         batches = [future.result() for _, future in taken]
+        self.waited += time.monotonic() - before
         self.order(AHEAD)
         return batches, [place for place, _ in taken]
+
+    @property
+    def share_waited(self) -> float:
+        """Of the time so far: how long the training had to wait for batches.  A GPU may have been busy meanwhile."""
+        return self.waited / max(time.monotonic() - self.begun, 1e-9)
 
     def position(self) -> tuple[int, int]:
         """The place of the next batch."""
