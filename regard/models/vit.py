@@ -92,6 +92,7 @@ class ViT(Stack):
 
     def __init__(self, config: ViTConfig):
         super().__init__(config, config.make_inputs())
+        self.has_fixed_shapes = config.convolutions
 
     def multiplications(self, length: int) -> float:
         return super().multiplications(length) + self.embedding.multiplications()

@@ -70,7 +70,7 @@ def train(
         screen.plan([*about.rows, *plan(config, progress, environment)])
         with (
             Metrics(run, progress.step, config.tensorboard) as metrics,
-            Feed(task, progress.position, learner.ready) as feed,
+            Feed(task, progress.position, learner.ready, learner.is_idle) as feed,
         ):
             training = Training(learner, config, lora, run, progress, checkpoints, metrics, screen, signals)
             try:

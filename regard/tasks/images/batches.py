@@ -82,7 +82,7 @@ class ImagePart:
         self.shapes = -(-self.store.sizes // grid.patch)  # n 2, in patches
         too_large = np.flatnonzero(self.shapes.max(1, initial=0) > grid.side)
         for i in too_large[:1]:
-            check_shape(tuple(self.shapes[i]), grid, images.where(int(i)))
+            check_shape(tuple(self.shapes[i].tolist()), grid, images.where(int(i)))
         self.lengths = grid.class_row + self.shapes.prod(1)
         self.kept = np.arange(len(images))
         self.notes = Notes()
@@ -106,7 +106,7 @@ class ImagePart:
         if self.whole is None:
             return read_pixels([self.store[i] for i in places.tolist()], self.grid)
         pixels = torch.from_numpy(self.whole[places].reshape(-1))
-        return pixels, Grid([tuple(self.shapes[0])] * len(places), self.grid)
+        return pixels, Grid([tuple(self.shapes[0].tolist())] * len(places), self.grid)
 
     @cached_property
     def whole(self) -> np.ndarray | None:
