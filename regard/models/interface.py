@@ -1,23 +1,23 @@
-"""What models are: their settings, their cost, and what all of them, readers, translators and models of text answer."""
+"""What models are: their settings, their cost, and what all of them, readers and translators answer."""
 
 import itertools
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self
 
 import torch
 from torch import Tensor, nn
 
 from regard.checks import at_most
 from regard.errors import ConfigError, RegardError
-from regard.inputs import InputTable
+from regard.inputs import InputTable, Words
 from regard.memory import check_memory
 from regard.models.cost import Cost
 from regard.nn.attention import Attention
 from regard.nn.grid import GridForm
-from regard.nn.layout import Layout
+from regard.nn.layout import Layout, Prompt
 from regard.nn.state import S
 
 LARGEST = 2**31 - 1  # of a size
@@ -124,6 +124,10 @@ class Model(nn.Module, ABC):
     def fit(self, tokens: Sequence[str], batches: Iterable[tuple[Tensor, Layout, Tensor]]) -> None:
         """Choose features from all documents, where it `is_fitted`."""
 
+    def name_in_reader(self, name: str) -> str | None:
+        """Of a model whose source some reader could read: what that reader calls this weight, where it has it."""
+        return None
+
     @property
     def word_vectors(self) -> nn.Parameter | None:
         """(V, D): the embeddings; None: it has none."""
@@ -220,17 +224,33 @@ class Translator(Model, Generic[S]):
     """Reads a source, then writes a target: P(next token) = softmax(table h + bias)."""
 
     role = "translator"
-    embedding: InputTable  # of both sides
+    embedding: Words  # of targets, and of sources where these are words
     own_table: nn.Parameter | None  # None: the embeddings are the output table
     output_bias: nn.Parameter | None
 
     @abstractmethod
     def forward(self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout) -> Tensor:
-        """Token ids (N) of both sides -> the hidden row that predicts each next target token (N, D)."""
+        """Inputs (N), such as token ids, of both sides -> the hidden row that predicts each next token (N, D)."""
 
     @abstractmethod
     def encode(self, source: Tensor, layout: Layout) -> Tensor:
-        """Token ids (N) of sources -> one row each (N, D)."""
+        """Inputs (N) of sources -> one row each (N, D)."""
+
+    def penalized(
+        self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout
+    ) -> tuple[Tensor, Tensor]:
+        """`forward`, and what training adds to the loss of all targets together; most models add nothing."""
+        hidden = self(source, source_layout, target, target_layout)
+        return hidden, hidden.new_zeros(())
+
+    @property
+    def inputs(self) -> InputTable:
+        """Of sources."""
+        return self.embedding
+
+    def n_source_rows(self, length: int) -> int:
+        """Rows of the source of a target of `length` tokens, for which costs are given."""
+        return length
 
     def features(self, tokens: Tensor, layout: Layout) -> Tensor:
         return self.encode(tokens, layout)
@@ -242,12 +262,10 @@ class Translator(Model, Generic[S]):
     @property
     def output_table(self) -> Tensor:
         """(V, D)"""
-        table = self.embedding.vectors if self.own_table is None else self.own_table
-        assert table is not None, "a translator whose source is not words has an output table of its own"
-        return table
+        return self.embedding.vectors if self.own_table is None else self.own_table
 
     @abstractmethod
-    def start(self, prompts: Sequence[Sequence[int]], copies: int = 1, room: int | None = None) -> S:
+    def start(self, prompts: Sequence[Prompt], copies: int = 1, room: int | None = None) -> S:
         """Read the sources; every source then has `copies` rows that write their own target and share its memory."""
 
     @abstractmethod
@@ -257,32 +275,3 @@ class Translator(Model, Generic[S]):
 
 AnyReader = Reader[Any]  # whatever its state
 AnyTranslator = Translator[Any]
-
-
-class TextModel(Model):
-    """How probable a text is, token by token."""
-
-    @abstractmethod
-    def nats(self, tokens: Tensor, labels: Tensor, layout: Layout) -> Tensor:
-        """-log P of all labels, each after its token and those before it."""
-
-    @abstractmethod
-    def guesses(self, tokens: Tensor, layout: Layout) -> Tensor:
-        """The likeliest next token after each (N)."""
-
-
-C = TypeVar("C")  # what a model knows of texts that will go on; its rows are selected as those of a state
-
-
-class TextWriter(TextModel, Generic[S, C]):
-    """A model of text that also writes, from left to right."""
-
-    @abstractmethod
-    def carried_nats(self, tokens: Tensor, labels: Tensor, layout: Layout, state: C | None) -> tuple[Tensor, C]:
-        """`nats` of texts that go on where the state (None: nowhere) was left; with the state after them."""
-
-    @abstractmethod
-    def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> S: ...
-
-    @abstractmethod
-    def step(self, tokens: Tensor, state: S) -> Tensor: ...

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.checks import expect
 from regard.data.batching.batch import Batch, by_length, put_back
 from regard.data.images.augment import Augmentation, Draws, augment, draw, mix
 from regard.data.images.examples import Images
@@ -18,6 +19,7 @@ from regard.data.images.store import store
 from regard.data.notes import Notes
 from regard.errors import DataError
 from regard.nn.grid import Grid, GridForm, Shape
+from regard.nn.layout import Ragged
 
 Pixels = Sequence[np.ndarray]  # images (H, W, C), 8-bit
 
@@ -62,15 +64,21 @@ class ImageBatch(Batch):
         return self.layout.is_full
 
     def patches(self) -> Tensor:
-        """What the model reads: rows (N, C P P), 8-bit or, where images were changed, from 0 to 1."""
-        blocks, start = self.layout.blocks(self.pixels), 0
-        if self.draws is not None:
-            for i, block in enumerate(blocks):
-                own = self.draws.rows(start, start + len(block))
-                own = replace(own, partner=own.partner - start)
-                blocks[i] = mix(augment(block / 255, own), own)
-                start += len(block)
-        return self.layout.patches(blocks)
+        """What the model reads."""
+        return patches_of(self.pixels, self.layout, self.draws)
+
+
+def patches_of(pixels: Tensor, layout: Ragged, draws: Draws | None = None) -> Tensor:
+    """Rows (N, C P P): 8-bit, or where training changes the images, from 0 to 1."""
+    grid, start = expect(layout, Grid), 0
+    blocks = grid.blocks(pixels)
+    if draws is not None:
+        for i, block in enumerate(blocks):
+            own = draws.rows(start, start + len(block))
+            own = replace(own, partner=own.partner - start)
+            blocks[i] = mix(augment(block / 255, own), own)
+            start += len(block)
+    return grid.patches(blocks)
 
 
 class ImagePart:
@@ -116,13 +124,16 @@ class ImagePart:
             return None
         return np.asarray(self.store.pixels).reshape(len(sizes), *sizes[0], self.store.channels)
 
-    def draw(self, config: Augmentation, seed: int, epoch: int | None, places: np.ndarray) -> Draws | None:
-        """What an epoch of training does to these images; None: nothing.  Those that are mixed have one shape."""
+    def draw(
+        self, config: Augmentation, seed: int, epoch: int | None, places: np.ndarray, examples: np.ndarray
+    ) -> Draws | None:
+        """What an epoch of training does to the images at these places, each for an example of its own; None: nothing.
+        Those that are mixed have one shape."""
         if epoch is None or not config.is_on:
             return None
         shapes = self.shapes[places]
         starts = np.flatnonzero((shapes[1:] != shapes[:-1]).any(1)) + 1
-        runs = zip(np.split(places, starts), np.split(shapes, starts), strict=True)
+        runs = zip(np.split(examples, starts), np.split(shapes, starts), strict=True)
         return joined([draw(config, seed, epoch, run, sizes * self.grid.patch) for run, sizes in runs])
 
 
