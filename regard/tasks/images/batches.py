@@ -78,6 +78,13 @@ class ImageBatch(SequenceBatch):
             start = end
         return self.layout.patches(changed)
 
+    def pictures(self) -> list[np.ndarray]:
+        """The same for a person: images (H, W, C), 8-bit."""
+        assert isinstance(self.layout, Grid)
+        blocks = self.layout.images(self.patches())
+        blocks = [block.mul(255).round().byte() if block.is_floating_point() else block for block in blocks]
+        return [image.permute(1, 2, 0).numpy() for block in blocks for image in block.cpu()]
+
 
 class ImagePart:
     """The pixels of one part of a data set, decoded once."""

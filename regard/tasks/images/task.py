@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,19 +18,23 @@ from regard.data.files.splits import Parts
 from regard.data.images.augment import Augmentation
 from regard.data.images.examples import LabelledImages
 from regard.data.images.files import labelled_images
-from regard.data.images.pixels import Resizing, pictures_of, pixels_of
+from regard.data.images.pixels import Picture, Resizing, name_of, pictures_of, pixels_of
 from regard.data.images.recognizing import labeled_images
 from regard.data.images.report import image_rows, overlap_rows
 from regard.data.report import Row
+from regard.errors import RegardError
 from regard.models.heads import Classifier
 from regard.models.interface import AnyReader
 from regard.nn.grid import Grid, GridForm
 from regard.nn.pooling import POOLINGS, summary
 from regard.tasks.classification.labels import LabelsConfig, LabelTask
 from regard.tasks.classification.verbs import Classified, Classify
-from regard.tasks.images.batches import ImageBatch, ImagePart, Pixels, by_shape, check_shape, read_each
+from regard.tasks.images.batches import ImageBatch, ImagePart, Pixels, by_shape, check_shape, patches_of, read_each
+from regard.tasks.images.changes import draw_changes
 from regard.tasks.request import Embed
 from regard.tasks.setup import Setup, TaskConfig, Use
+from regard.viewer.capture import Capture
+from regard.viewer.looking import Asked, look_at_image
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,18 +139,30 @@ class ImageClassification(LabelTask[LabelledImages, LabeledImagePart, Classifier
         stores = {name: part.store for name, part in parts.items()}
         return rows + overlap_rows(stores, {name: part.images for name, part in parts.items()})
 
+    def draw_examples(self, path: Path) -> None:
+        draw_changes(len(self.train), partial(self.collate, self.train), path)
+
     @property
     def purpose(self) -> str:
         return f"was trained to predict the label of an image ({named(self.config.shown_labels)})"
 
     # Use.
 
-    def pixels(self, pictures: Iterable[object]) -> Pixels:
+    def look(self, use: Use[Classifier], source: Picture, target: str | None, asked: Asked) -> Capture:
+        name = name_of(source)
+        if target is not None or not name:
+            raise RegardError("this run reads one image: give the image, and no target")
+        pixels = self.pixels([source])
+        answer = self.answer(self.read_pixels(use.model, pixels)[0], [])
+        title = f"{name} → {answer.label} ({answer.probability:.1%})"
+        return look_at_image(use.model, *patches_of(pixels, self.grid), title, asked)
+
+    def pixels(self, pictures: Iterable[Picture]) -> Pixels:
         """What the model reads of what a user gives: paths, PIL images, arrays or tensors."""
         form, images = self.config.form(self.grid.channels), []
         for i, picture in enumerate(pictures):
             where = str(picture) if isinstance(picture, str) else f"image {i}"
-            images.append(pixels_of(picture, form, where))  # type: ignore[arg-type]
+            images.append(pixels_of(picture, form, where))
             check_shape(self.grid.shape_of(*images[-1].shape[:2]), self.grid, where)
         return images
 
