@@ -39,7 +39,9 @@ def look(
     head: Annotated[int | None, typer.Option(help="one head, counted from 0 (default: the mean)")] = None,
     patch: Annotated[
         str | None,
-        typer.Option(metavar="ROW,COLUMN", help="of an image: where this patch looks (default: the class row, or the mean)"),
+        typer.Option(
+            metavar="ROW,COLUMN", help="of an image: where this patch looks (default: the class row, or the mean)"
+        ),
     ] = None,
     grid: Annotated[bool, typer.Option("--grid", help="with --png: every head of every layer")] = False,
     vectors: Annotated[bool, typer.Option("--vectors", help="with --html: queries, keys and values too")] = False,
@@ -105,7 +107,9 @@ def place_of(patch: str, capture: "Capture", kind: str) -> int:
     if capture.image is None:
         raise RegardError("--patch is for runs that read images")
     if "queries" not in capture.about(kind).patches:
-        raise RegardError(f"--patch: in {kind} attention, words look at the image; leave it out, or choose another --kind")
+        raise RegardError(
+            f"--patch: in {kind} attention, words look at the image; leave it out, or choose another --kind"
+        )
     return capture.image.place(int(found[1]), int(found[2]))
 
 

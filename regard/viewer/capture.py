@@ -40,7 +40,7 @@ KINDS = {
     "self": MapKind("Self-attention", "Every word looks at words of the same text.", "text", "text"),
     "rollout": MapKind(
         "Attention rollout",
-        "How much of each word reaches each row through all layers: the product of their (mean of heads + identity) / 2.",
+        "How much of each word reaches each row through all layers: the product of (mean of heads + identity) / 2.",
         "text", "text", has_heads=False,
     ),
     "votes": MapKind(
@@ -69,8 +69,7 @@ OF_IMAGES = {  # where what is read is an image
     ),
     "rollout": MapKind(
         "Attention rollout",
-        "How much of each patch reaches each row through all layers: the product of their (mean of heads + identity) "
-        "/ 2.",
+        "How much of each patch reaches each row through all layers: the product of (mean of heads + identity) / 2.",
         "image", "image", has_heads=False, patches=BOTH,
     ),
 }  # fmt: skip

@@ -91,7 +91,12 @@ class Pictured:
         return base64.b64encode(file.getvalue()).decode()
 
     def to_record(self) -> dict[str, object]:
-        return {"png": self.to_png(), "channels": self.pixels.shape[2], "patch": self.patch, "class_row": self.class_row}
+        return {
+            "png": self.to_png(),
+            "channels": self.pixels.shape[2],
+            "patch": self.patch,
+            "class_row": self.class_row,
+        }
 
     @classmethod
     def from_record(cls, record: dict[str, object]) -> "Pictured":
