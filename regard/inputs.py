@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.checks import expect
 from regard.errors import ConfigError
-from regard.nn.grid import Grid, GridForm
-from regard.nn.layout import Layout
+from regard.nn.grid import Grid, GridForm, ImagePrompt, joined_images
+from regard.nn.layout import Layout, Prompt, Ragged, joined
 from regard.nn.linear import Linear
 
 
@@ -32,6 +33,14 @@ class InputTable(nn.Module, ABC):
     def replace_vectors(self, vectors: nn.Parameter) -> None:
         """Take other vectors, or more of them, or those of another table."""
         raise ConfigError("this model does not read words: its inputs have no vectors")
+
+    def multiplications(self) -> float:
+        """For each row; what is looked up costs nothing."""
+        return 0.0
+
+    def join(self, prompts: Sequence[Prompt], device: torch.device) -> tuple[Tensor, Ragged]:
+        """Inputs of this kind, one after the other, and how they lie; here, token ids (N)."""
+        return joined(prompts, device)
 
     @abstractmethod
     def forward(self, inputs: Tensor, layout: Layout) -> Tensor:
@@ -98,6 +107,9 @@ class Pixels(InputTable):
     def d_out(self) -> int:
         return self.form.d_patch
 
+    def join(self, prompts: Sequence[Prompt], device: torch.device) -> tuple[Tensor, Grid]:
+        return joined_images([expect(prompt, ImagePrompt) for prompt in prompts], self.form, device)
+
     def forward(self, inputs: Tensor, layout: Layout) -> Tensor:
         x = inputs / 255 if inputs.dtype == torch.uint8 else inputs
         return (x - self.mean) / self.deviation
@@ -115,9 +127,8 @@ class ImageInputs(InputTable):
     def d_out(self) -> int:
         return self.width
 
-    @abstractmethod
-    def multiplications(self) -> float:
-        """For each row."""
+    def join(self, prompts: Sequence[Prompt], device: torch.device) -> tuple[Tensor, Grid]:
+        return self.pixels.join(prompts, device)
 
     @abstractmethod
     def embed(self, pixels: Tensor, layout: Layout) -> Tensor:

@@ -1,5 +1,6 @@
 """How to decode: the settings of every search."""
 
+from collections.abc import Sized
 from dataclasses import dataclass, replace
 
 from regard.checks import at_least, at_most, not_negative, one_of, positive_share
@@ -70,7 +71,7 @@ class DecodingConfig:
         named = {"first": self.first, "never": self.never, "never_first": self.never_first, "never_in_a_row": rows}
         return {**named, "ends": self.ends}
 
-    def limit(self, prompt: list[int]) -> int:
+    def limit(self, prompt: Sized) -> int:
         limit = int(self.length_ratio * len(prompt)) + self.extra_length
         return min(limit, self.max_length) if self.max_length else limit
 

@@ -5,15 +5,16 @@ hypotheses keep the model's own log-probability.  The repetition penalty changes
 the logits, before they are normalized.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.distribution import Distribution
-from regard.decoding.interface import Ids
+from regard.decoding.interface import Ids, Prompts
 from regard.errors import ConfigError
+from regard.nn.layout import Prompt
 
 
 def repetition_penalty(logits: Tensor, history: Tensor, penalty: float) -> Tensor:
@@ -75,14 +76,14 @@ class Constraints:
         config = self.config
         return config.repetition_penalty != 1 or config.block_ngrams > 0 or len(config.never_in_a_row) > 0
 
-    def beginning(self, prompts: Ids, start_id: int) -> Tensor:
+    def beginning(self, prompts: Prompts, start_id: int) -> Tensor:
         """The history (prompts, n) before anything is written; -1 stands before what is shorter than others."""
-        counted: dict[str, Ids] = {
-            "written": [[] for _ in prompts],
-            "start": [[start_id] for _ in prompts],
-            "prompt": prompts,
+        beginnings: dict[str, Callable[[Prompt], list[int]]] = {
+            "written": lambda prompt: [],
+            "start": lambda prompt: [start_id],
+            "prompt": list,
         }
-        rows = counted[self.config.counted] if self.need_history else counted["written"]
+        rows = list(map(beginnings[self.config.counted if self.need_history else "written"], prompts))
         longest = max(map(len, rows))
         padded = [[-1] * (longest - len(row)) + row for row in rows]
         return torch.tensor(padded, dtype=torch.long).view(len(prompts), longest)

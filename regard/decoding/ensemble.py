@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.decoding.interface import AnyGenerator, Ids
+from regard.decoding.interface import AnyGenerator, Prompts
 from regard.errors import RunError
 from regard.nn.state import JointState
 
@@ -29,7 +29,7 @@ class Ensemble:
         for model in self.models:
             model.check_room(len(self.models) * n_rows, room)
 
-    def start(self, prompts: Ids, copies: int = 1, room: int = 256) -> JointState:
+    def start(self, prompts: Prompts, copies: int = 1, room: int = 256) -> JointState:
         return JointState(*(model.start(prompts, copies, room) for model in self.models))
 
     def step(self, tokens: Tensor, state: JointState) -> Tensor:

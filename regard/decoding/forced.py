@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.distribution import surprise
-from regard.decoding.interface import Generator, Ids, Progress, S, grouped
+from regard.decoding.interface import Generator, Ids, Progress, Prompts, S, grouped
 from regard.decoding.outputs import Place
 from regard.errors import RegardError
 
@@ -14,7 +14,7 @@ from regard.errors import RegardError
 @torch.no_grad()
 def score(
     model: Generator[S],
-    prompts: Ids,
+    prompts: Prompts,
     targets: Ids,
     start_id: int,
     end_id: int,
@@ -42,7 +42,7 @@ def score(
 
 @torch.no_grad()
 def likeliest(
-    model: Generator[S], prompts: Ids, targets: Ids, k: int, start_id: int, end_id: int, batch_tokens: int = 2048
+    model: Generator[S], prompts: Prompts, targets: Ids, k: int, start_id: int, end_id: int, batch_tokens: int = 2048
 ) -> list[list[Place]]:
     """For each token of each target its log P, and the k likeliest tokens of its place."""
     places: list[list[Place]] = [[] for _ in targets]
@@ -59,7 +59,7 @@ def likeliest(
 
 
 def read(
-    model: Generator[S], prompts: Ids, targets: Ids, start_id: int, end_id: int, batch_tokens: int
+    model: Generator[S], prompts: Prompts, targets: Ids, start_id: int, end_id: int, batch_tokens: int
 ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
     """Groups of targets: their numbers, their tokens (n, T), and the logits (n, T, V) that predict each token.
 

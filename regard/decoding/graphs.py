@@ -11,7 +11,7 @@ from typing import Generic, Protocol, Self, TypeGuard, TypeVar
 import torch
 from torch import Tensor
 
-from regard.decoding.interface import AnyGenerator, Generator, Ids
+from regard.decoding.interface import AnyGenerator, Generator, Prompts
 from regard.nn.state import State
 from regard.nn.watch import Watchable, is_watched
 
@@ -35,7 +35,7 @@ CS = TypeVar("CS", bound=CapturableState)
 class Capturable(Generator[CS], Watchable, Protocol[CS]):
     """A generator that says is_capturable: with `fixed_room` for the prompts every step has one shape."""
 
-    def start(self, prompts: Ids, copies: int = 1, room: int = 256, fixed_room: int | None = None) -> CS: ...
+    def start(self, prompts: Prompts, copies: int = 1, room: int = 256, fixed_room: int | None = None) -> CS: ...
 
 
 class Captured(Generic[CS]):
@@ -126,7 +126,7 @@ class Graphed(Generic[CS]):
     def check_room(self, n_rows: int, room: int) -> None:
         self.model.check_room(n_rows, room)
 
-    def start(self, prompts: Ids, copies: int = 1, room: int = 256) -> GraphedState[CS]:
+    def start(self, prompts: Prompts, copies: int = 1, room: int = 256) -> GraphedState[CS]:
         if is_watched(self.model):  # a replayed graph shows nothing of itself
             return GraphedState(None, self.model.start(prompts, copies, room), room)
         room = rounded(room)

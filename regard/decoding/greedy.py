@@ -8,19 +8,20 @@ from torch import Tensor
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.distribution import Distribution, draw, reshape
-from regard.decoding.interface import NEAR, Ids, Record, is_one_of, length_penalty
+from regard.decoding.interface import NEAR, Prompts, Record, is_one_of, length_penalty
 from regard.decoding.outputs import Hypothesis
 from regard.decoding.stopping import Stops
+from regard.nn.layout import Prompt
 
 
 class Greedy:
     """y_t = argmax P(y | y_<t).  The rows of a prompt never change places."""
 
-    def __init__(self, prompts: Ids, config: DecodingConfig, end_id: int, stops: Stops | None = None) -> None:
+    def __init__(self, prompts: Prompts, config: DecodingConfig, end_id: int, stops: Stops | None = None) -> None:
         self.config, self.copies, self.ends = config, config.n_best, (end_id, *config.ends)
         self.stops = stops
         # Of the active rows, for the stops: the last token of the prompt, and what was written.
-        self.written: list[tuple[list[int], list[int]]] = [(p[-1:], []) for p in prompts for _ in range(self.copies)]
+        self.written: list[tuple[list[int], list[int]]] = [([*p][-1:], []) for p in prompts for _ in range(self.copies)]
         self.record = Record(len(prompts))
         self.ended: Tensor | None = None  # (active prompts, copies)
 
@@ -86,7 +87,7 @@ class Sampling(Greedy):
     """
 
     def __init__(
-        self, prompts: Ids, limits: list[int], config: DecodingConfig, end_id: int, stops: Stops | None = None
+        self, prompts: Prompts, limits: list[int], config: DecodingConfig, end_id: int, stops: Stops | None = None
     ) -> None:
         super().__init__(prompts, config, end_id, stops)
         uniforms = torch.zeros(len(prompts), self.copies, max(limits), dtype=torch.float64)
@@ -107,6 +108,6 @@ class Sampling(Greedy):
         self.uniforms = self.uniforms[groups]
 
 
-def seed_of(seed: int, copy: int, prompt: list[int]) -> int:
+def seed_of(seed: int, copy: int, prompt: Prompt) -> int:
     content = np.array([seed, copy, *prompt], dtype=np.int64).tobytes()
     return int.from_bytes(hashlib.blake2b(content, digest_size=7).digest())

@@ -13,10 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.nn.layout import Prompt
 from regard.nn.state import S
 
 T = TypeVar("T", Tensor, np.ndarray)
 Ids = list[list[int]]  # of the tokens of several texts
+Prompts = Sequence[Prompt]  # what a model reads, each before its own text
 Progress = Callable[[int, int], None]  # of how many are done, and of how many there are
 
 NEAR = 1e-5  # choices closer than this may be decided by rounding, hence by the batch they are computed in
@@ -39,7 +41,7 @@ class Generator(Protocol[S]):
         """Raise where a search of so many rows, each of up to `room` tokens, takes more memory than there is."""
         ...
 
-    def start(self, prompts: Ids, copies: int = 1, room: int = 256) -> S:
+    def start(self, prompts: Prompts, copies: int = 1, room: int = 256) -> S:
         """A state with `copies` rows per prompt, which will be stepped by at most `room` tokens."""
         ...
 

@@ -14,7 +14,7 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.constraints import Constraints
 from regard.decoding.distribution import Distribution
 from regard.decoding.greedy import Greedy, Sampling
-from regard.decoding.interface import Generator, Ids, Progress, S, grouped
+from regard.decoding.interface import Generator, Ids, Progress, Prompts, S, grouped
 from regard.decoding.outputs import Hypothesis
 from regard.decoding.stopping import Stops
 from regard.errors import RegardError
@@ -44,7 +44,7 @@ class Strategy(Protocol):
 @torch.no_grad()
 def generate(
     model: Generator[S],
-    prompts: Ids,
+    prompts: Prompts,
     config: DecodingConfig,
     start_id: int,
     end_id: int,
@@ -88,7 +88,7 @@ def generate(
     return by_prompt
 
 
-def one_by_one(prompts: Ids, limits: list[int], config: DecodingConfig, end_id: int, stops: Stops | None) -> Greedy:
+def one_by_one(prompts: Prompts, limits: list[int], config: DecodingConfig, end_id: int, stops: Stops | None) -> Greedy:
     if config.sample:
         return Sampling(prompts, limits, config, end_id, stops)
     return Greedy(prompts, config, end_id, stops)
@@ -115,7 +115,12 @@ def stream(
 
 
 def search(
-    model: Generator[S], prompts: Ids, limits: list[int], strategy: Strategy, constraints: Constraints, start_id: int
+    model: Generator[S],
+    prompts: Prompts,
+    limits: list[int],
+    strategy: Strategy,
+    constraints: Constraints,
+    start_id: int,
 ) -> list[list[Hypothesis]]:
     """Decode one batch."""
     _, active, steps = deque(walk(model, prompts, limits, strategy, constraints, start_id), maxlen=1).pop()
@@ -123,7 +128,12 @@ def search(
 
 
 def walk(
-    model: Generator[S], prompts: Ids, limits: list[int], strategy: Strategy, constraints: Constraints, start_id: int
+    model: Generator[S],
+    prompts: Prompts,
+    limits: list[int],
+    strategy: Strategy,
+    constraints: Constraints,
+    start_id: int,
 ) -> Iterator[tuple[Tensor, np.ndarray, np.ndarray]]:
     """Step by step: the tokens (active prompts, copies), the active prompts, and how many steps of each prompt count.
 

@@ -4,9 +4,10 @@ Intervals and comparisons resample the sentences (Koehn 2004) with sacreBLEU's f
 same figures.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 from sacrebleu.metrics import BLEU, CHRF
@@ -76,16 +77,35 @@ def paired(outputs_a: list[str], outputs_b: list[str], references: list[str]) ->
     return comparisons
 
 
+def caption_bleu(
+    outputs: list[str], references: Sequence[Sequence[str]], order: int = 4, resamples: int = RESAMPLES
+) -> Metric:
+    """BLEU of n-grams up to `order`, lower-cased, each output with all of its references; `resamples` 0: no interval.
+
+    Papers on captions give BLEU-1 to BLEU-4 so.
+    """
+    check(outputs, references)
+    streams = list(zip_longest(*references))  # None: this output has no such reference
+    scored = corpus_metric(f"BLEU-{order}", BLEU(lowercase=True, max_ngram_order=order), outputs, streams, resamples)
+    return replace(scored, signature=f"{scored.signature}|order:{order}")
+
+
 def corpus_score(name: str, outputs: list[str], references: list[str], resamples: int) -> Metric:
     check(outputs, references)
-    metric = METRICS[name]()
-    score = metric.corpus_score(outputs, [references], n_bootstrap=max(resamples, 1))
+    return corpus_metric(name, METRICS[name](), outputs, [references], resamples)
+
+
+def corpus_metric(
+    name: str, metric: Any, outputs: list[str], streams: Sequence[Sequence[Any]], resamples: int
+) -> Metric:
+    """`streams` are the first reference of every output, then the second, and so on."""
+    score = metric.corpus_score(outputs, streams, n_bootstrap=max(resamples, 1))
     low, high = max(score._mean - score._ci, 0.0), min(score._mean + score._ci, 100.0)  # a mean ± may leave the scale
     interval = (float(low), float(high)) if resamples > 1 else None
     return Metric(name=name, value=float(score.score), signature=str(metric.get_signature()), interval=interval)
 
 
-def check(outputs: list[str], references: list[str]) -> None:
+def check(outputs: list[str], references: Sequence[object]) -> None:
     if len(outputs) != len(references):
         counts = f"{len(outputs)} outputs cannot be compared with {len(references)} references"
         raise DataError(f"{counts}: each output needs its own")

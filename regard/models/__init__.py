@@ -6,6 +6,8 @@ from regard.models.attentive import Attentive, AttentiveConfig
 from regard.models.bag import BagConfig, BagOfWords
 from regard.models.convolutional import Convolutional, ConvolutionalConfig
 from regard.models.elmo import BiLM, BiLMConfig, Elmo, ElmoConfig
+from regard.models.image_seq2seq import ImageSeq2Seq, ImageSeq2SeqConfig
+from regard.models.image_transformer import ImageTransformer, ImageTransformerConfig
 from regard.models.interface import Model, ModelConfig
 from regard.models.markov import Markov, MarkovConfig
 from regard.models.recurrent import Recurrent, RecurrentConfig
@@ -36,4 +38,6 @@ ARCHITECTURES = {
     "xlnet": Architecture(XLNetConfig, XLNet),
     "residual": Architecture(ResidualNetworkConfig, ResidualNetwork),
     "vit": Architecture(ViTConfig, ViT),
+    "image-seq2seq": Architecture(ImageSeq2SeqConfig, ImageSeq2Seq),
+    "image-transformer": Architecture(ImageTransformerConfig, ImageTransformer),
 }

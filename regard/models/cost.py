@@ -17,7 +17,9 @@ class Cost:
         return replace(self, forward=self.forward + 2 * multiplications)
 
 
-def translator_cost(multiplications: float, n_products: int, length: int, is_sequential: bool = False) -> Cost:
-    """Per target token, for sentences of `length` tokens on both sides."""
-    how = f"2 per weight and token, {n_products} products per key looked at; {length} source, {length} target tokens"
+def translator_cost(
+    multiplications: float, n_products: int, n_source: int, length: int, is_sequential: bool = False
+) -> Cost:
+    """Per target token, for sources of `n_source` rows and targets of `length` tokens."""
+    how = f"2 per weight and token, {n_products} products per key looked at; {n_source} source, {length} target tokens"
     return Cost(2 * multiplications, how, is_sequential)

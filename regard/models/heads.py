@@ -1,6 +1,6 @@
 """What is read off a reader's hidden rows: the next word, a label for each sequence, a tag for each token."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Self
 
 import torch
@@ -12,7 +12,7 @@ from regard.inputs import InputTable
 from regard.models.cost import Cost
 from regard.models.interface import Model, Reader, TextWriter
 from regard.nn.attention import Attention
-from regard.nn.layout import Layout
+from regard.nn.layout import Layout, Prompt
 from regard.nn.linear import logits, n_weights
 from regard.nn.loss import cross_entropy
 from regard.nn.pooling import summary
@@ -105,14 +105,15 @@ class LanguageModel(WordHead, TextWriter["Text[S]", S], Generic[S]):
 
     # Decoding: the interface of `regard.decoding.interface`.
 
-    def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> "Text[S]":
+    def start(self, prompts: Sequence[Prompt], copies: int = 1, room: int = 256) -> "Text[S]":
         """Read all of each prompt but its last token, which the first step will read.
 
         A reader that sees the length of a text reads that token, too, and no padding; then it forgets it.
         """
-        if not all(prompts):
+        texts = [[*prompt] for prompt in prompts]
+        if not all(texts):
             raise RegardError("a text must begin with something: a prompt is empty")
-        longest = max(map(len, prompts))
+        longest = max(map(len, texts))
         if longest - 1 + room > self.max_length:
             raise RegardError(
                 f"a prompt of {longest} tokens and {room} more do not fit the model's {self.max_length}; "
@@ -122,12 +123,12 @@ class LanguageModel(WordHead, TextWriter["Text[S]", S], Generic[S]):
         order: list[int] = []
         whole = self.reader.sees_length
         share = SHORTEST if self.reader.can_forget and not whole else 1.0
-        for rows in alike([len(prompt) - 1 for prompt in prompts], share):
-            lengths = torch.tensor([len(prompts[i]) - 1 for i in rows])
+        for rows in alike([len(text) - 1 for text in texts], share):
+            lengths = torch.tensor([len(texts[i]) - 1 for i in rows])
             n = int(lengths.max())
             part = self.reader.start(len(rows), longest - 1 + room)
             if n:
-                padded = [prompts[i] if whole else prompts[i][:-1] + [0] * (n - len(prompts[i]) + 1) for i in rows]
+                padded = [texts[i] if whole else texts[i][:-1] + [0] * (n - len(texts[i]) + 1) for i in rows]
                 self.reader.step(torch.tensor(padded, device=self.device), part)
             if int(lengths.min()) < n or whole:
                 part.truncate(lengths.to(self.device))  # what a row read too far was not used yet
@@ -139,7 +140,7 @@ class LanguageModel(WordHead, TextWriter["Text[S]", S], Generic[S]):
         assert state is not None
         places = torch.tensor(order).argsort().repeat_interleave(copies)
         state.select(places.to(self.device))
-        last = torch.tensor([prompt[-1] for prompt in prompts]).repeat_interleave(copies)
+        last = torch.tensor([text[-1] for text in texts]).repeat_interleave(copies)
         return Text(state, last.to(self.device))
 
     def step(self, tokens: Tensor, state: "Text[S]") -> Tensor:

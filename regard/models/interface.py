@@ -17,7 +17,7 @@ from regard.memory import check_memory
 from regard.models.cost import Cost
 from regard.nn.attention import Attention
 from regard.nn.grid import GridForm
-from regard.nn.layout import Layout
+from regard.nn.layout import Layout, Prompt
 from regard.nn.state import S
 
 LARGEST = 2**31 - 1  # of a size
@@ -123,6 +123,10 @@ class Model(nn.Module, ABC):
     def fit(self, tokens: Sequence[str], batches: Iterable[tuple[Tensor, Layout, Tensor]]) -> None:
         """Choose features from all documents, where it `is_fitted`."""
 
+    def name_in_reader(self, name: str) -> str | None:
+        """Of a model whose source some reader could read: what that reader calls this weight, where it has it."""
+        return None
+
     @property
     def word_vectors(self) -> nn.Parameter | None:
         """(V, D): the embeddings; None: it has none."""
@@ -219,17 +223,33 @@ class Translator(Model, Generic[S]):
     """Reads a source, then writes a target: P(next token) = softmax(table h + bias)."""
 
     role = "translator"
-    embedding: InputTable  # of both sides
+    embedding: InputTable  # of targets and, where these are words, of sources
     own_table: nn.Parameter | None  # None: the embeddings are the output table
     output_bias: nn.Parameter | None
 
     @abstractmethod
     def forward(self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout) -> Tensor:
-        """Token ids (N) of both sides -> the hidden row that predicts each next target token (N, D)."""
+        """Inputs (N), such as token ids, of both sides -> the hidden row that predicts each next token (N, D)."""
 
     @abstractmethod
     def encode(self, source: Tensor, layout: Layout) -> Tensor:
-        """Token ids (N) of sources -> one row each (N, D)."""
+        """Inputs (N) of sources -> one row each (N, D)."""
+
+    def penalized(
+        self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout
+    ) -> tuple[Tensor, Tensor]:
+        """`forward`, and what training adds to the loss of all targets together; most models add nothing."""
+        hidden = self(source, source_layout, target, target_layout)
+        return hidden, hidden.new_zeros(())
+
+    @property
+    def inputs(self) -> InputTable:
+        """Of sources."""
+        return self.embedding
+
+    def n_source_rows(self, length: int) -> int:
+        """Rows of the source of a target of `length` tokens, for which costs are given."""
+        return length
 
     def features(self, tokens: Tensor, layout: Layout) -> Tensor:
         return self.encode(tokens, layout)
@@ -246,7 +266,7 @@ class Translator(Model, Generic[S]):
         return table
 
     @abstractmethod
-    def start(self, prompts: Sequence[Sequence[int]], copies: int = 1, room: int | None = None) -> S:
+    def start(self, prompts: Sequence[Prompt], copies: int = 1, room: int | None = None) -> S:
         """Read the sources; every source then has `copies` rows that write their own target and share its memory."""
 
     @abstractmethod
@@ -281,7 +301,7 @@ class TextWriter(TextModel, Generic[S, C]):
         """`nats` of texts that go on where the state (None: nowhere) was left; with the state after them."""
 
     @abstractmethod
-    def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> S: ...
+    def start(self, prompts: Sequence[Prompt], copies: int = 1, room: int = 256) -> S: ...
 
     @abstractmethod
     def step(self, tokens: Tensor, state: S) -> Tensor: ...

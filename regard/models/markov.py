@@ -1,7 +1,7 @@
 """Markov models: what comes next, by counting.  Chains of any order; second order with skips; with a learned mask."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +16,7 @@ from regard.models.cost import Cost
 from regard.models.counting import CountReport, Text, count
 from regard.models.interface import ModelConfig, TextWriter
 from regard.models.skips import Skips
-from regard.nn.layout import Layout, Ragged
+from regard.nn.layout import Layout, Prompt, Ragged
 from regard.nn.state import RowState
 
 ROWS = 1 << 15  # windows scored at once
@@ -156,12 +156,12 @@ class Markov(TextWriter["MarkovState", "LastWords"]):
 
     # Decoding: the interface of `regard.decoding.interface`.
 
-    def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> "MarkovState":
+    def start(self, prompts: Sequence[Prompt], copies: int = 1, room: int = 256) -> "MarkovState":
         self.check(torch.tensor([token for prompt in prompts for token in prompt], dtype=torch.long))
         given = torch.tensor([len(prompt) for prompt in prompts]).repeat_interleave(copies)
         texts = torch.full((len(prompts), int(given.max()) + room), self.config.vocab_size)
         for text, prompt in zip(texts, prompts, strict=True):
-            text[: len(prompt)] = torch.tensor(prompt, dtype=torch.long)
+            text[: len(prompt)] = torch.tensor([*prompt], dtype=torch.long)
         return MarkovState(texts.repeat_interleave(copies, 0).to(self.device), given.to(self.device))
 
     def step(self, tokens: Tensor, state: "MarkovState") -> Tensor:

@@ -30,13 +30,17 @@ class ResidualNetworkConfig(ImageModelConfig):
         at_least(self, 1, "d_model", "n_blocks", "max_length")
         share(self, "dropout")
         self.check_halving("residual blocks")
-        if self.d_model % (GROUPS * self.patch):
-            raise ConfigError(f"d_model must be a multiple of {GROUPS} x patch, got {self.d_model} and {self.patch}")
+        check_channels("d_model", self.d_model, self.patch)
 
     @property
     def widths(self) -> list[int]:
         """Channels at each size, that of the image first."""
         return [self.d_model >> i for i in reversed(range(self.patch.bit_length()))]
+
+
+def check_channels(name: str, n_channels: int, patch: int) -> None:
+    if n_channels % (GROUPS * patch):
+        raise ConfigError(f"{name} must be a multiple of {GROUPS} x patch, got {n_channels} and {patch}")
 
 
 class ResidualBlock(nn.Module):

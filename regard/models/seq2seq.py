@@ -5,6 +5,7 @@ states look at the source at once.  Bahdanau's decoder looks before each of its 
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from regard.models.recurrent import RecurrentState
 from regard.models.transformer import initialize
 from regard.nn.attention import Attention, GlobalAttention, Memory
 from regard.nn.cache import Cache, TranslatorState
-from regard.nn.layout import Layout, joined
+from regard.nn.layout import Layout, Prompt
 from regard.nn.linear import Linear, logits, n_weights
 from regard.nn.pooling import summary
 from regard.nn.recurrent import CELLS, RecurrentStack
@@ -29,25 +30,61 @@ from regard.nn.sight import Sight, everywhere
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seq2SeqConfig(ModelConfig):
+class RecurrentTranslatorConfig(ModelConfig, ABC):
+    """How a recurrent net writes, whatever reads the source."""
+
     d_model: int = 256  # width of the embeddings, and of the rows that are compared with the output table
-    d_hidden: int = 512  # width of each layer; in the encoder, in each direction
-    n_layers: int = 1  # layers of the encoder, and as many of the decoder
+    d_hidden: int = 512  # width of each layer
+    n_layers: int = 1  # layers of the decoder
     cell: str = "lstm"  # `lstm`, `gru`, `rnn` (tanh) or `relu_rnn`
-    bidirectional: bool = True  # the encoder also reads from right to left; the decoder always reads from left to right
-    # of attention: `additive`, `general`, `dot`, `scaled_dot`, `cosine`, `location`; `none`: no attention, only the
-    # encoder's last state reaches the decoder
+    # of attention: `additive`, `general`, `dot`, `scaled_dot`, `cosine`, `location`; `none`: no attention, only one
+    # summary of the source reaches the decoder
     score: str = "additive"
     dropout: float = 0.2  # on the embedded tokens, on the output of each layer, and before the output table
     recurrent_dropout: float = 0.0  # on the weights from state to state (DropConnect)
     tied: bool = True  # the embeddings are the output table
-    max_length: int = 1024  # tokens read or written: rows of the location-based score; the others have no limit
+    max_length: int = 1024  # tokens written
 
     def __post_init__(self) -> None:
         at_least(self, 1, "vocab_size", "d_model", "d_hidden", "n_layers", "max_length")
         share(self, "dropout", "recurrent_dropout")
         choose(CELLS, self.cell, "cell")
         choose({**SCORES, "none": None}, self.score, "attention score")
+
+    @property
+    @abstractmethod
+    def d_encoder(self) -> int:
+        """The width of what is read."""
+
+    @property
+    def n_source_places(self) -> int:
+        """Places that a row of the source may have: the location-based score has weights for each."""
+        return self.max_length
+
+    @abstractmethod
+    def make_encoder(self) -> nn.Module:
+        """What reads the source."""
+
+    def make_stack(self, bidirectional: bool) -> RecurrentStack:
+        widths = [self.d_model, *[self.d_hidden] * self.n_layers]
+        return RecurrentStack(
+            CELLS[self.cell], widths, bidirectional, self.dropout, self.recurrent_dropout, locked=False
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2SeqConfig(RecurrentTranslatorConfig):
+    d_hidden: int = 512  # width of each layer; in the encoder, in each direction
+    n_layers: int = 1  # layers of the encoder, and as many of the decoder
+    bidirectional: bool = True  # the encoder also reads from right to left; the decoder always reads from left to right
+    max_length: int = 1024  # tokens read or written: rows of the location-based score; the others have no limit
+
+    @property
+    def d_encoder(self) -> int:
+        return (1 + self.bidirectional) * self.d_hidden
+
+    def make_encoder(self) -> RecurrentStack:
+        return self.make_stack(self.bidirectional)
 
 
 class NoAttention(nn.Module):
@@ -60,41 +97,34 @@ class NoAttention(nn.Module):
     def forward(self, x: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
         return x[..., :0]
 
-    def multiplications(self, n_keys: float) -> float:
+    def multiplications(self, n_keys: float, n_made: float = 1.0) -> float:
         return 0.0
 
 
-class Seq2Seq(Translator[TranslatorState[RecurrentState]]):
-    """m_s = W_m [h→_s; h←_s]              the encoder's states: the memory
-    h_0 = tanh(W_b [h→_S; h←_1] + b)    the bridge, for every layer of the decoder, and so for an LSTM's C_0
-    h_t = f(y_t, h_{t-1})               the decoder
-    c_t = sum_s a_ts m_s                where it looks, a_t = softmax(score(h_t, m_1 .. m_S))
-    h̃_t = tanh(W_c [c_t; h_t])          P(y_{t+1}) = softmax(E h̃_t)
+class RecurrentTranslator(Translator[TranslatorState[RecurrentState]]):
+    """m_s = W_m x_s                  what was read: the memory
+    h_0 = tanh(W_b x̄ + b)          the bridge, from a summary, for every layer of the decoder and for an LSTM's C_0
+    h_t = f(y_t, h_{t-1})          the decoder
+    c_t = sum_s a_ts m_s           where it looks, a_t = softmax(score(h_t, m_1 .. m_S))
+    h̃_t = tanh(W_c [c_t; h_t])     P(y_{t+1}) = softmax(E h̃_t)
 
-    (Luong et al. 2015, section 3, eq. 5 and 6, without input feeding; their decoder begins with the encoder's states as
-    they are, while here the bridge is Bahdanau's, from the top layer's last states)
+    (Luong et al. 2015, section 3, eq. 5 and 6, without input feeding)
     """
 
-    config: Seq2SeqConfig
+    config: RecurrentTranslatorConfig
     embedding: Words
 
-    def __init__(self, config: Seq2SeqConfig):
+    def __init__(self, config: RecurrentTranslatorConfig):
         super().__init__()
         self.config = c = config
-        self.bidirectional = self.sees_future = c.bidirectional  # of the encoder, whose rows are its features
-        attends, cell = c.score != "none", CELLS[c.cell]
-        widths = [c.d_model, *[c.d_hidden] * c.n_layers]
-
-        def stack(bidirectional: bool) -> RecurrentStack:
-            return RecurrentStack(cell, widths, bidirectional, c.dropout, c.recurrent_dropout, locked=False)
-
+        attends, n_states = c.score != "none", c.n_layers * CELLS[c.cell].n_states
         # Scaled as the Transformer's: gates need numbers of size one, the output table small ones.
         self.embedding = Words(c.vocab_size, c.d_model, math.sqrt(c.d_model))
-        self.encoder, self.decoder = stack(c.bidirectional), stack(bidirectional=False)
-        d_encoder = self.encoder.d_out
-        self.to_memory = Linear(d_encoder, c.d_hidden, bias=False) if attends and c.bidirectional else nn.Identity()
-        self.bridge = Linear(d_encoder, c.n_layers * cell.n_states * c.d_hidden)  # W_b
-        self.attention = GlobalAttention(c.d_hidden, c.score, c.max_length) if attends else NoAttention()
+        self.encoder, self.decoder = c.make_encoder(), c.make_stack(bidirectional=False)
+        is_projected = attends and c.d_encoder != c.d_hidden
+        self.to_memory = Linear(c.d_encoder, c.d_hidden, bias=False) if is_projected else nn.Identity()  # W_m
+        self.bridge = Linear(c.d_encoder, n_states * c.d_hidden)  # W_b
+        self.attention = GlobalAttention(c.d_hidden, c.score, c.n_source_places) if attends else NoAttention()
         self.combine = Linear((1 + attends) * c.d_hidden, c.d_model, bias=False)  # W_c
         self.dropout = nn.Dropout(c.dropout)
         self.own_table = None if c.tied else nn.Parameter(torch.empty(c.vocab_size, c.d_model))
@@ -103,23 +133,37 @@ class Seq2Seq(Translator[TranslatorState[RecurrentState]]):
         self.output_bias = None
 
     def forward(self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout) -> Tensor:
-        memory, states = self.hand_over(self.encode(source, source_layout), source_layout)
-        hidden, _ = self.decoder.carry(self.embedding(target, target_layout), target_layout, states)
+        hidden, memory = self.read_both(source, source_layout, target, target_layout)
         return self.look(hidden, target_layout, memory)
 
-    def encode(self, source: Tensor, layout: Layout) -> Tensor:
-        """[h→_s; h←_s], one row a token (N, 2M); (N, M) in one direction."""
-        return self.encoder(self.embedding(source, layout), layout)
+    def read_both(
+        self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout
+    ) -> tuple[Tensor, Memory]:
+        """h_t for every target token (N, M), and what they can look at."""
+        memory, states = self.hand_over(self.encode(source, source_layout), source_layout)
+        hidden, _ = self.decoder.carry(self.embedding(target, target_layout), target_layout, states)
+        return hidden, memory
+
+    @abstractmethod
+    def summarize(self, rows: Tensor, layout: Layout) -> Tensor:
+        """What was read (N, d_encoder) -> x̄ for each source (B, d_encoder)."""
+
+    @abstractmethod
+    def reading_cost(self, n_source: int) -> float:
+        """Multiplications of the encoder, for each of so many rows."""
 
     def hand_over(self, rows: Tensor, layout: Layout) -> tuple[Memory, list[Tensor]]:
         """The encoder's rows -> what can be looked at, and the states (S, B, M) of the decoder before it begins."""
-        last = summary(rows, layout, "last", self.config.bidirectional)
-        states = torch.tanh(self.bridge(last)).unflatten(-1, (self.config.n_layers, -1, self.config.d_hidden))
-        return self.attention.remember(self.to_memory(rows), layout), list(states.permute(1, 2, 0, 3))
+        states = torch.tanh(self.bridge(self.summarize(rows, layout)))
+        layers = states.unflatten(-1, (self.config.n_layers, -1, self.config.d_hidden))
+        return self.attention.remember(self.to_memory(rows), layout), list(layers.permute(1, 2, 0, 3))
 
     def look(self, hidden: Tensor, across: Layout, memory: Memory) -> Tensor:
         """h_t -> h̃_t.  `across` is how the decoder's states lie against the memory."""
-        context = self.attention(across.arrange(hidden), across, memory, everywhere)
+        return self.conclude(hidden, self.attention(across.arrange(hidden), across, memory, everywhere))
+
+    def conclude(self, hidden: Tensor, context: Tensor) -> Tensor:
+        """h_t and c_t -> h̃_t"""
         both = torch.cat([context.reshape(*hidden.shape[:-1], context.shape[-1]), hidden], dim=-1)
         return self.dropout(torch.tanh(self.combine(both)))
 
@@ -129,20 +173,21 @@ class Seq2Seq(Translator[TranslatorState[RecurrentState]]):
 
     def cost(self, length: int) -> Cost:
         """The bridge is crossed once a sentence."""
-        products = n_weights(self.encoder, self.to_memory, self.decoder, self.combine) + self.output_table.numel()
-        looking = self.attention.multiplications(length)
+        n_source = self.n_source_rows(length)
+        reading = n_source * (self.reading_cost(n_source) + n_weights(self.to_memory)) + n_weights(self.bridge)
+        writing = n_weights(self.decoder, self.combine) + self.output_table.numel()
+        looking = self.attention.multiplications(n_source, n_source / length)
         n_products = max((layer.attend.score.n_products for _, _, layer in self.attentions()), default=0)
-        bridge = n_weights(self.bridge) / length
-        return translator_cost(products + looking + bridge, n_products, length, is_sequential=True)
+        return translator_cost(reading / length + writing + looking, n_products, n_source, length, is_sequential=True)
 
     # Decoding: the interface of `regard.decoding.interface`.
 
     def start(
-        self, prompts: Sequence[Sequence[int]], copies: int = 1, room: int | None = None
+        self, prompts: Sequence[Prompt], copies: int = 1, room: int | None = None
     ) -> TranslatorState[RecurrentState]:
         """Read the sources.  A state takes no room, however long the target grows."""
-        tokens, layout = joined(prompts, self.device)
-        memory, states = self.hand_over(self.encode(tokens, layout), layout)
+        sources, layout = self.inputs.join(prompts, self.device)
+        memory, states = self.hand_over(self.encode(sources, layout), layout)
         own = RecurrentState(
             [state.repeat_interleave(copies, dim=1) for state in states],
             torch.zeros(len(prompts) * copies, dtype=torch.long, device=self.device),
@@ -155,3 +200,27 @@ class Seq2Seq(Translator[TranslatorState[RecurrentState]]):
         hidden, own.layers = self.decoder.carry(self.embedding(tokens, layout), layout, own.layers)
         own.lengths = own.lengths + n
         return logits(self.look(hidden, state.across(n), state.source.memory(0)), self.output_table)
+
+
+class Seq2Seq(RecurrentTranslator):
+    """x_s = [h→_s; h←_s], the encoder's states, and x̄ = [h→_S; h←_1], its last ones.
+
+    Luong's decoder begins with the encoder's states as they are; the bridge here is Bahdanau's, from the top layer's.
+    """
+
+    config: Seq2SeqConfig
+    encoder: RecurrentStack
+
+    def __init__(self, config: Seq2SeqConfig):
+        super().__init__(config)
+        self.bidirectional = self.sees_future = config.bidirectional  # of the encoder, whose rows are its features
+
+    def encode(self, source: Tensor, layout: Layout) -> Tensor:
+        """[h→_s; h←_s], one row a token (N, 2M); (N, M) in one direction."""
+        return self.encoder(self.embedding(source, layout), layout)
+
+    def summarize(self, rows: Tensor, layout: Layout) -> Tensor:
+        return summary(rows, layout, "last", self.config.bidirectional)
+
+    def reading_cost(self, n_source: int) -> float:
+        return n_weights(self.encoder)

@@ -16,7 +16,7 @@ from regard.models.interface import ModelConfig, Translator
 from regard.nn.attention import Attention, Heads, MultiHeadAttention
 from regard.nn.blocks import FEED_FORWARDS, NORMS, DecoderBlock, EncoderBlock, Residual
 from regard.nn.cache import Cache, TranslatorState
-from regard.nn.layout import Layout, joined
+from regard.nn.layout import Layout, Prompt
 from regard.nn.linear import as_computed, logits
 from regard.nn.positions import POSITIONS, Position, Space, make_position
 from regard.nn.scores import SCORES
@@ -149,7 +149,7 @@ class Transformer(Translator["TransformerState"]):
         self.config = c = config
         self.source_position = make_position(c.position, c.source_space())
         self.target_position = make_position(c.position, c.space(one_sided=True))
-        nowhere = Position(c.space(one_sided=False))  # across two sequences places do not compare
+        nowhere = Position(c.source_space())  # across two sequences places do not compare
         self.embedding = Words(c.vocab_size, c.d_model, math.sqrt(c.d_model) if c.scale_embedding else 1.0)
         self.source_inputs = inputs  # None: words
         self.source_norm = c.make_norm() if c.embedding_norm else nn.Identity()
@@ -183,9 +183,12 @@ class Transformer(Translator["TransformerState"]):
             x = block(x, target_layout, causal, source_memory, across=target_layout)
         return self.decoder_norm(x)
 
+    @property
+    def inputs(self) -> InputTable:
+        return self.embedding if self.source_inputs is None else self.source_inputs
+
     def encode(self, source: Tensor, layout: Layout) -> Tensor:
-        inputs = self.embedding if self.source_inputs is None else self.source_inputs
-        x = self.source_position.embed(inputs(source, layout), layout.positions)
+        x = self.source_position.embed(self.inputs(source, layout), layout.positions)
         x = as_computed(self.dropout(self.source_norm(x)))
         for block in self.encoder:
             x = block(x, layout, everywhere)
@@ -206,20 +209,24 @@ class Transformer(Translator["TransformerState"]):
             yield "cross", i, decoder_block.cross_attention
 
     def cost(self, length: int) -> Cost:
-        """For sentences of `length` tokens on both sides, whose every target token then has its source token."""
-        encoding = sum(block.multiplications(length) for block in self.encoder)
-        decoding = sum(block.multiplications(length / 2, length) for block in self.decoder)  # on average half the past
+        """A target token has its share of the source; where both sides have `length` tokens, one of them."""
+        n_source = self.n_source_rows(length)
+        n_made = n_source / length
+        encoding = self.inputs.multiplications() + sum(block.multiplications(n_source) for block in self.encoder)
+        # On average half the past.
+        decoding = sum(block.multiplications(length / 2, n_source, n_made) for block in self.decoder)
         n_products = self.decoder[0].cross_attention.attend.score.n_products
-        return translator_cost(encoding + decoding + self.output_table.numel(), n_products, length)
+        products = n_made * encoding + decoding + self.output_table.numel()
+        return translator_cost(products, n_products, n_source, length)
 
     # Decoding: the interface of `regard.decoding.interface`.
 
     def start(
-        self, prompts: Sequence[Sequence[int]], copies: int = 1, room: int | None = None, fixed_room: int | None = None
+        self, prompts: Sequence[Prompt], copies: int = 1, room: int | None = None, fixed_room: int | None = None
     ) -> "TransformerState":
         """With `fixed_room` for the sources every step has one shape (see `Cache`), as a CUDA graph needs it."""
-        tokens, layout = joined(prompts, self.device)
-        memory = self.encode(tokens, layout)
+        sources, layout = self.inputs.join(prompts, self.device)
+        memory = self.encode(sources, layout)
         memories = [block.cross_attention.remember(memory, layout) for block in self.decoder]
         c, room = self.config, self.max_length if room is None else room
         heads = c.heads.shared, c.heads.width

@@ -51,36 +51,51 @@ class ImageModelConfig(ModelConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ViTConfig(ImageModelConfig, StackConfig):
+class PatchesConfig(ImageModelConfig):
+    """How a Transformer reads images: patches become vectors, which have places on a grid."""
+
+    class_row: bool = False  # a row of its own stands for the whole image
+    convolutions: bool = False  # patches are made by overlapping convolutions (CCT), not by one product (ViT)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.convolutions:
+            self.check_halving("convolutions")
+            at_least(self, 2, "patch")
+
+    def check_places(self, d_head: int) -> None:
+        choose(GRID_POSITIONS, self.position or "none", "position encoding of images")
+        if self.position == "rotary" and d_head % 4:
+            raise ConfigError(f"rotary positions turn pairs in both halves of a head, got a head of {d_head}")
+
+    def on_grid(self, space: Space) -> Space:
+        return replace(space, max_length=self.grid.n_places, side=self.side)
+
+    def make_inputs(self, d_out: int) -> ImageInputs:
+        return (ConvolvedPatches if self.convolutions else Patches)(self.make_pixels(), d_out)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViTConfig(PatchesConfig, StackConfig):
     """The settings of a stack; the defaults are ViT-B/16's."""
 
     causal: bool = False  # `true`: a patch sees only those above it, and to its left
     scale_embedding: bool = False
     position: str = "learned"  # of a patch by its row and column: `learned`, `sinusoidal`, `rotary` or `none`
     class_row: bool = True  # a row of its own stands for the whole image; read it with task.pooling = "first"
-    convolutions: bool = False  # patches are made by overlapping convolutions (CCT), not by one product (ViT)
 
     def __post_init__(self) -> None:
         StackConfig.__post_init__(self)
-        ImageModelConfig.__post_init__(self)
-        choose(GRID_POSITIONS, self.position, "position encoding of images")
+        PatchesConfig.__post_init__(self)
+        self.check_places(self.heads.width)
         if self.grid.n_places > self.max_length:
             places = f"side = {self.side} has {self.grid.n_places:,} places"
             raise ConfigError(f"{places}, and max_length is {self.max_length:,}; raise it")
         if self.n_segments:
             raise ConfigError("an image has no segments: n_segments must be 0")
-        if self.position == "rotary" and self.heads.width % 4:
-            raise ConfigError(f"rotary positions turn pairs in both halves of a head, got a head of {self.heads.width}")
-        if self.convolutions:
-            self.check_halving("convolutions")
-            at_least(self, 2, "patch")
 
     def space(self, one_sided: bool) -> Space:
-        return replace(super().space(one_sided), max_length=self.grid.n_places, side=self.side)
-
-    def make_inputs(self) -> ImageInputs:
-        table = ConvolvedPatches if self.convolutions else Patches
-        return table(self.make_pixels(), self.embedding_width)
+        return self.on_grid(super().space(one_sided))
 
 
 class ViT(Stack):
@@ -91,7 +106,7 @@ class ViT(Stack):
     embedding: ImageInputs
 
     def __init__(self, config: ViTConfig):
-        super().__init__(config, config.make_inputs())
+        super().__init__(config, config.make_inputs(config.embedding_width))
 
     def multiplications(self, length: int) -> float:
         return super().multiplications(length) + self.embedding.multiplications()

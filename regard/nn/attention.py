@@ -82,10 +82,13 @@ class Attend(nn.Module):
         return self.readable(queries, layout, memory, sight)
 
     def readable(self, queries: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
-        weights = self.weights(queries, layout, memory, sight)
-        memory = memory.for_heads(queries.shape[-2])
-        values = memory.layout.pad(memory.values).transpose(1, 2)  # B H K E
-        return layout.flatten((weights @ values).transpose(1, 2))
+        return self.mix(self.weights(queries, layout, memory, sight), layout, memory)
+
+    def mix(self, weights: Tensor, layout: Layout, memory: Memory) -> Tensor:
+        """The values (rows, H, E), in these shares (B, H, Q, K)."""
+        values = memory.for_heads(weights.shape[1]).values
+        padded = memory.layout.pad(values).transpose(1, 2)  # B H K E
+        return layout.flatten((weights @ padded).transpose(1, 2))
 
     def weights(self, queries: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
         """How much each query looks at each key: (B, H, Q, K), every row summing to one (or zero, when blind)."""
@@ -188,12 +191,12 @@ class MultiHeadAttention(Attention):
         heads = self.attend(queries, layout, memory, sight)  # rows H E
         return self.to_output(heads.flatten(-2))
 
-    def multiplications(self, n_keys: float) -> float:
-        """For a row that looks at so many keys and is itself a key."""
+    def multiplications(self, n_keys: float, n_made: float = 1.0) -> float:
+        """For a row that looks at so many keys; `n_made` keys are made for each row, which often is itself a key."""
         score, n_key_heads = self.attend.score, self.to_values.out_features // self.d_head
-        prepared = self.n_heads * score.n_query_weights + n_key_heads * score.n_key_weights
-        looks = score.n_products * n_keys * self.n_heads * self.d_head
-        return n_weights(self.to_queries, self.to_keys, self.to_values, self.to_output) + prepared + looks
+        making = n_weights(self.to_keys, self.to_values) + n_key_heads * score.n_key_weights
+        asking = n_weights(self.to_queries, self.to_output) + self.n_heads * score.n_query_weights
+        return n_made * making + asking + score.n_products * n_keys * self.n_heads * self.d_head
 
 
 def pads(model: nn.Module) -> bool:
@@ -228,7 +231,12 @@ class GlobalAttention(Attention):
     def forward(self, x: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
         return self.attend(self.attend.prepare(self.split_heads(x), layout), layout, memory, sight).squeeze(-2)
 
-    def multiplications(self, n_keys: float) -> float:
-        """For a row that looks at so many keys, each of them prepared once for one row."""
+    def weighed(self, x: Tensor, layout: Layout, memory: Memory, sight: Sight) -> tuple[Tensor, Tensor]:
+        """The same, and the weights a_ts (B, Q, K) that made it."""
+        weights = self.attend.weights(self.attend.prepare(self.split_heads(x), layout), layout, memory, sight)
+        return self.attend.mix(weights, layout, memory).squeeze(-2), weights.squeeze(1)
+
+    def multiplications(self, n_keys: float, n_made: float = 1.0) -> float:
+        """For a row that looks at so many keys; `n_made` keys are prepared for each row."""
         score = self.attend.score
-        return score.n_query_weights + score.n_key_weights + score.n_products * n_keys * self.d_head
+        return score.n_query_weights + n_made * score.n_key_weights + score.n_products * n_keys * self.d_head

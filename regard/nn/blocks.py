@@ -123,7 +123,7 @@ class DecoderBlock(nn.Module):
         x = self.cross_attention_residual(x, look_across)
         return self.feed_forward_residual(x, self.feed_forward)
 
-    def multiplications(self, n_keys: float, n_source: float) -> float:
-        """For a row that looks at so many keys of its own sequence and of the memory, as long as the sequence."""
-        looking = self.attention.multiplications(n_keys) + self.cross_attention.multiplications(n_source)
+    def multiplications(self, n_keys: float, n_source: float, n_made: float = 1.0) -> float:
+        """For a row that looks at so many keys of its own sequence and of the memory, `n_made` of which are its own."""
+        looking = self.attention.multiplications(n_keys) + self.cross_attention.multiplications(n_source, n_made)
         return looking + n_weights(self.feed_forward)

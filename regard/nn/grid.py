@@ -1,6 +1,7 @@
 """Images as sequences of patches, row by row from the top left, and where on a grid each patch stands."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -97,3 +98,25 @@ def places(shape: Shape, form: GridForm) -> Tensor:
     height, width = shape
     of_patches = 1 + form.side * torch.arange(height)[:, None] + torch.arange(width)
     return F.pad(of_patches.flatten(), (int(form.class_row), 0))
+
+
+@dataclass(frozen=True)
+class ImagePrompt:
+    """One image, to be read before a text about it is written: its 8-bit patches (n, C P P), on the host."""
+
+    patches: Tensor
+    shape: Shape
+
+    def __len__(self) -> int:
+        return len(self.patches)
+
+    def __iter__(self) -> Iterator[int]:
+        """A digest of the pixels and the shape."""
+        content = self.patches.numpy().tobytes() + repr(self.shape).encode()
+        return iter(hashlib.blake2b(content, digest_size=16).digest())
+
+
+def joined_images(prompts: Sequence[ImagePrompt], form: GridForm, device: torch.device) -> tuple[Tensor, Grid]:
+    """The patches (N, C P P) of all images, and how they lie."""
+    patches = torch.cat([prompt.patches for prompt in prompts])
+    return patches.to(device), Grid([prompt.shape for prompt in prompts], form, device)

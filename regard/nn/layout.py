@@ -7,8 +7,8 @@ run on both, because both answer `pad` (to B, T, ...) and `flatten` (back to the
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -104,7 +104,19 @@ class Ragged(Layout):
         return other
 
 
-def joined(sequences: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Ragged]:
+class Prompt(Protocol):
+    """What a model reads before it writes: a list of token ids, or an image (`ImagePrompt`)."""
+
+    def __len__(self) -> int:
+        """How many rows it becomes."""
+        ...
+
+    def __iter__(self) -> Iterator[int]:
+        """Which prompt it is: its token ids, or some numbers that no other image has."""
+        ...
+
+
+def joined(sequences: Sequence[Prompt], device: torch.device) -> tuple[Tensor, Ragged]:
     """The tokens (N) of all sequences, and how they lie."""
     tokens = torch.tensor([token for sequence in sequences for token in sequence], dtype=torch.long, device=device)
     return tokens, Ragged([len(sequence) for sequence in sequences], device)

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard import config
 from regard.errors import ConfigError, RunError
@@ -75,16 +75,23 @@ class Taken:
         return parts(self.names) + (f"; new: {parts(self.new)}" if self.new else "")
 
 
-def take_weights(model: nn.Module, run: Path) -> Taken:
-    """Give the model all weights of the run's reader, and those of the rest that fit."""
+def take_weights(model: Model, run: Path) -> Taken:
+    """Give the model all weights of the run's reader, and those of the rest that fit.
+
+    The reader may also become what reads the source of a model that writes.
+    """
     path, _ = find_weights(run)
     recipe = Recipe.of_run(run) if (run / "recipe.toml").is_file() else None
     theirs, own = whole_weights(path, run, recipe), weights_of(model)
     inner_theirs, inner_own = inner_names(theirs), inner_names(own)
+    of_source = {inner: name for name in own if (inner := model.name_in_reader(name)) is not None}
+    is_part = is_wrapped(own)
+    if is_wrapped(theirs) and of_source:
+        inner_own, is_part = of_source, True
     taken = {inner_own.get(name, name): theirs[place] for name, place in inner_theirs.items()}
     heads = theirs.keys() - inner_theirs.values()  # another task, or one of other labels, has others
     taken |= {name: theirs[name] for name in heads if name in own and theirs[name].shape == own[name].shape}
-    new = own.keys() - taken.keys() if is_wrapped(own) else set()
+    new = own.keys() - taken.keys() if is_part else set()
     try:
         set_weights(model, {**{name: own[name] for name in new}, **taken}, str(path))
     except RunError as error:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from regard.data.files.recognizing import Recognized
 from regard.tasks.answering.task import Answering
+from regard.tasks.captions.task import Captions
 from regard.tasks.chat.preference import Preference
 from regard.tasks.chat.task import InstructionTuning
 from regard.tasks.classification.label_words import LabelWords
@@ -23,6 +24,7 @@ from regard.tasks.translation.task import Prompted, Translation
 TASKS: dict[str, type[AnyTask]] = {
     "classification": Classification,
     "images": ImageClassification,
+    "captions": Captions,
     "language": Language,
     "bidirectional": Bidirectional,
     "masked": MaskedLanguage,

@@ -1,6 +1,7 @@
 """All verbs by name.  This imports no PyTorch, so that the command line can show its help quickly."""
 
 from regard.tasks.answering.verbs import AnswerQuestions
+from regard.tasks.captions.verbs import Caption
 from regard.tasks.chat.verbs import Chat, ChatStream
 from regard.tasks.classification.verbs import Classify
 from regard.tasks.language.verbs import Generate, GenerateAs, Reach, ScoreTexts, StreamText
@@ -9,7 +10,7 @@ from regard.tasks.request import AnyLineRequest, AnyRequest, Embed
 from regard.tasks.tagging.verbs import Tag
 from regard.tasks.translation.verbs import Align, ScorePairs, Summarize, Translate
 
-MADE: tuple[type[AnyLineRequest], ...] = (Translate, Summarize, Tag, Classify, Fill, AnswerQuestions)
+MADE: tuple[type[AnyLineRequest], ...] = (Translate, Summarize, Tag, Classify, Caption, Fill, AnswerQuestions)
 BY_HAND: tuple[type[AnyRequest], ...] = (
     Generate,  # one command with `stream` and `generate_as`: which is asked, options and the run say
     Chat,  # a message is asked about together with the answers before it

@@ -35,7 +35,7 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
     """Write recipe.toml and tokenizer.json into the run folder, tokenize the data, make the model.
 
     A resumed run keeps its tokenizer, and its recipe.toml until it is known to go on; `weights_from` gives a new run
-    another's tokenizer and weights, and a teacher gives it its tokenizer and some of its layers.
+    another's tokenizer (unless that one reads no text) and weights, and a teacher its tokenizer and some of its layers.
     """
     check(recipe, weights_from)
     if not resume:
@@ -98,7 +98,7 @@ def with_tokenizer(recipe: Recipe, folder: Path, resume: bool, weights_from: Pat
     source = weights_from or recipe.distillation.teacher
     if resume and (folder / "tokenizer.json").is_file():
         tokenizer = Tokenizer.load(folder)
-    elif source:
+    elif source and Recipe.of_run(Path(source)).task_class.reads_text:
         tokenizer = Tokenizer.load(source)
     else:
         tokenizer = Tokenizer.train(recipe.task_class.texts(recipe.data), recipe.tokenizer)

@@ -1,6 +1,6 @@
 """Every architecture with every task that it fits, as small as they come: the tables, and all contact with a run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -9,9 +9,12 @@ from typing import NamedTuple
 import torch
 from rich.console import Console
 from tiny_data import write_data
+from torch import Tensor
 
 from regard import config
 from regard.models import ARCHITECTURES
+from regard.nn.grid import ImagePrompt
+from regard.nn.layout import Prompt
 from regard.runs.card import Result
 from regard.runs.recipe import Recipe
 from regard.runs.weights import save_weights, weights_of
@@ -22,6 +25,7 @@ from regard.training.screen import Screen
 from regard.training.start import start
 
 CPU = torch.device("cpu")
+SOURCE_LENGTHS = [4, 6, 2]
 Settings = Mapping[str, object]
 
 
@@ -68,11 +72,18 @@ ARCHITECTURE_ROWS = {
     "xlnet": TinyArchitecture(settings=BLOCKS, both={}, attends=True),
     "residual": TinyArchitecture(settings={"patch": 4, "side": 3, "d_model": 32, "n_blocks": 1}, both={}),
     "vit": TinyArchitecture(settings={**BLOCKS, "patch": 4, "side": 3}, both={}, attends=True),
+    "image-seq2seq": TinyArchitecture(
+        settings={**RECURRENT, "patch": 4, "side": 3, "d_image": 32, "n_blocks": 1, "doubly_stochastic": 0.1},
+        past={},
+        attends=True,
+    ),
+    "image-transformer": TinyArchitecture(settings={**BLOCKS, "patch": 4, "side": 3}, past={}, attends=True),
 }
 CHAT = ("<system>", "<user>", "<assistant>")
 TASK_ROWS = {
     "classification": TinyTask(data="labeled", sees="any"),
     "images": TinyTask(data="images", sees="any", settings={"flip": 0.5, "erase": 0.5}),
+    "captions": TinyTask(data="captions", sees="past", settings={"validation_lines": 2, "flip": 0.5, "erase": 0.5}),
     "language": TinyTask(data="text", sees="past", settings={"window": 8, "sample_length": 4}),
     "bidirectional": TinyTask(data="text", sees="both", settings={"window": 8}),
     "masked": TinyTask(data="text", sees="both", settings={"window": 16}, extra=("<mask>",), only=("stack",)),
@@ -117,6 +128,11 @@ class Pair(NamedTuple):
         return ARCHITECTURES[self.architecture].module.role
 
     @property
+    def has_source(self) -> bool:
+        """Whether it reads something else than what it writes."""
+        return self.role in ("translator", "captioner")
+
+    @property
     def is_counted(self) -> bool:
         return ARCHITECTURES[self.architecture].module.is_counted
 
@@ -132,6 +148,19 @@ class Pair(NamedTuple):
         suitable = [ways[task.sees]] if task.sees in ways else [ways["both"], ways["past"]]
         chosen = next((way for way in suitable if way is not None), None)
         return None if chosen is None else {**model.settings, **chosen}
+
+
+def sequences(lengths: Sequence[int], n_words: int, seed: int = 0) -> Tensor:
+    return torch.randint(0, n_words, (sum(lengths),), generator=torch.Generator().manual_seed(seed))
+
+
+def sources(pair: Pair, n_words: int) -> Sequence[Prompt]:
+    """What a model with a source reads first, three of them: token ids, or images of several sizes."""
+    if pair.role == "translator":
+        return [tokens.tolist() for tokens in sequences(SOURCE_LENGTHS, n_words, seed=1).split(SOURCE_LENGTHS)]
+    shapes, generator = [(2, 2), (2, 3), (1, 3)], torch.Generator().manual_seed(1)
+    patches = [torch.randint(0, 256, (h * w, 3 * 4 * 4), generator=generator) for h, w in shapes]
+    return [ImagePrompt(rows.byte(), shape) for rows, shape in zip(patches, shapes, strict=True)]
 
 
 WITH_THE_ROLE = [Pair(*names) for names in product(ARCHITECTURES, TASKS) if Pair(*names).role in TASKS[names[1]].roles]

@@ -21,6 +21,8 @@ from every_pair import (
     Pair,
     covering,
     prepared,
+    sequences,
+    sources,
     trained,
     without_head,
     write_recipe,
@@ -40,7 +42,6 @@ from regard.runs.weights import weights_of
 from regard.tasks.table import TASKS
 
 LENGTHS = [5, 3, 7]  # of the sequences that a model is given directly
-SOURCE_LENGTHS = [4, 6, 2]
 COVERING = covering(PAIRS)
 
 # Which pairs a property is about, and why not the others.
@@ -199,14 +200,10 @@ def test_lines_alone_have_the_vectors_that_they_have_together(tiny: Tiny) -> Non
     torch.testing.assert_close(alone, together, rtol=1e-4, atol=1e-5)
 
 
-def sequences(lengths: list[int], n_words: int, seed: int = 0) -> Tensor:
-    return torch.randint(0, n_words, (sum(lengths),), generator=torch.Generator().manual_seed(seed))
-
-
 def rows_of(tiny: Tiny, tokens: Tensor) -> Tensor:
     """What the forward pass has for the word after each token: hidden rows or log P."""
-    source = sequences(SOURCE_LENGTHS, n_words(tiny), seed=1)
-    before = (source, Ragged(SOURCE_LENGTHS)) if tiny.pair.role == "translator" else ()
+    pair = tiny.pair
+    before = tiny.model.inputs.join(sources(pair, n_words(tiny)), CPU) if pair.has_source else ()
     with torch.no_grad():
         rows: Tensor = tiny.model(*before, tokens, Ragged(LENGTHS))
     return rows
@@ -234,14 +231,13 @@ def test_stepping_gives_the_scores_of_the_forward_pass(tiny: Tiny) -> None:
     tokens = sequences(LENGTHS, n_words(tiny))
     rows = rows_of(tiny, tokens)
     if not tiny.pair.is_counted:  # otherwise they are log P already
-        bias = tiny.model.output_bias if tiny.pair.role == "translator" else None
+        bias = tiny.model.output_bias if tiny.pair.has_source else None
         rows = logits(rows, tiny.model.output_table, bias)
     expected = rows.log_softmax(-1).split(LENGTHS)
     texts = [text.tolist() for text in tokens.split(LENGTHS)]
-    sources = [text.tolist() for text in sequences(SOURCE_LENGTHS, n_words(tiny), seed=1).split(SOURCE_LENGTHS)]
     longest = max(LENGTHS)
     with torch.no_grad():
-        prompts = sources if tiny.pair.role == "translator" else [text[:1] for text in texts]
+        prompts = sources(tiny.pair, n_words(tiny)) if tiny.pair.has_source else [text[:1] for text in texts]
         state = tiny.model.start(prompts, 1, longest)
         padded = torch.tensor([text + [0] * (longest - len(text)) for text in texts])
         steps = [tiny.model.step(column[:, None], state)[:, 0].clone() for column in padded.unbind(1)]

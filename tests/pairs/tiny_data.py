@@ -59,6 +59,13 @@ def picture(i: int) -> Image.Image:
     return Image.fromarray(pixels)
 
 
+def captions(i: int) -> str:
+    """Of one image: one or two."""
+    side = "top" if i % 2 else "bottom"
+    others = [f"{i}.png,the {'wide ' * (i % 3 == 0)}image is bright at the {side}\n"] * (i % 4 < 2)
+    return "".join([f"{i}.png,{side} is bright\n", *others])
+
+
 # By kind: the header of a file, and the line or lines of an example; two files where examples are pairs of lines.
 KINDS: dict[str, dict[str, tuple[str, Callable[[int], str]]]] = {
     "text": {"txt": ("", text)},
@@ -72,11 +79,12 @@ KINDS: dict[str, dict[str, tuple[str, Callable[[int], str]]]] = {
     "conversations": {"jsonl": ("", conversation)},
     "preferences": {"jsonl": ("", preference)},
     "images": {"csv": ("path,label\n", lambda i: f"{i}.png,{'top' if i % 2 else 'bottom'}\n")},
+    "captions": {"csv": ("path,caption\n", captions)},
 }
 
 
-COLUMNS = {"labeled": ["text", "label"], "images": ["path", "label"]}
-PICTURED = ("images",)
+COLUMNS = {"labeled": ["text", "label"], "images": ["path", "label"], "captions": ["path", "caption"]}
+PICTURED = ("images", "captions")
 
 
 def write_data(kind: str, folder: Path) -> dict[str, object]:

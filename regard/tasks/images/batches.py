@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.checks import expect
 from regard.data.batching.batch import SequenceBatch, by_length, put_back
 from regard.data.images.augment import Augmentation, Draws, augment, draw, mix
 from regard.data.images.examples import Images
@@ -17,6 +18,7 @@ from regard.data.images.store import PixelStore, store
 from regard.data.notes import Notes
 from regard.errors import DataError
 from regard.nn.grid import Grid, GridForm, Shape
+from regard.nn.layout import Ragged
 
 Pixels = Sequence[np.ndarray]  # images (H, W, C), 8-bit
 
@@ -66,24 +68,31 @@ class ImageBatch(SequenceBatch):
 
     def patches(self) -> Tensor:
         """What the model reads."""
-        if self.draws is None:
-            return self.tokens
-        assert isinstance(self.layout, Grid)
-        changed, start = [], 0
-        for block in self.layout.images(self.tokens):
-            end = start + len(block)
-            own = self.draws.rows(start, end)
-            own = replace(own, partner=own.partner - start)
-            changed.append(mix(augment(block / 255, own), own))
-            start = end
-        return self.layout.patches(changed)
+        return augmented(self.tokens, self.layout, self.draws)
 
     def pictures(self) -> list[np.ndarray]:
-        """The same for a person: images (H, W, C), 8-bit."""
-        assert isinstance(self.layout, Grid)
-        blocks = self.layout.images(self.patches())
-        blocks = [block.mul(255).round().byte() if block.is_floating_point() else block for block in blocks]
-        return [image.permute(1, 2, 0).numpy() for block in blocks for image in block.cpu()]
+        return pictures(self.patches(), self.layout)
+
+
+def augmented(patches: Tensor, layout: Ragged, draws: Draws | None) -> Tensor:
+    """8-bit patches (N, C P P) as training changes them; None: as they are."""
+    if draws is None:
+        return patches
+    grid, changed, start = expect(layout, Grid), [], 0
+    for block in grid.images(patches):
+        end = start + len(block)
+        own = draws.rows(start, end)
+        own = replace(own, partner=own.partner - start)
+        changed.append(mix(augment(block / 255, own), own))
+        start = end
+    return grid.patches(changed)
+
+
+def pictures(patches: Tensor, layout: Ragged) -> list[np.ndarray]:
+    """Rows of patches, 8-bit or changed (from 0 to 1), as images for a person: (H, W, C), 8-bit."""
+    blocks = expect(layout, Grid).images(patches)
+    blocks = [block.mul(255).round().byte() if block.is_floating_point() else block for block in blocks]
+    return [image.permute(1, 2, 0).numpy() for block in blocks for image in block.cpu()]
 
 
 class ImagePart:
@@ -113,15 +122,18 @@ class ImagePart:
     def read(self, places: np.ndarray) -> tuple[Tensor, Grid]:
         return patches_of([self.store[int(i)] for i in places], self.grid)
 
-    def draw(self, config: Augmentation, seed: int, epoch: int | None, places: np.ndarray) -> Draws | None:
-        """What an epoch of training does to these images; None: nothing.  Those that are mixed have one shape."""
+    def draw(
+        self, config: Augmentation, seed: int, epoch: int | None, places: np.ndarray, examples: np.ndarray
+    ) -> Draws | None:
+        """What an epoch of training does to the images at these places, each for an example of its own; None: nothing.
+        Those that are mixed have one shape."""
         if epoch is None or not config.is_on:
             return None
         shapes = np.array([self.shapes[i] for i in places])
         starts = np.flatnonzero(np.diff(shapes, axis=0).any(1)) + 1
         drawn = [
             draw(config, seed, epoch, run, sizes * self.grid.patch)
-            for run, sizes in zip(np.split(places, starts), np.split(shapes, starts), strict=True)
+            for run, sizes in zip(np.split(examples, starts), np.split(shapes, starts), strict=True)
         ]
         return joined(drawn)
 

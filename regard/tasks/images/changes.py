@@ -2,15 +2,27 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
-from regard.tasks.images.batches import ImageBatch
 from regard.viewer.panels import draw_sheet
 
 N_IMAGES, N_EPOCHS = 8, 6
 
-Collate = Callable[[np.ndarray, int | None], ImageBatch]  # places, and the epoch; None: as they are
+
+class Pictures(Protocol):
+    """A batch of images."""
+
+    @property
+    def lines(self) -> list[str]:
+        """Where each came from."""
+
+    def pictures(self) -> list[np.ndarray]:
+        """What the model reads, as images (H, W, C), 8-bit."""
+
+
+Collate = Callable[[np.ndarray, int | None], Pictures]  # places, and the epoch; None: as they are
 
 
 def draw_changes(n_images: int, collate: Collate, path: Path) -> None:

@@ -18,19 +18,20 @@ from regard.data.files.splits import Parts
 from regard.data.images.augment import Augmentation
 from regard.data.images.examples import LabelledImages
 from regard.data.images.files import labelled_images
-from regard.data.images.pixels import Picture, Resizing, name_of, pictures_of, pixels_of
+from regard.data.images.pixels import Picture, Resizing, name_of, pictures_of
 from regard.data.images.recognizing import labeled_images
 from regard.data.images.report import image_rows, overlap_rows
 from regard.data.report import Row
 from regard.errors import RegardError
 from regard.models.heads import Classifier
 from regard.models.interface import AnyReader
-from regard.nn.grid import Grid, GridForm
-from regard.nn.pooling import POOLINGS, summary
+from regard.nn.grid import GridForm
+from regard.nn.pooling import POOLINGS
 from regard.tasks.classification.labels import LabelsConfig, LabelTask
 from regard.tasks.classification.verbs import Classified, Classify
-from regard.tasks.images.batches import ImageBatch, ImagePart, Pixels, by_shape, check_shape, patches_of, read_each
+from regard.tasks.images.batches import ImageBatch, ImagePart, Pixels, by_shape, patches_of, read_each
 from regard.tasks.images.changes import draw_changes
+from regard.tasks.images.use import embed_images, pixels_given
 from regard.tasks.request import Embed
 from regard.tasks.setup import Setup, TaskConfig, Use
 from regard.viewer.capture import Capture
@@ -99,7 +100,7 @@ class ImageClassification(LabelTask[LabelledImages, LabeledImagePart, Classifier
 
     def collate(self, part: LabeledImagePart, chosen: np.ndarray, epoch: int | None = None) -> LabeledImageBatch:
         places = by_shape(part.kept[chosen], part.shapes)
-        draws = part.draw(self.config, self.setup.seed, epoch, places)
+        draws = part.draw(self.config, self.setup.seed, epoch, places, places)
         return LabeledImageBatch(part.lines(places), *part.read(places), draws, torch.from_numpy(part.labels[places]))
 
     def nats(self, model: Classifier, batch: LabeledImageBatch, smoothing: float) -> Tensor:
@@ -152,27 +153,15 @@ class ImageClassification(LabelTask[LabelledImages, LabeledImagePart, Classifier
         name = name_of(source)
         if target is not None or not name:
             raise RegardError("this run reads one image: give the image, and no target")
-        pixels = self.pixels([source])
+        pixels = pixels_given([source], self.config, self.grid)
         answer = self.answer(self.read_pixels(use.model, pixels)[0], [])
         title = f"{name} → {answer.label} ({answer.probability:.1%})"
         return look_at_image(use.model, *patches_of(pixels, self.grid), title, asked)
 
-    def pixels(self, pictures: Iterable[Picture]) -> Pixels:
-        """What the model reads of what a user gives: paths, PIL images, arrays or tensors."""
-        form, images = self.config.form(self.grid.channels), []
-        for i, picture in enumerate(pictures):
-            where = str(picture) if isinstance(picture, str) else f"image {i}"
-            images.append(pixels_of(picture, form, where))
-            check_shape(self.grid.shape_of(*images[-1].shape[:2]), self.grid, where)
-        return images
-
     def classify(self, use: Use[Classifier], ask: Classify) -> list[Classified]:
-        return [self.answer(row, []) for row in self.read_pixels(use.model, self.pixels(ask.lines))]
+        images = pixels_given(ask.lines, self.config, self.grid)
+        return [self.answer(row, []) for row in self.read_pixels(use.model, images)]
 
     def embed(self, use: Use[Classifier], ask: Embed) -> np.ndarray:
-        choose(POOLINGS, ask.pooling, "pooling")
-
-        def vectors(patches: Tensor, layout: Grid) -> Tensor:
-            return summary(use.model.features(patches, layout), layout, ask.pooling)
-
-        return read_each(vectors, self.pixels(ask.lines), self.grid, self.batch_tokens, use.model.device).numpy()
+        images = pixels_given(ask.lines, self.config, self.grid)
+        return embed_images(use.model, images, self.grid, ask.pooling, ask.layer)

@@ -59,18 +59,18 @@ class PairBatch(Batch):
 def make_batch(sources: list[np.ndarray], targets: list[np.ndarray], lines: list[str], frame: Frame) -> PairBatch:
     """A source ends with </s>, so that an encoder sees where it ends."""
     before, after = np.array(frame.before, np.int64), np.array([frame.closing], np.int64)
-    start, end = np.array([frame.start], np.int64), np.array([frame.end], np.int64)
     source = np.concatenate([part for s in sources for part in (before, s, after)])
+    source_layout = Ragged([len(before) + len(s) + 1 for s in sources])
+    return PairBatch(lines, torch.from_numpy(source.astype(np.int64)), source_layout, *framed(targets, frame))
+
+
+def framed(targets: list[np.ndarray], frame: Frame) -> tuple[Tensor, Tensor, Ragged]:
+    """What a decoder reads, what it should write, and how both lie."""
+    start, end = np.array([frame.start], np.int64), np.array([frame.end], np.int64)
     target = np.concatenate([part for t in targets for part in (start, t)])
     labels = np.concatenate([part for t in targets for part in (t, end)])
-    return PairBatch(
-        lines,
-        torch.from_numpy(source.astype(np.int64)),
-        Ragged([len(before) + len(s) + 1 for s in sources]),
-        torch.from_numpy(target.astype(np.int64)),
-        torch.from_numpy(labels.astype(np.int64)),
-        Ragged([len(t) + 1 for t in targets]),
-    )
+    layout = Ragged([len(t) + 1 for t in targets])
+    return torch.from_numpy(target.astype(np.int64)), torch.from_numpy(labels.astype(np.int64)), layout
 
 
 class PairSet(ExampleSet):

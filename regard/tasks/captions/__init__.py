@@ -1,0 +1,1 @@
+"""An image gets a caption."""
