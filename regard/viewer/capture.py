@@ -62,7 +62,7 @@ OF_IMAGES = {  # where what is read is an image
         "Encoder self-attention", "Every patch of the image looks at every patch.", "image", "image", patches=BOTH
     ),
     "cross": MapKind(
-        "Cross-attention", "Every word looks at the patches of the image.", "words", "image", patches=("keys",)
+        "Cross-attention", "Every word looks at the patches of the image.", "caption", "image", patches=("keys",)
     ),
     "self": MapKind(
         "Self-attention", "Every patch of the image looks at every patch.", "image", "image", patches=BOTH

@@ -26,7 +26,10 @@ def show(capture: Capture, map: Map, console: Console) -> None:
     has_colors = console.color_system is not None and not console.no_color
     width = min(console.width, WIDEST if len(looks) == 1 else OF_WORD)
     pictures = [
-        [heading(name, width), *(colored(image.lit(w), width) if has_colors else shaded(image.on_grid(w), width))]
+        [
+            heading(name, image.strongest(w, 1)[0], width),
+            *(colored(image.lit(w), width) if has_colors else shaded(image.on_grid(w), width)),
+        ]
         for name, w in looks
     ]
     n_across = max(1, (console.width + GAP) // (width + GAP))
@@ -34,16 +37,20 @@ def show(capture: Capture, map: Map, console: Console) -> None:
         console.print()
         for line in beside(pictures[start : start + n_across], width):
             console.print(line, no_wrap=True, crop=True)
+    console.print()
+    if not has_colors:
+        console.print(Text(f"{SHADES[1]} little   {SHADES[-1]} the strongest patch of a picture"))
     if len(looks) == 1:
-        console.print()
         best = [f"{name} {share(weight)}" for name, weight in image.strongest(looks[0][1], N_STRONGEST)]
         console.print(Text("   ".join(["row,column:", *best]), style="dim"))
 
 
-def heading(name: str, width: int) -> Text:
+def heading(name: str, strongest: tuple[str, float], width: int) -> Text:
+    """Who looks, and the patch whose weight is the brightest of this picture."""
+    note = f"  {strongest[0]} {share(strongest[1])}"
     text = Text(name, style="bold")
-    text.truncate(width, overflow="ellipsis")
-    return text
+    text.truncate(max(1, width - len(note)), overflow="ellipsis")
+    return text.append(note, style="dim")
 
 
 def colored(pixels: np.ndarray, width: int) -> list[Text]:

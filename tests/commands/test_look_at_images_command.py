@@ -53,9 +53,9 @@ def test_look_at_an_image_in_the_terminal(shapes: Path, regard: Call) -> None:
     shown = regard("look", shapes / "vit", shapes / "3.png", "--device", "cpu")
     assert shown.code == 0, shown.err
     assert shown.out.startswith("3.png → ") and "Self-attention, mean of layers, mean of heads\n" in shown.out
-    assert "\n[CLASS]\n" in shown.out and "row,column:" in shown.out and "\x1b" not in shown.out
+    assert "\n[CLASS]  " in shown.out and "row,column:" in shown.out and "\x1b" not in shown.out
     patch = regard("look", shapes / "vit", shapes / "3.png", "--patch", "1,2", "--layer", "1", "--head", "0")
-    assert patch.code == 0 and "\npatch 1,2\n" in patch.out and "layer 1, head 0" in patch.out
+    assert patch.code == 0 and "\npatch 1,2  " in patch.out and "layer 1, head 0" in patch.out
     rollout = regard("look", shapes / "vit", shapes / "3.png", "--kind", "rollout", "--terminal")
     assert rollout.code == 0 and "Attention rollout\n" in rollout.out and rollout.out != shown.out
 

@@ -90,3 +90,40 @@ def captioned(image: Pictured) -> Capture:
         for head in range(2)
     ]
     return Capture(title="dog.png → a dog runs", maps=maps, image=image)
+
+
+CAPTIONS = """
+[task]
+kind = "captions"
+shift = 1
+[data]
+root = "{root}"
+train = ["captions.csv"]
+columns = ["path", "caption"]
+max_length = 16
+[tokenizer]
+kind = "spaces"
+vocab_size = 40
+[model]
+architecture = "{architecture}"
+patch = 4
+side = 4
+{model}
+[training]
+steps = 1
+"""
+CAPTIONERS = {
+    "image-transformer": "d_model = 16\nn_heads = 2\nn_layers = 2\nd_ff = 16\nmax_length = 32",
+    "image-seq2seq": "d_model = 32\nd_hidden = 16\nmax_length = 32",
+}
+
+
+def captioner(place: Path, architecture: str) -> Run:
+    write_images(place)
+    rows = "".join(f"{i}.png,a dog runs on the {'top' if i % 2 else 'floor'}\n" for i in range(6))
+    (place / "captions.csv").write_text(f"path,caption\n{rows}", encoding="utf-8")
+    text = CAPTIONS.format(root=place, architecture=architecture, model=CAPTIONERS[architecture])
+    (place / "recipe.toml").write_text(text, encoding="utf-8")
+    prepared = prepare(Recipe.read(str(place / "recipe.toml")), place / "run")
+    start(prepared, place / "run", torch.device("cpu"), False, Screen(Console(quiet=True)))
+    return regard.load(place / "run", "cpu")
