@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from regard.checks import at_least, not_negative, share
 from regard.inputs import Words
 from regard.models.heads import ROWS
-from regard.models.interface import ModelConfig, Reader, TextModel
+from regard.models.interface import ModelConfig, Reader
+from regard.models.writing import TextModel
 from regard.nn.layout import Layout
 from regard.nn.linear import logits, n_weights
 from regard.nn.loss import cross_entropy

@@ -10,7 +10,8 @@ from torch.nn import functional as F
 from regard.errors import ConfigError, RegardError
 from regard.inputs import InputTable
 from regard.models.cost import Cost
-from regard.models.interface import Model, Reader, TextWriter
+from regard.models.interface import Model, Reader
+from regard.models.writing import TextWriter
 from regard.nn.attention import Attention
 from regard.nn.layout import Layout, Prompt
 from regard.nn.linear import logits, n_weights

@@ -12,7 +12,7 @@ from regard.models.seq2seq import RecurrentTranslator, RecurrentTranslatorConfig
 from regard.models.vit import ImageModelConfig
 from regard.nn.attention import GlobalAttention
 from regard.nn.layout import Layout
-from regard.nn.pooling import summary
+from regard.nn.pooling import present, summary
 from regard.nn.sight import everywhere
 
 
@@ -22,7 +22,7 @@ class ImageSeq2SeqConfig(ImageModelConfig, RecurrentTranslatorConfig):
     d_image: int = 256  # channels of what is read of an image; before each halving they are half as many
     n_blocks: int = 2  # residual blocks at each size of the image
     # λ of the penalty λ Σ_i (1 - Σ_t a_ti)², which is small where every part i of an image is looked at (doubly
-    # stochastic attention); the paper has 1; 0: none
+    # stochastic attention), often 1; 0: none
     doubly_stochastic: float = 0.0
 
     def __post_init__(self) -> None:
@@ -93,8 +93,8 @@ class ImageSeq2Seq(RecurrentTranslator):
         hidden, memory = self.read_both(source, source_layout, target, target_layout)
         attention = expect(self.attention, GlobalAttention)
         context, weights = attention.weighed(hidden, target_layout, memory, everywhere)
-        penalty = self.config.doubly_stochastic * stochastic_penalty(weights, source_layout)
-        return self.conclude(hidden, context), penalty
+        penalty = stochastic_penalty(weights, source_layout, target_layout)
+        return self.conclude(hidden, context), self.config.doubly_stochastic * penalty
 
     def n_source_rows(self, length: int) -> int:
         """Of the largest image."""
@@ -104,7 +104,7 @@ class ImageSeq2Seq(RecurrentTranslator):
         return self.encoder.multiplications(n_source)
 
 
-def stochastic_penalty(weights: Tensor, layout: Layout) -> Tensor:
+def stochastic_penalty(weights: Tensor, source_layout: Layout, target_layout: Layout) -> Tensor:
     """Σ_i (1 - Σ_t a_ti)², summed over images: weights (B, Q, K) -> one number  (Xu et al. 2015, eq. 14)"""
-    looked_at = layout.flatten(weights.float().sum(1)[..., None])  # no row for what is padding
-    return (1 - looked_at).square().sum()
+    of_words = weights.float() * present(weights, target_layout.lengths)  # nor does padding count as a part i
+    return (1 - source_layout.flatten(of_words.sum(1))).square().sum()

@@ -1,18 +1,18 @@
-"""What models are: their settings, their cost, and what all of them, readers, translators and models of text answer."""
+"""What models are: their settings, their cost, and what all of them, readers and translators answer."""
 
 import itertools
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self
 
 import torch
 from torch import Tensor, nn
 
 from regard.checks import at_most
 from regard.errors import ConfigError, RegardError
-from regard.inputs import InputTable
+from regard.inputs import InputTable, Words
 from regard.memory import check_memory
 from regard.models.cost import Cost
 from regard.nn.attention import Attention
@@ -223,7 +223,7 @@ class Translator(Model, Generic[S]):
     """Reads a source, then writes a target: P(next token) = softmax(table h + bias)."""
 
     role = "translator"
-    embedding: InputTable  # of targets and, where these are words, of sources
+    embedding: Words  # of targets, and of sources where these are words
     own_table: nn.Parameter | None  # None: the embeddings are the output table
     output_bias: nn.Parameter | None
 
@@ -261,9 +261,7 @@ class Translator(Model, Generic[S]):
     @property
     def output_table(self) -> Tensor:
         """(V, D)"""
-        table = self.embedding.vectors if self.own_table is None else self.own_table
-        assert table is not None, "a translator whose source is not words has an output table of its own"
-        return table
+        return self.embedding.vectors if self.own_table is None else self.own_table
 
     @abstractmethod
     def start(self, prompts: Sequence[Prompt], copies: int = 1, room: int | None = None) -> S:
@@ -276,32 +274,3 @@ class Translator(Model, Generic[S]):
 
 AnyReader = Reader[Any]  # whatever its state
 AnyTranslator = Translator[Any]
-
-
-class TextModel(Model):
-    """How probable a text is, token by token."""
-
-    @abstractmethod
-    def nats(self, tokens: Tensor, labels: Tensor, layout: Layout) -> Tensor:
-        """-log P of all labels, each after its token and those before it."""
-
-    @abstractmethod
-    def guesses(self, tokens: Tensor, layout: Layout) -> Tensor:
-        """The likeliest next token after each (N)."""
-
-
-C = TypeVar("C")  # what a model knows of texts that will go on; its rows are selected as those of a state
-
-
-class TextWriter(TextModel, Generic[S, C]):
-    """A model of text that also writes, from left to right."""
-
-    @abstractmethod
-    def carried_nats(self, tokens: Tensor, labels: Tensor, layout: Layout, state: C | None) -> tuple[Tensor, C]:
-        """`nats` of texts that go on where the state (None: nowhere) was left; with the state after them."""
-
-    @abstractmethod
-    def start(self, prompts: Sequence[Prompt], copies: int = 1, room: int = 256) -> S: ...
-
-    @abstractmethod
-    def step(self, tokens: Tensor, state: S) -> Tensor: ...

@@ -14,8 +14,9 @@ from regard.errors import ConfigError, RegardError
 from regard.models.chain import SMOOTHINGS, Chain
 from regard.models.cost import Cost
 from regard.models.counting import CountReport, Text, count
-from regard.models.interface import ModelConfig, TextWriter
+from regard.models.interface import ModelConfig
 from regard.models.skips import Skips
+from regard.models.writing import TextWriter
 from regard.nn.layout import Layout, Prompt, Ragged
 from regard.nn.state import RowState
 

@@ -1,10 +1,11 @@
 import random
 
+import numpy as np
 import pytest
 import sacrebleu
 
 from regard.errors import DataError
-from regard.evaluation.translation import bleu, chrf, exact_match, paired
+from regard.evaluation.translation import bleu, caption_bleu, chrf, exact_match, paired
 
 WORDS = ["the", "a", "Dog", "cat", "House", "river", "runs", "sleeps", "sees", "quickly", "old", "in", "of", "and"]
 
@@ -85,3 +86,28 @@ def test_what_cannot_be_compared_is_refused() -> None:
         exact_match([], [])
     with pytest.raises(DataError, match="2 outputs cannot"):
         paired(["a"], ["a", "b"], ["a"])
+
+
+def test_captions_are_compared_with_all_of_their_references() -> None:
+    """By hand: clipped n-grams of the reference that has most of each, and the length of the closest."""
+    outputs, references = ["A dog runs fast"], [["a dog sleeps", "the dog runs very fast"]]
+    for order, precisions in ((1, [4 / 4]), (2, [4 / 4, 2 / 3])):
+        brevity = 1.0  # of three and five words, as near to four, the shorter counts
+        mean = float(np.exp(np.mean(np.log(precisions))))
+        assert caption_bleu(outputs, references, order, resamples=0).value == pytest.approx(100 * brevity * mean)
+
+
+def test_captions_may_have_different_numbers_of_references() -> None:
+    others = spoil(REFERENCES, 0.5, 2)
+    both = [[a, b] for a, b in zip(REFERENCES, others, strict=True)]
+    some = [own[: 1 + i % 2] for i, own in enumerate(both)]
+    expected = sacrebleu.corpus_bleu(OUTPUTS, [REFERENCES, others], lowercase=True).score
+    assert caption_bleu(OUTPUTS, both, resamples=0).value == expected
+    metric = caption_bleu(OUTPUTS, some, resamples=0)
+    assert metric.signature.startswith("nrefs:var|case:lc|eff:no|tok:13a") and metric.signature.endswith("|order:4")
+    alone = [[line] for line in REFERENCES]
+    assert caption_bleu(OUTPUTS, alone).value <= metric.value <= expected
+    assert caption_bleu(OUTPUTS, alone, resamples=0).value == bleu(OUTPUTS, REFERENCES, lowercase=True).value
+    assert [caption_bleu(OUTPUTS, alone, order, 0).name for order in (1, 2)] == ["BLEU-1", "BLEU-2"]
+    with pytest.raises(DataError, match="1 outputs cannot be compared with 80"):
+        caption_bleu(OUTPUTS[:1], alone)

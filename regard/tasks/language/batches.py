@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from regard.data.batching.batch import Batch
 from regard.data.batching.packing import cut
 from regard.data.batching.streams import Stream
-from regard.models.interface import TextModel, TextWriter
+from regard.models.writing import TextModel, TextWriter
 from regard.nn.layout import Ragged, filled
 from regard.nn.loss import IGNORED
 from regard.nn.state import State
