@@ -91,6 +91,11 @@ def pictures_of(value: object, where: str) -> list[Picture]:
     return pictures
 
 
+def name_of(picture: Picture) -> str:
+    """What people call it: the name of its file, if it has one."""
+    return Path(picture).name if isinstance(picture, str | Path) else "an image"
+
+
 def read_image_file(path: Path) -> bytes:
     if path.is_dir():
         raise DataError(f"{path} is a folder; name an image file in it")

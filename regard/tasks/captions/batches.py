@@ -15,7 +15,7 @@ from regard.data.images.pixels import PixelForm
 from regard.data.notes import Notes
 from regard.nn.grid import GridForm
 from regard.tasks.framing import Frame
-from regard.tasks.images.batches import ImagePart, patches_of
+from regard.tasks.images.batches import ImagePart, patches_of, pictures
 from regard.tasks.setup import Setup
 from regard.tasks.translation.batches import PairBatch, framed, keys
 from regard.text.dropout import SampledTexts
@@ -32,6 +32,9 @@ class CaptionBatch(PairBatch):
     def patches(self) -> Tensor:
         """What the model reads."""
         return patches_of(self.source, self.source_layout, self.draws)
+
+    def pictures(self) -> list[np.ndarray]:
+        return pictures(self.patches(), self.source_layout)
 
 
 class CaptionSet:

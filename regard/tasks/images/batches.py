@@ -67,6 +67,15 @@ class ImageBatch(Batch):
         """What the model reads."""
         return patches_of(self.pixels, self.layout, self.draws)
 
+    def pictures(self) -> list[np.ndarray]:
+        return pictures(self.patches(), self.layout)
+
+
+def read_patches(images: Pixels, form: GridForm) -> tuple[Tensor, Grid]:
+    """8-bit rows (N, C P P) of images, and how they lie."""
+    pixels, layout = read_pixels(images, form)
+    return patches_of(pixels, layout), layout
+
 
 def patches_of(pixels: Tensor, layout: Ragged, draws: Draws | None = None) -> Tensor:
     """Rows (N, C P P): 8-bit, or where training changes the images, from 0 to 1."""
@@ -79,6 +88,13 @@ def patches_of(pixels: Tensor, layout: Ragged, draws: Draws | None = None) -> Te
             blocks[i] = mix(augment(block / 255, own), own)
             start += len(block)
     return grid.patches(blocks)
+
+
+def pictures(patches: Tensor, layout: Ragged) -> list[np.ndarray]:
+    """Rows of patches, 8-bit or changed (from 0 to 1), as images for a person: (H, W, C), 8-bit."""
+    blocks = expect(layout, Grid).images(patches)
+    blocks = [block.mul(255).round().byte() if block.is_floating_point() else block for block in blocks]
+    return [image.permute(1, 2, 0).numpy() for block in blocks for image in block.cpu()]
 
 
 class ImagePart:
