@@ -26,6 +26,7 @@ from regard.nn.grid import Grid, GridForm
 from regard.nn.pooling import POOLINGS, summary
 from regard.tasks.classification.labels import LabelsConfig, LabelTask
 from regard.tasks.classification.verbs import Classified, Classify
+from regard.tasks.exchange import IMAGE_LABELS
 from regard.tasks.images.batches import ImageBatch, ImagePart, Pixels, by_shape, check_shape, read_each
 from regard.tasks.request import Embed
 from regard.tasks.setup import Setup, TaskConfig, Use
@@ -63,6 +64,7 @@ class LabeledImagePart(ImagePart):
 
 class ImageClassification(LabelTask[LabelledImages, LabeledImagePart, Classifier, LabeledImageBatch]):
     settings = ImageLabelsConfig
+    exchange = IMAGE_LABELS
     roles = ("image reader",)
     reads_text, takes_files = False, True
     commands = ("regard classify RUN image.jpg ...", "regard look RUN image.jpg", "regard evaluate RUN")
