@@ -86,7 +86,8 @@ def certify_images(
     with tempfile.TemporaryDirectory() as place:
         paths = write_pictures(Path(place))
         for tool in tools:
-            findings += compare_files(ours, tool, paths)
+            of_files, more_notes = compare_files(ours, tool, paths)
+            findings, notes = [*findings, *of_files], notes + more_notes
     names = told_apart(tools[0].names)
     findings.append(compare_names(ours.task.config.shown_labels, names))
     if changed := [name for name, theirs in zip(names, tools[0].names, strict=True) if name != theirs]:
@@ -117,9 +118,11 @@ def largest_in_double(ours: OursOnImages, theirs: ImageTool, images: Tensor) -> 
     return exact
 
 
-def compare_files(ours: OursOnImages, theirs: ImageTool, paths: Sequence[Path]) -> list[Finding]:
+def compare_files(
+    ours: OursOnImages, theirs: ImageTool, paths: Sequence[Path]
+) -> tuple[list[Finding], tuple[str, ...]]:
     """From the file to the probabilities, through the other tool's own preprocessing.  Where it resizes with something
-    else than PIL, pixels may differ in a level, and the probabilities are what they are."""
+    else than PIL, pixels may differ in a level; what that does to the probabilities is a note."""
     here, there = ours.see(paths), theirs.see(paths)
     is_pil = theirs.resizes_with == "pil"
     of = f"{len(paths)} image files" + ("" if is_pil else f", resized by {theirs.resizes_with}")
@@ -134,14 +137,14 @@ def compare_files(ours: OursOnImages, theirs: ImageTool, paths: Sequence[Path]) 
     )
     if not is_pil:
         change = float((here.probabilities - there.probabilities).abs().max())
-        shift = Finding(what="largest difference of probabilities", value=change, wanted="anything", holds=True, of=of)
-        return [pixels, shift]
+        return [pixels], (f"with {theirs.resizes_with}'s pixels, probabilities differ by up to {change:.3g}",)
     labels = [row.argmax(-1)[:, None].tolist() for row in (here.probabilities, there.probabilities)]
-    return [
+    findings = [
         pixels,
         compare_rows("probabilities, from the file", [here.probabilities], [there.probabilities], of),
         compare_ids("labels, from the file", labels[0], labels[1], of),
     ]
+    return findings, ()
 
 
 def compare_names(ours: Sequence[str], theirs: Sequence[str]) -> Finding:

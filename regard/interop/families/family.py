@@ -144,10 +144,11 @@ def check_shapes(weight: Weight, shape: tuple[int, ...], own: Mapping[str, Tenso
     wanted = [tuple(own[name].shape) for name in weight.ours]
     try:
         got = [tuple(part.shape) for part in weight.form.ours(torch.empty(shape, device="meta"))]
+        gives = f", which gives {got}"
     except (RuntimeError, IndexError):  # it cannot be cut so
-        got = [shape]
+        got, gives = [], ""
     if got != wanted:
-        raise RunError(f"{where}: {weight.theirs} is {shape}, which gives {got}; its config.json asks for {wanted}")
+        raise RunError(f"{where}: {weight.theirs} is {shape}{gives}; its config.json asks for {wanted}")
 
 
 def as_theirs(tensors: Mapping[str, Tensor], table: Iterable[Weight]) -> dict[str, Tensor]:

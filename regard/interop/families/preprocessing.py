@@ -44,7 +44,7 @@ def of_channels(theirs: Theirs, name: str, default: tuple[float, ...]) -> tuple[
     numbers = [float(value) for value in listed if type(value) in (int, float) and math.isfinite(value)]
     if len(listed) not in (1, 3) or len(numbers) != len(listed):
         raise ConfigError(f"{name} must be a number or a list of three, got {str(values)[:80]}")
-    return tuple(numbers)
+    return tuple(numbers * (3 // len(numbers)))
 
 
 def check_size(name: str, size: int, of_model: int) -> None:
@@ -80,8 +80,8 @@ def read_processor(theirs: Theirs, size: int) -> Pixels:
     if type(number) is not int or number not in FILTERS:
         names = ", ".join(f"{number} ({name})" for number, name in FILTERS.items())
         raise ConfigError(f"resample must be one of {names}; got {str(number)[:80]}")
-    mean: tuple[float, ...] = (0.0,)
-    deviation: tuple[float, ...] = (1.0,)
+    mean: tuple[float, ...] = (0.0, 0.0, 0.0)
+    deviation: tuple[float, ...] = (1.0, 1.0, 1.0)
     if theirs.flag("do_normalize", True):
         mean, deviation = of_channels(theirs, "image_mean", HALF), of_channels(theirs, "image_std", HALF)
     resizing = read_resizing(theirs, size)

@@ -76,8 +76,8 @@ def read_config(theirs: Theirs) -> Imported:
     if len(names) < 2 or theirs.settings.get("problem_type") not in (None, "single_label_classification"):
         raise ConfigError("regard reads a ViT that gives one of several labels, not a number or several labels at once")
     size, patch = read_square(theirs, "image_size", 224), read_square(theirs, "patch_size", 16)
-    pixels = read_processor(theirs.within(expect(theirs.settings[PROCESSOR], dict)), size)
     model |= grid(theirs, size, patch) | {"bias": "all" if theirs.flag("qkv_bias", True) else "outputs"}
+    pixels = read_processor(theirs.within(expect(theirs.settings[PROCESSOR], dict)), size)
     return Imported(model | pixels.model, "images", read_labels(names) | pixels.task | {"pooling": "first"})
 
 

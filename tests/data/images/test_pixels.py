@@ -118,7 +118,13 @@ def test_fit_never_enlarges(height: int, width: int, size: int) -> None:
     )
 
 
-@given(height=SIZES, width=SIZES, size=SIZES, share=st.floats(0.2, 1), resize=st.sampled_from(["stretch", "crop", "crop_floor"]))
+@given(
+    height=SIZES,
+    width=SIZES,
+    size=SIZES,
+    share=st.floats(0.2, 1),
+    resize=st.sampled_from(["stretch", "crop", "crop_floor"]),
+)
 def test_stretch_and_crop_are_square(height: int, width: int, size: int, share: float, resize: str) -> None:
     form = PixelForm(size=size, resize=resize, crop_share=share)
     assert pixels_of(np.full((height, width), 9, np.uint8), form).shape == (size, size, 3)
