@@ -102,7 +102,7 @@ def recipe_of(source: Source, tokenizer: TokenizerConfig, separator: int) -> Rec
     recipe = Recipe.of(source.path.name, tables | {"tokenizer": config.as_settings(tokenizer)})
     decoding = generation_of(source, recipe, separator).decoding
     max_length = recipe.model.max_length  # longer texts are cut or left out: of those to classify as little as possible
-    if not exchange_of(recipe).is_of_sequences:
+    if source.family.reads_images or not exchange_of(recipe).is_of_sequences:
         max_length = max(1, min(DataConfig.max_length, max_length - 1))
     return replace(
         recipe,

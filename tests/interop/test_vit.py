@@ -10,7 +10,9 @@ import torch
 import transformers
 from typer.testing import CliRunner
 
+import regard
 from regard.__main__ import app
+from regard.config import write as write_recipe
 from regard.errors import ConfigError, RegardError, RunError
 from regard.interop.certifying.image_tools import certify_vit
 from regard.interop.certifying.pictures import write_pictures
@@ -18,6 +20,7 @@ from regard.interop.exporting import export_folder
 from regard.interop.formats.to_onnx import write_graphs
 from regard.runs.weights import weights_of
 from tests.interop.tiny_vit import MEAN, NAMES, PROCESSOR, make_vit, rename, save_vit, take
+from tests.pairs.tiny_data import write_data
 
 CUT = {"size": {"shortest_edge": 37}, "do_center_crop": True, "crop_size": {"height": 32, "width": 32}}
 OLDER = {"image_processor_type": None, "feature_extractor_type": "ViTFeatureExtractor", "size": 32}
@@ -269,3 +272,18 @@ def test_the_processor_written_is_the_one_read(tmp_path: Path) -> None:
     written = json.loads((tmp_path / "out" / "preprocessor_config.json").read_text())
     assert PROCESSOR.items() <= written.items()
     assert written["image_mean"] == MEAN
+
+
+def test_training_goes_on_with_other_labels(tmp_path: Path) -> None:
+    make_vit(tmp_path / "hf")
+    tables = take(tmp_path / "hf", tmp_path / "run").recipe.tables()
+    tables["data"] |= write_data("images", tmp_path / "data")
+    tables["task"] |= {"labels": (), "names": ()}
+    tables["training"] |= {"steps": 1}
+    write_recipe(tables, tmp_path / "recipe.toml")
+    order = ["train", str(tmp_path / "recipe.toml"), "--run", str(tmp_path / "new"), "--from", str(tmp_path / "run")]
+    answer = CliRunner().invoke(app, order)
+    assert answer.exit_code == 0, answer.output
+    export_folder(run := regard.load(tmp_path / "new", "cpu"), tmp_path / "out")
+    assert run.recipe.task.labels == ("bottom", "top")
+    assert certify_vit(run, tmp_path / "out", "vit").holds
