@@ -102,6 +102,7 @@ class ViT(Stack):
     """h_0 = patches + positions; h_l = block_l(h_(l-1))  (Dosovitskiy et al. 2021, eq. 1 to 3)"""
 
     role = "image reader"
+    is_exportable = False
     config: ViTConfig
     embedding: ImageInputs
 

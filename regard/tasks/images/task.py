@@ -29,6 +29,7 @@ from regard.nn.grid import GridForm
 from regard.nn.pooling import POOLINGS
 from regard.tasks.classification.labels import LabelsConfig, LabelTask
 from regard.tasks.classification.verbs import Classified, Classify
+from regard.tasks.exchange import IMAGE_LABELS
 from regard.tasks.images.batches import ImageBatch, ImagePart, Pixels, read_each, read_patches
 from regard.tasks.images.changes import draw_changes
 from regard.tasks.images.use import embed_images, pixels_given
@@ -70,6 +71,7 @@ class LabeledImagePart(ImagePart):
 
 class ImageClassification(LabelTask[LabelledImages, LabeledImagePart, Classifier, LabeledImageBatch]):
     settings = ImageLabelsConfig
+    exchange = IMAGE_LABELS
     roles = ("image reader",)
     reads_text, takes_files = False, True
     commands = ("regard classify RUN image.jpg ...", "regard look RUN image.jpg", "regard evaluate RUN")
