@@ -45,7 +45,7 @@ def test_a_vit_shows_every_head_the_rollout_and_what_it_saw(class_row: bool, tmp
 def test_the_weights_are_those_that_make_the_output(tmp_path: Path) -> None:
     run = trained(tmp_path)
     capture = run.look(str(tmp_path / "1.png"))
-    patches, layout = patches_of(pixels_given([tmp_path / "1.png"], run.task.config, run.task.grid), run.task.grid)
+    patches, layout = read_patches(pixels_given([tmp_path / "1.png"], run.task.config, run.task.grid), run.task.grid)
     with torch.no_grad(), watch(run.model) as seen:
         run.model(patches, layout)
     for sighting in seen.sightings:
