@@ -23,6 +23,7 @@ from bench import (
     start,
     tokenising,
     training,
+    vision,
 )
 from bench.report import Report, as_json, print_machine
 from bench.timing import say
@@ -36,6 +37,7 @@ BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], R
     "tokenising": tokenising.run,
     "training": training.run,
     "gpt": gpt.run,
+    "vision": vision.run,
     "finetuning": finetuning.run,
     "decoding": decoding.run,
     "paths": paths.run,

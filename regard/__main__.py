@@ -19,7 +19,8 @@ from regard.commands.evaluate import bench, evaluate
 from regard.commands.exchange import export, import_
 from regard.commands.generate import chat, generate
 from regard.commands.ladder import ladder
-from regard.commands.look import look, neighbours, reach, show
+from regard.commands.look import look, neighbours, reach
+from regard.commands.show import show
 from regard.commands.train import doctor, recipes, train
 from regard.commands.verbs import command_of
 from regard.errors import RegardError

@@ -36,6 +36,7 @@ GETATTR = {
     "interop/families/bart.py": "settings by name, of models of other tools",
     "interop/families/bert.py": "settings by name, of models of other tools",
     "interop/families/settings.py": "settings by name, of models of other tools",
+    "interop/families/timm.py": "settings by name, of models of other tools",
     "interop/certifying/in_transformers.py": "a class of another library by its name",
     "ladder/climb.py": "settings by name",
     "nn/layout.py": "the tensors of a layout by name",

@@ -23,7 +23,7 @@ def import_(
         Path,
         typer.Argument(
             metavar="FOLDER|FILE",
-            help="config.json, safetensors and a tokenizer; a .gguf file; or a CTranslate2 folder",
+            help="a transformers, timm or CTranslate2 folder, or a .gguf file",
         ),
     ],
     run: Annotated[Path, typer.Option("--run", help="the folder of the new run")],
@@ -32,15 +32,15 @@ def import_(
     ] = 10_000,
 ) -> None:
     """Make a run of a model of another tool, and certify that both give the same answers."""
+    from regard.interop.certifying.image_tools import certify_vit
     from regard.interop.certifying.in_ctranslate2 import certify_ctranslate2
     from regard.interop.certifying.in_transformers import certify
     from regard.interop.families.settings import exchange_of
     from regard.interop.formats.from_ctranslate2 import CTranslate2Folder
-    from regard.interop.importing import generation_of, import_source, open_source
-    from regard.text.tokenizer import Tokenizer
+    from regard.interop.importing import generation_of, import_source, open_source, tokenizer_of
 
     opened = open_source(source)
-    tokenizer = Tokenizer.load(source)
+    tokenizer = tokenizer_of(opened)
     with undone_after_errors(run):
         recipe, left_out = import_source(opened, tokenizer, run)
         notes = generation_of(opened, recipe, tokenizer.end_id).notes
@@ -50,7 +50,9 @@ def import_(
             print(note)
         try:
             ours = regard.load(run, "cpu")
-            if opened.model_type == "ctranslate2":
+            if opened.family.reads_images:
+                certificate = certify_vit(ours, source, opened.model_type, notes)
+            elif opened.model_type == "ctranslate2":
                 theirs = CTranslate2Folder(source)
                 certificate = certify_ctranslate2(ours, theirs.folder, theirs.words, notes, is_export=False)
             else:
@@ -85,7 +87,7 @@ def undone_after_errors(folder: Path) -> Iterator[None]:
 def export(
     run: RunFolder,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="the new folder")],
-    to: Annotated[str, typer.Option("--to", help="for which tool: hf (transformers), onnx or ctranslate2")],
+    to: Annotated[str, typer.Option("--to", help="for which tool: hf (transformers), timm, onnx or ctranslate2")],
     family: Annotated[str | None, typer.Option(help="hf's model_type (default: the first that fits)")] = None,
 ) -> None:
     """Write a run as a folder of another tool, and certify that both give the same answers."""
@@ -111,12 +113,24 @@ def hand_over(certificate: "Certificate", folder: Path) -> None:
 
 
 def to_transformers(run: "Run", folder: Path, family: str | None) -> "Certificate":
+    from regard.interop.certifying.image_tools import certify_vit
     from regard.interop.certifying.in_pipelines import certify_export
     from regard.interop.exporting import export_folder
+    from regard.interop.families import FAMILIES
 
     exported = export_folder(run, folder, family)
     print(f"{run.folder} is now the folder {folder}: a {exported.family} model")
-    return certify_export(run, folder, exported.family, exported.notes)
+    certify = certify_vit if FAMILIES[exported.family].reads_images else certify_export
+    return certify(run, folder, exported.family, exported.notes)
+
+
+def to_timm(run: "Run", folder: Path, family: str | None) -> "Certificate":
+    from regard.interop.certifying.image_tools import certify_vit
+    from regard.interop.exporting import export_to_timm
+
+    exported = export_to_timm(run, folder)
+    print(f"{run.folder} is now the timm folder {folder}")
+    return certify_vit(run, folder, exported.family, exported.notes)
 
 
 def to_onnx(run: "Run", folder: Path, family: str | None) -> "Certificate":
@@ -145,6 +159,7 @@ def to_ctranslate2(run: "Run", folder: Path, family: str | None) -> "Certificate
 
 TARGETS: dict[str, Callable[["Run", Path, str | None], "Certificate"]] = {
     "hf": to_transformers,
+    "timm": to_timm,
     "onnx": to_onnx,
     "ctranslate2": to_ctranslate2,
 }

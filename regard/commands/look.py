@@ -1,9 +1,8 @@
-"""regard look, regard show, regard neighbours, regard reach: attention, parts, embeddings and gradients of a model."""
+"""regard look, regard neighbours, regard reach: attention, embeddings and gradients of a model."""
 
 import json
 import re
 import sys
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,38 +11,38 @@ import typer
 
 import regard
 from regard.commands.lines import print_table
-from regard.commands.options import Device, Overrides, RecipeName, RunFolder
+from regard.commands.options import Device, RunFolder
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
-    from rich.table import Table
     from torch import Tensor
 
-    from regard.models.interface import Model
-    from regard.runs.recipe import Recipe
     from regard.tasks.language.use import Reached
+    from regard.viewer.capture import Capture
 
-MACHINES = (("a 2-core CPU", 0.1), ("an H200", 300.0))  # TFLOP/s
-# What the paper says (Vaswani et al. 2017, table 2) and how its authors counted: time x GPUs x sustained rate.
-PUBLISHED = {"transformer-base": (3.3e18, 12 / 24, 8), "transformer-big": (2.3e19, 3.5, 8)}
-P100 = 9.5e12  # FLOP/s that the paper takes for a P100, single precision
 N_PIECES = 20  # of a text that is not one token, named in the message
 N_PICTURED = 60  # embeddings near a token, drawn with it
 
 
 def look(
     run: Annotated[Path | None, typer.Argument(metavar="RUN", help="a run folder")] = None,
-    text: Annotated[str, typer.Argument(help="a sentence")] = "",
+    text: Annotated[str, typer.Argument(metavar="[TEXT|IMAGE]", help="a sentence, or an image file")] = "",
     target: Annotated[str | None, typer.Option(help="its translation (default: the model's own)")] = None,
     kind: Annotated[
         str | None,
         typer.Option(
             help="what --terminal and --png show: encoder, decoder or cross (default); of a language model self; "
-            "of a Markov model votes (default) or ballots"
+            "of a model that reads images self (default) or rollout; of a Markov model votes (default) or ballots"
         ),
     ] = None,
     layer: Annotated[int | None, typer.Option(help="one layer, counted from 0 (default: the mean)")] = None,
     head: Annotated[int | None, typer.Option(help="one head, counted from 0 (default: the mean)")] = None,
+    patch: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ROW,COLUMN", help="of an image: where this patch looks (default: the class row, or the mean)"
+        ),
+    ] = None,
     grid: Annotated[bool, typer.Option("--grid", help="with --png: every head of every layer")] = False,
     vectors: Annotated[bool, typer.Option("--vectors", help="with --html: queries, keys and values too")] = False,
     html: Annotated[Path | None, typer.Option(help="write the page here: one file, no network")] = None,
@@ -56,11 +55,8 @@ def look(
     device: Device = None,
 ) -> None:
     """Look into attention per layer and head, or into votes; opens the page if no other output is given."""
-    from rich.console import Console
-
     from regard.viewer import page, picture
-    from regard.viewer import terminal as in_terminal
-    from regard.viewer.capture import visible
+    from regard.viewer.capture import KINDS
     from regard.viewer.encodings import lecture_table
 
     if run is None and (sinusoids is None or terminal or any((positions, html, png))):
@@ -78,22 +74,21 @@ def look(
         print(f"{positions}: {'; '.join(table.title for table in tables)}")
     if not text and (positions or sinusoids):
         return
+    is_named = (kind, layer, head) != (None, None, None)
+    if kind in KINDS and not KINDS[kind].has_heads and (layer, head) != (None, None):
+        raise RegardError(f"{kind} is one map, of all layers and heads: leave out --layer and --head")
     layers, heads = (None if number is None else [number] for number in (layer, head))
     capture = loaded.look(text, target, layers, heads, vectors)
-    is_named = (kind, layer, head) != (None, None, None)
     kind = kind or ("cross" if "cross" in capture.kinds else capture.kinds[0])
     if is_named:
         capture = replace(capture, opens=(kind, layer, head))
+    if patch is not None:
+        capture = replace(capture, query=place_of(patch, capture, kind))
     if terminal or (not sys.stdout.isatty() and html is None and png is None):
-        print(visible(capture.title))
-        in_terminal.show(capture.pick(kind, layer, head), Console())
+        show_here(capture, kind, layer, head)
     if png is not None:
-        if grid:
-            picture.grid(capture, png, kind)
-            print(f"{png}: all {kind} heads")
-        else:
-            picture.attention(capture.pick(kind, layer, head), png)
-            print(f"{png}: {capture.pick(kind, layer, head).name}")
+        drawn = draw(capture, kind, layer, head, grid, png)
+        print(f"{png}: {drawn}")
     if html is not None:
         page.write_page(capture, html)
         print(f"{html}: open it in any browser; it needs no network")
@@ -104,80 +99,48 @@ def look(
         typer.launch(str(path))
 
 
-def show(recipe: RecipeName, set_: Overrides = None) -> None:
-    """Show a model's parts with shapes, parameters, FLOPs per token, memory and the cost of its training."""
-    import torch
+def place_of(patch: str, capture: "Capture", kind: str) -> int:
+    """Which row of an image a patch is, given as "2,3"."""
+    found = re.fullmatch(r"\s*(\d{1,9})\s*,\s*(\d{1,9})\s*", patch)
+    if found is None:
+        raise typer.BadParameter(f"--patch takes a row and a column, such as 2,3; got {patch!r}")
+    if capture.image is None:
+        raise RegardError("--patch is for runs that read images")
+    if "queries" not in capture.about(kind).patches:
+        raise RegardError(
+            f"--patch: in {kind} attention, words look at the image; leave it out, or choose another --kind"
+        )
+    return capture.image.place(int(found[1]), int(found[2]))
+
+
+def show_here(capture: "Capture", kind: str, layer: int | None, head: int | None) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    from regard.runs.recipe import Recipe
-    from regard.runs.weights import read_tensors
-    from regard.training.prepare import parameters_by_part
+    from regard.viewer import half_blocks, terminal
+    from regard.viewer.capture import visible
 
-    console = Console()
-    chosen = Recipe.read(recipe, set_ or [])
-    if chosen.model_class.is_counted:
-        table = Table("part", "shape", "numbers", title=f"{chosen.name}: {chosen.architecture}, by counting")
-        weights = Path(recipe) / "model.safetensors"
-        add_parts(table, sorted(read_tensors(weights).items()) if weights.is_file() else ())
-        table.add_row("parameters", "", "0", style="bold", end_section=True)
-        console.print(table, "Trained in one pass over the text; what it holds is what was counted.")
-        return
-    with torch.device("meta"):  # shapes without memory
-        model = chosen.build_model()
-    table = Table("part", "shape", "parameters", title=f"{chosen.name}: {chosen.architecture}")
-    add_parts(table, model.named_parameters())
-    for part, count in parameters_by_part(model).items():
-        table.add_row(part, "", f"{count:,}", style="bold", end_section=True)
-    console.print(table, costs(chosen, model))
+    map = capture.pick(kind, layer, head)
+    print(visible(capture.title))
+    if "keys" in capture.about(kind).patches:
+        half_blocks.show(capture, map, Console())
+    else:
+        terminal.show(map, Console())
 
 
-def add_parts(table: "Table", tensors: "Iterable[tuple[str, Tensor]]") -> None:
-    """One row for what is alike in several layers: blocks.0-5.norm.weight."""
-    alike: dict[tuple[str, str], list[tuple[str, Tensor]]] = {}
-    for name, tensor in tensors:
-        shape = " × ".join(map(str, tensor.shape))
-        alike.setdefault((re.sub(r"\.\d+\.", ".#.", name), shape), []).append((name, tensor))
-    for (pattern, shape), named in alike.items():
-        n_numbers = sum(tensor.numel() for _, tensor in named)
-        table.add_row(joined(pattern, [name for name, _ in named]), shape, f"{n_numbers:,}")
+def draw(capture: "Capture", kind: str, layer: int | None, head: int | None, grid: bool, path: Path) -> str:
+    """A PNG file, and what is on it."""
+    from regard.viewer import panels, picture
 
-
-def joined(pattern: str, names: list[str]) -> str:
-    """The names in one: a number that differs is written from its first to its last."""
-    numbers = [re.findall(r"(?<=\.)\d+(?=\.)", name) for name in names]
-    for column in zip(*numbers, strict=True):
-        first, last = column[0], column[-1]
-        pattern = pattern.replace("#", first if first == last else f"{first}-{last}", 1)
-    return pattern
-
-
-def costs(chosen: "Recipe", model: "Model") -> "Table":
-    from rich.table import Table
-
-    from regard.runs.card import duration
-    from regard.training.prepare import training_memory
-
-    table = Table("cost", "figure", "how", title="What it takes")
-    cost = model.cost(chosen.task.window)
-    table.add_row("FLOPs per token", f"{cost.forward:.3g} forward, {3 * cost.forward:.3g} training", cost.how)
-    memory = training_memory(chosen, model) / 2**20
-    table.add_row(
-        "memory to train",
-        f"about {memory:,.0f} MiB" if memory < 10_000 else f"about {memory / 1024:,.0f} GiB",
-        "weights, gradients, Adam's moments, one batch",
-    )
-    n_tokens = chosen.training.steps * chosen.training.accumulate * chosen.data.batch_tokens
-    whole = 3 * cost.forward * n_tokens  # forward once, backward twice that
-    table.add_row("the whole training", f"{whole:.2g} FLOPs", f"{chosen.training.steps:,} steps of this recipe")
-    for what, tera in MACHINES[: 1 if cost.is_sequential else 2]:
-        table.add_row(f"expected time, {what}", duration(whole / (tera * 1e12)), f"at {tera:g} TFLOP/s")
-    if chosen.name in PUBLISHED:
-        flops, days, n_gpus = PUBLISHED[chosen.name]
-        how = f"{days:g} days × {n_gpus} P100 × 9.5 TFLOP/s: capacity, not work done"
-        table.add_row("the paper says", f"{flops:.2g} FLOPs", "Vaswani et al. 2017, table 2")
-        table.add_row("as its authors counted", f"{days * 86400 * n_gpus * P100:.2g} FLOPs", how)
-    return table
+    is_on_image = "keys" in capture.about(kind).patches
+    if grid:
+        (panels.draw_heads if is_on_image else picture.grid)(capture, path, kind)
+        return f"all {kind} heads"
+    map = capture.pick(kind, layer, head)
+    if is_on_image:
+        panels.draw_looks(capture, map, path)
+    else:
+        picture.attention(map, path)
+    return map.name
 
 
 def neighbours(

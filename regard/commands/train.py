@@ -29,9 +29,12 @@ def doctor(
     recipe: RecipeName,
     set_: Overrides = None,
     seconds: Annotated[float, typer.Option(help="the most time to spend on learning one batch by heart")] = 60.0,
+    picture: Annotated[
+        Path | None, typer.Option(help="of images: also draw some of them as augmentation changes them, PNG")
+    ] = None,
     device: Device = None,
 ) -> None:
-    """Look at the data, estimate memory and time, and learn one batch by heart; writes nothing."""
+    """Look at the data, estimate memory and time, and learn one batch by heart; writes nothing but --picture."""
     from regard.learning.device import choose_device
     from regard.runs.card import duration
     from regard.runs.recipe import Recipe
@@ -43,6 +46,9 @@ def doctor(
         chosen = Recipe.read(recipe, [*(set_ or []), 'data.cache=""'])  # so that nothing is written elsewhere
         prepared = prepare(chosen, Path(folder) / "doctor")
         print_table(("part", "what", "how much", "first at"), prepared.task.inspect(), "The data")
+        if picture is not None:
+            prepared.task.draw_examples(picture)
+            print(f"{picture}: training images as they are, and in the first epochs")
         if prepared.recipe.model_class.is_counted:
             print("This model is counted, in one pass: there is no fit to try.")
             return

@@ -1,4 +1,5 @@
-"""A run becomes a folder that transformers loads: config.json, model.safetensors and the tokenizer."""
+"""A run becomes a folder that transformers or timm loads: config.json, model.safetensors, and what a text or an image
+goes through before: the tokenizer, or preprocessor_config.json."""
 
 import dataclasses
 import json
@@ -9,6 +10,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from regard.checks import expect
 from regard.choose import choose
 from regard.errors import ConfigError, RunError
 from regard.interop.certifying.certificate import FILE as CERTIFICATE
@@ -16,9 +18,12 @@ from regard.interop.families import FAMILIES
 from regard.interop.families.generation import FILE as GENERATION
 from regard.interop.families.generation import Generation, write_generation
 from regard.interop.families.settings import NoPlaceError, exchange_of
+from regard.interop.families.timm import TIMM, with_their_eps
 from regard.interop.formats.safe import read_json
 from regard.interop.formats.tokenizer_files import start_token, write_for_transformers
+from regard.models.heads import Head
 from regard.models.stack import StackConfig
+from regard.models.vit import ViT, ViTConfig
 from regard.nn.positions import sinusoids
 from regard.runs.durable import write_file
 from regard.runs.recipe import Recipe
@@ -26,6 +31,8 @@ from regard.runs.run import Run
 from regard.runs.weights import pack_tensors, weights_of
 from regard.tasks.language.use import usual_length
 from regard.text.imported import IMPORTED
+
+NO_TURN = "timm does not turn images as their EXIF data say; open them with PIL.ImageOps.exif_transpose"
 
 
 class Exported(NamedTuple):
@@ -37,6 +44,8 @@ def export_folder(run: Run, folder: Path, model_type: str | None = None) -> Expo
     refuse_full(folder)
     model_type = model_type or origin(run.folder)
     recipe, tensors = run.recipe, weights_of(run.model)
+    if exchange_of(recipe).reads_images:
+        return export_image_model(run, folder, model_type)
     if isinstance(recipe.model, StackConfig):
         model, tensors = unfolded(recipe.model, tensors, exchange_of(recipe).predicts_words)
         if model_type is None and run.tokenizer.kind != IMPORTED:
@@ -59,9 +68,45 @@ def export_folder(run: Run, folder: Path, model_type: str | None = None) -> Expo
         notes += generation.notes
         settings_there = special | {"pad_token_id": pad} | generation.decoding
         write_file(folder / GENERATION, json.dumps(settings_there, indent=2).encode())
-    write_file(folder / "config.json", json.dumps(settings, indent=2).encode())
-    write_file(folder / "model.safetensors", pack_tensors(weights, {"format": "pt"}))
+    write_model(folder, {"config.json": settings}, weights)
     return Exported(model_type, notes)
+
+
+def export_image_model(run: Run, folder: Path, model_type: str | None) -> Exported:
+    recipe, tensors = with_table(run)
+    model_type, settings = find_family(recipe, model_type)
+    beside = FAMILIES[model_type].beside
+    files = {beside: settings.pop(beside), "config.json": settings | {"dtype": "float32"}}
+    write_model(folder, files, FAMILIES[model_type].give(tensors, recipe))
+    return Exported(model_type, ())
+
+
+def export_to_timm(run: Run, folder: Path) -> Exported:
+    refuse_full(folder)
+    if not exchange_of(run.recipe).reads_images or run.recipe.architecture != TIMM.architecture:
+        raise ConfigError(f"timm has models of images, and {run.folder} is a {run.recipe.architecture}, not a vit")
+    recipe, tensors = with_table(run)
+    model, tensors = with_their_eps(expect(recipe.model, ViTConfig), tensors)
+    recipe = dataclasses.replace(recipe, model=model)
+    write_model(folder, {"config.json": TIMM.write_config(recipe)}, TIMM.give(tensors, recipe))
+    return Exported("timm", (NO_TURN,))
+
+
+def with_table(run: Run) -> tuple[Recipe, dict[str, Tensor]]:
+    """The recipe and the weights of a run on images whose sinusoids, if it has them, are a table as if learned."""
+    recipe, tensors = run.recipe, weights_of(run.model)
+    if recipe.model.position != "sinusoidal":
+        return recipe, tensors
+    table = expect(expect(run.model, Head).reader, ViT).position.table
+    model = dataclasses.replace(expect(recipe.model, ViTConfig), position="learned")
+    return dataclasses.replace(recipe, model=model), {**tensors, "reader.position.table": expect(table, Tensor)}
+
+
+def write_model(folder: Path, files: Mapping[str, object], tensors: Mapping[str, Tensor]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, settings in files.items():
+        write_file(folder / name, json.dumps(settings, indent=2).encode())
+    write_file(folder / "model.safetensors", pack_tensors(tensors, {"format": "pt"}))
 
 
 def generation_there(run: Run) -> Generation:

@@ -1,5 +1,5 @@
-"""A folder of transformers or CTranslate2, or a GGUF file, becomes a run: a folder like any other, that can be used,
-looked into and trained further."""
+"""A folder of transformers, timm or CTranslate2, or a GGUF file, becomes a run: a folder like any other, that can be
+used, looked into and trained further."""
 
 import math
 from collections.abc import Mapping
@@ -21,9 +21,10 @@ from regard.interop.families.ctranslate2 import CTRANSLATE2
 from regard.interop.families.family import Family, Stored
 from regard.interop.families.generation import Generation, generation_settings, read_generation
 from regard.interop.families.settings import Theirs, exchange_of
+from regard.interop.families.timm import TIMM, is_timm
 from regard.interop.formats.from_ctranslate2 import CTranslate2Folder, is_ctranslate2
 from regard.interop.formats.gguf_file import GgufFile
-from regard.interop.formats.safe import FLOATS, SafeFolder, refuse_links_out
+from regard.interop.formats.safe import FLOATS, SafeFolder, read_json, refuse_links_out
 from regard.runs.card import table
 from regard.runs.checkpoints import refuse_existing
 from regard.runs.durable import write_file
@@ -57,23 +58,39 @@ class Source(NamedTuple):
 
 
 def open_source(path: Path) -> Source:
-    """A folder as transformers or CTranslate2 writes it, or a GGUF file."""
+    """A folder as transformers, timm or CTranslate2 writes it, or a GGUF file."""
     refuse_links_out(path)
     if is_ctranslate2(path):
         model = CTranslate2Folder(path)
         return Source(path, "ctranslate2", CTRANSLATE2, model.config, model, {})
     files: SafeFolder | GgufFile = GgufFile(path) if path.suffix == ".gguf" and path.is_file() else SafeFolder(path)
-    model_type = files.config.get("model_type")
-    if not isinstance(model_type, str):
-        raise RunError(f"{path / 'config.json'} names no model_type; the families are: {', '.join(FAMILIES)}")
-    family = choose(FAMILIES, model_type, "family of models (model_type)")
+    model_type, family = family_of(files.config, path)
     for name, kind in files.others.items():
         if not family.is_spare(name) and not family.is_head(name):
             raise RunError(
                 f"{path}: {name} is of the type {kind}; weights are read in {', '.join(FLOATS)}, and without this one "
                 "it would not be the same model"
             )
-    return Source(path, model_type, family, files.config, files, generation_settings(path, files.config))
+    settings = files.config | ({family.beside: read_json(path / family.beside)} if family.beside else {})
+    return Source(path, model_type, family, settings, files, generation_settings(path, files.config))
+
+
+def family_of(settings: Settings, path: Path) -> tuple[str, Family]:
+    """Of a config.json, with its name."""
+    if is_timm(settings):
+        return "timm", TIMM
+    model_type = settings.get("model_type")
+    if not isinstance(model_type, str):
+        raise RunError(f"{path / 'config.json'} names no model_type; the families are: {', '.join(FAMILIES)}")
+    return model_type, choose(FAMILIES, model_type, "family of models (model_type)")
+
+
+def tokenizer_of(source: Source) -> Tokenizer:
+    """The folder's own; where images are read, one of the labels, as a training on images has it."""
+    if not source.family.reads_images:
+        return Tokenizer.load(source.path)
+    labels = source.family.read_config(source.theirs).task
+    return Tokenizer.train(labels["names"] or labels["labels"], TokenizerConfig())
 
 
 def recipe_of(source: Source, tokenizer: TokenizerConfig, separator: int) -> Recipe:
@@ -85,7 +102,7 @@ def recipe_of(source: Source, tokenizer: TokenizerConfig, separator: int) -> Rec
     recipe = Recipe.of(source.path.name, tables | {"tokenizer": config.as_settings(tokenizer)})
     decoding = generation_of(source, recipe, separator).decoding
     max_length = recipe.model.max_length  # longer texts are cut or left out: of those to classify as little as possible
-    if not exchange_of(recipe).is_of_sequences:
+    if source.family.reads_images or not exchange_of(recipe).is_of_sequences:
         max_length = max(1, min(DataConfig.max_length, max_length - 1))
     return replace(
         recipe,
@@ -134,7 +151,8 @@ def import_source(source: Source, tokenizer: Tokenizer, run: Path) -> tuple[Reci
     refuse_existing(run)
     # What begins a source is what the tokenizer puts there; config.json may say otherwise, and nobody reads it.
     source = source._replace(settings={**source.settings, "bos_token_id": tokenizer.start_id})
-    rows = source.theirs.width("vocab_size")  # may be more than there are tokens
+    # There may be more rows than tokens.
+    rows = tokenizer.vocab_size if source.family.reads_images else source.theirs.width("vocab_size")
     recipe = recipe_of(source, TokenizerConfig(kind=tokenizer.kind, vocab_size=rows), tokenizer.end_id)
     if tokenizer.vocab_size > recipe.model.vocab_size:
         raise RunError(

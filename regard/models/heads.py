@@ -32,6 +32,7 @@ class Head(Model):
         super().__init__()
         self.reader, self.config, self.is_recordable = reader, reader.config, reader.is_recordable
         self.bidirectional, self.sees_future = reader.bidirectional, reader.sees_future
+        self.has_fixed_shapes = reader.has_fixed_shapes
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Token ids (N) -> one hidden row each (N, D)."""

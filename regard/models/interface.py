@@ -97,6 +97,7 @@ class Model(nn.Module, ABC):
     config: ModelConfig
     is_capturable = False  # by CUDA graphs in decoding: the tensors of a state stay in place
     is_recordable = False  # by CUDA graphs in training: batches of one shape take the same kernels
+    has_fixed_shapes = False  # it is compiled anew for batches of another shape; else once for all of them
     bidirectional = False  # the second half of its rows was read from right to left
     sees_future = False  # a row depends on what comes after its token
 

@@ -69,6 +69,7 @@ class ResidualNetwork(Reader[State]):
     role = "image reader"
     config: ResidualNetworkConfig
     sees_future = True
+    is_recordable = has_fixed_shapes = True
 
     def __init__(self, config: ResidualNetworkConfig):
         super().__init__()

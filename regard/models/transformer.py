@@ -13,7 +13,7 @@ from regard.errors import ConfigError
 from regard.inputs import InputTable, Words
 from regard.models.cost import Cost, translator_cost
 from regard.models.interface import ModelConfig, Translator
-from regard.nn.attention import Attention, Heads, MultiHeadAttention
+from regard.nn.attention import BIASES, Attention, Heads, MultiHeadAttention
 from regard.nn.blocks import FEED_FORWARDS, NORMS, DecoderBlock, EncoderBlock, Residual
 from regard.nn.cache import Cache, TranslatorState
 from regard.nn.layout import Layout, Prompt
@@ -44,7 +44,8 @@ class TransformerConfig(ModelConfig):
     # What later models changed, by name of the one that did; the defaults are the paper's.
     n_key_heads: int = 0  # heads of keys and values, each for equally many of queries (Llama); 0: as many as n_heads
     d_head: int = 0  # channels of a head (T5, Qwen3); 0: `d_model / n_heads`
-    bias: str = "all"  # in which products: `all`, `inputs` (to queries, keys and values; Qwen2) or `none` (T5, Llama)
+    # in which products: `all`, `inputs` (to queries, keys and values; Qwen2), `outputs` (all others) or `none` (Llama)
+    bias: str = "all"
     norm_heads: bool = False  # an RMS norm on every query and key (Qwen3)
     norm_eps: float = 1e-5  # added to the variance in the norms
     rotary_base: float = 10000.0  # of rotary positions: a larger one turns slower
@@ -123,7 +124,7 @@ class TransformerConfig(ModelConfig):
         return MultiHeadAttention(self.heads, self.score, position)
 
     def make_feed_forward(self) -> nn.Module:
-        return FEED_FORWARDS[self.feed_forward](self.d_model, self.d_ff, self.bias == "all")
+        return FEED_FORWARDS[self.feed_forward](self.d_model, self.d_ff, BIASES[self.bias][1])
 
     def make_residual(self) -> Residual:
         return Residual(self.make_norm(), self.dropout, self.pre_norm)

@@ -102,11 +102,13 @@ class ViT(Stack):
     """h_0 = patches + positions; h_l = block_l(h_(l-1))  (Dosovitskiy et al. 2021, eq. 1 to 3)"""
 
     role = "image reader"
+    is_exportable = False
     config: ViTConfig
     embedding: ImageInputs
 
     def __init__(self, config: ViTConfig):
         super().__init__(config, config.make_inputs(config.embedding_width))
+        self.has_fixed_shapes = config.convolutions
 
     def multiplications(self, length: int) -> float:
         return super().multiplications(length) + self.embedding.multiplications()

@@ -103,7 +103,8 @@ class Attend(nn.Module):
         return masked_softmax(scores, None if mask is None else mask[:, None])
 
 
-BIASES = ("all", "inputs", "none")  # which products of attention have one; "inputs": those to queries, keys and values
+# Which products have a bias: those to queries, keys and values; all others.
+BIASES = {"all": (True, True), "inputs": (True, False), "outputs": (False, True), "none": (False, False)}
 
 
 @dataclass(frozen=True)
@@ -160,12 +161,12 @@ class MultiHeadAttention(Attention):
         self.n_heads, self.d_head = heads.n_heads, heads.width
         chosen = choose(SCORES, score, "attention score")(self.d_head, position.max_length)
         d_model, d_queries, d_keys = heads.d_model, heads.n_heads * self.d_head, heads.shared * self.d_head
-        bias = heads.bias != "none"
+        bias, bias_out = BIASES[heads.bias]
         self.to_queries = Linear(d_model, d_queries, bias)
         # Where a score reads places alone, keys need no weights.
         self.to_keys = Linear(d_model, d_keys, bias) if chosen.reads_keys else nn.Identity()
         self.to_values = Linear(d_model, d_keys, bias)
-        self.to_output = Linear(d_queries, d_model, heads.bias == "all")
+        self.to_output = Linear(d_queries, d_model, bias_out)
         self.norm_queries, self.norm_keys = head_norm(heads), head_norm(heads)
         self.attend = Attend(chosen, position)
 

@@ -65,6 +65,15 @@ class Grid(Ragged):
         assert isinstance(moved, Grid)
         return moved
 
+    def blocks(self, pixels: Tensor) -> list[Tensor]:
+        """The pixels of all images, each (H, W, C), one after the other -> a block (B, C, H, W) for each run."""
+        p, channels = self.form.patch, self.form.channels
+        sizes = [n * height * width * self.form.d_patch for n, (height, width) in self.runs]
+        return [
+            part.view(n, height * p, width * p, channels).permute(0, 3, 1, 2)
+            for part, (n, (height, width)) in zip(pixels.split(sizes), self.runs, strict=True)
+        ]
+
     def images(self, rows: Tensor) -> list[Tensor]:
         """Rows of patches (N, C P P) -> a block of images (B, C, H, W) for each run."""
         p, blocks, start = self.form.patch, [], 0

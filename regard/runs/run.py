@@ -9,6 +9,7 @@ from typing import Any, cast, get_type_hints
 
 import torch
 
+from regard.data.images.pixels import Picture
 from regard.decoding.config import DecodingConfig
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.graphs import fastest
@@ -156,16 +157,19 @@ class Run:
 
     def look(
         self,
-        source: str,
+        source: Picture,
         target: str | None = None,
         layers: Collection[int] | None = None,
         heads: Collection[int] | None = None,
         vectors: bool = False,
     ) -> Capture:
         """The attention of a source and its target (the given one, or the model's own); that of a model that reads a
-        text; the votes of a Markov model."""
+        text or an image (a path, a PIL image, an array or a tensor); the votes of a Markov model."""
         asked = Asked(layers=layers, heads=heads, vectors=vectors)
-        return self.task.look(self.use(), source, target, asked)
+        sources = self.task.listed(source, "look")
+        if len(sources) != 1:
+            raise RunError(f"look at one at a time, not at {len(sources)}")
+        return self.task.look(self.use(), sources[0], target, asked)
 
     def position_tables(self, n_positions: int = 60) -> list[PositionTable]:
         """What the model adds to its embeddings at each place, turns queries and keys by, or adds to scores."""

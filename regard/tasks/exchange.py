@@ -26,6 +26,7 @@ class Exchange:
     predicts_words: bool = True
     is_framed: bool = False  # a text is read between a start and an end token, as BERT reads it
     has_references: bool = False  # the data are pairs: a source, and what should be written
+    reads_images: bool = False
 
 
 CAUSAL = Exchange(
@@ -66,6 +67,16 @@ LABELS = Exchange(
     likeliest="likeliest labels",
     predicts_words=False,
     is_framed=True,
+)
+IMAGE_LABELS = Exchange(
+    head="ForImageClassification",
+    loaded_by="AutoModelForImageClassification",
+    pipeline="image-classification",
+    compared="logits of labels",
+    is_of_sequences=True,
+    likeliest="likeliest labels",
+    predicts_words=False,
+    reads_images=True,
 )
 TAGS = Exchange(
     head="ForTokenClassification",

@@ -86,7 +86,8 @@ class Embed(Request[list[float]]):
 R = TypeVar("R", bound=AnyRequest)
 
 
-Listed = Callable[[object, str], Sequence[object]]  # a value that a caller gave, and where -> a list
+# A value that a caller gave, and where -> a list of what the task is asked about: texts, or images.
+Listed = Callable[[object, str], Sequence[Any]]
 
 
 def checked(request: R, listed: Listed | None = None) -> tuple[R, bool]:

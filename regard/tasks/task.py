@@ -1,7 +1,7 @@
 """A task: all that the rest of regard asks about what is learned.  Nobody asks for its name."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -21,7 +21,7 @@ from regard.nn.layout import Ragged
 from regard.tasks.embedding import embed_texts
 from regard.tasks.exchange import Exchange
 from regard.tasks.framing import Frame, MarkedTexts
-from regard.tasks.request import Embed, texts_of
+from regard.tasks.request import Embed, Listed, texts_of
 from regard.tasks.setup import B, DataPart, M, Sample, Setup, TaskConfig, Use, Verbs
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text
@@ -49,7 +49,7 @@ class Task(ABC, Generic[R, P, M, B]):
     answer_names: ClassVar[tuple[str, ...]] = ()  # of a task on conversations: what follows a prompt in its data
     commands: ClassVar[tuple[str, ...]]  # that use a RUN
     recognize = staticmethod(nothing)  # whether files look like data of this task
-    listed: Callable[[object, str], Sequence[object]] = staticmethod(texts_of)  # what a caller gives in Python, checked
+    listed: Listed = staticmethod(texts_of)  # what a caller gives in Python, checked
     exchange: ClassVar[Exchange | None] = None  # what other tools call it; None: they have no such thing
 
     config: TaskConfig  # an instance of `settings`; every task says which
@@ -250,6 +250,10 @@ class Task(ABC, Generic[R, P, M, B]):
         parts = self.parts().items()
         rows = [Row(name, "examples", part.describe()) for name, part in parts]
         return rows + [Row(name, "decided", row) for name, part in parts for row in part.notes.rows()]
+
+    def draw_examples(self, path: Path) -> None:
+        """A picture of some training examples, as epochs of training change them."""
+        raise ConfigError("this task has no picture of its examples; those that learn from images have")
 
     def rows(self) -> list[tuple[str, str]]:
         """What is learned from, for the screen and the card."""

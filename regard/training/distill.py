@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from regard.data.batching.batch import Batch
 from regard.errors import ConfigError
+from regard.models.interface import Model
 from regard.nn.loss import DistillationConfig, cosine_loss, soft_loss
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import trained_model
@@ -32,7 +33,7 @@ def distilled_loss(
     return loss + config.cosine * batch.n_targets * cosine_loss(rows, their_rows) if config.cosine else loss
 
 
-def load_teacher(recipe: Recipe, tokenizer: Tokenizer) -> nn.Module:
+def load_teacher(recipe: Recipe, tokenizer: Tokenizer) -> Model:
     """The model of the run that a recipe names as its teacher; one that cannot teach it is refused."""
     folder = Path(recipe.distillation.teacher)
     if not (folder / "recipe.toml").is_file():
@@ -53,8 +54,9 @@ def load_teacher(recipe: Recipe, tokenizer: Tokenizer) -> nn.Module:
             f"the cosine loss compares hidden rows of one width; the student has {recipe.d_model}: "
             f"set model.d_model = {theirs.d_model} or distillation.cosine = 0"
         )
-    model: nn.Module = trained_model(folder, theirs)[0]
-    return model.requires_grad_(False)
+    model = trained_model(folder, theirs)[0]
+    model.requires_grad_(False)
+    return model
 
 
 def take_layers(model: nn.Module, teacher: nn.Module) -> str:

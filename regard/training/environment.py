@@ -10,25 +10,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 import regard
 from regard.choose import choose
 from regard.learning.device import COMPILING
+from regard.models.interface import Model
 from regard.nn.compiler import compile_failure
 from regard.runs.card import Environment
 from regard.runs.durable import write_file
 from regard.runs.records import read_record
 
 
-def compile_model(model: nn.Module, mode: str, device: torch.device) -> str:
+def compile_model(model: Model, mode: str, device: torch.device) -> str:
     """Compile in place, so that names of weights stay; returns what was done, in words."""
     if not choose(COMPILING, mode, "compile")(device):
         return "eager"
     failure = compile_failure(device.type)
     if failure:
         return f"eager, because nothing can be compiled here ({failure})"
-    model.compile(dynamic=True)
+    model.compile(dynamic=not model.has_fixed_shapes)
     return "compiled"
 
 

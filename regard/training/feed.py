@@ -3,9 +3,10 @@
 A batch is a function of its (epoch, index), so looking ahead changes nothing and needs no state of its own.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Generic, Self
 
 from regard.errors import DataError
@@ -16,12 +17,16 @@ AHEAD = 4
 
 
 class Feed(Generic[B]):
-    def __init__(self, task: BatchTask[B], start: tuple[int, int], ready: Callable[[B], B]) -> None:
+    def __init__(
+        self, task: BatchTask[B], start: tuple[int, int], ready: Callable[[B], B], is_idle: Callable[[], bool]
+    ) -> None:
         self.task = task
         self.ready = ready  # brings a batch to the device, as it is wanted there
+        self.is_idle = is_idle  # whether the device has done all that it was given
         self.places = walk(task, start)
         self.worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="feed")
         self.coming: deque[tuple[tuple[int, int], Future[B]]] = deque()
+        self.begun, self.waited = time.monotonic(), 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -33,9 +38,24 @@ class Feed(Generic[B]):
         """The next n batches, on the device, and their places."""
         self.order(n)
         taken = [self.coming.popleft() for _ in range(n)]
+        for _, future in taken:
+            self.wait(future)
         batches = [future.result() for _, future in taken]
         self.order(AHEAD)
         return batches, [place for place, _ in taken]
+
+    def wait(self, future: Future[B]) -> None:
+        """Until a batch is there; what counts as waiting is the time in which the device has nothing to do."""
+        while not future.done():
+            before = time.monotonic()
+            wait([future], timeout=0.001)
+            if self.is_idle():
+                self.waited += time.monotonic() - before
+
+    @property
+    def share_waited(self) -> float:
+        """Of the time so far: how long the device had to wait for batches."""
+        return self.waited / max(time.monotonic() - self.begun, 1e-9)
 
     def position(self) -> tuple[int, int]:
         """The place of the next batch."""

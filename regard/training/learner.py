@@ -117,6 +117,10 @@ class Learner(Generic[B]):
         is_recorded = is_compiled and self.precision_name == "bfloat16" and can_be_recorded(model, device)
         self.recorder = Recorder(self.learn) if is_recorded else None
 
+    def is_idle(self) -> bool:
+        """Whether the device has done all that it was given."""
+        return self.device.type != "cuda" or torch.cuda.current_stream(self.device).query()
+
     def ready(self, batch: B) -> B:
         """A batch of the task, on the device."""
         return (batch.filled() if self.recorder else batch).to(self.device)

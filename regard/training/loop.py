@@ -70,7 +70,7 @@ def train(
         screen.plan([*about.rows, *plan(config, progress, environment)])
         with (
             Metrics(run, progress.step, config.tensorboard) as metrics,
-            Feed(task, progress.position, learner.ready) as feed,
+            Feed(task, progress.position, learner.ready, learner.is_idle) as feed,
         ):
             training = Training(learner, config, lora, run, progress, checkpoints, metrics, screen, signals)
             try:
@@ -81,6 +81,7 @@ def train(
                     if training.is_save_due():
                         training.save()
                     if progress.is_over(config):
+                        screen.say(f"waiting for data took {feed.share_waited:.1%} of the time")
                         return training.finish(about, environment)
                     learner.update(progress.step + 1, *feed.take(config.accumulate))
                     training.advance(feed.position())

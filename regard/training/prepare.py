@@ -28,7 +28,7 @@ class Prepared:
     task: AnyTask
     model: Model
     about: About
-    teacher: torch.nn.Module | None = None  # the model that this one is distilled from
+    teacher: Model | None = None  # the model that this one is distilled from
 
 
 def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Path | None = None) -> Prepared:

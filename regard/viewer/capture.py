@@ -9,6 +9,7 @@ import numpy as np
 
 from regard.choose import choose
 from regard.errors import RegardError
+from regard.viewer.pictured import CLASS_ROW, Pictured
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class MapKind:
     queries: str
     keys: str
     has_heads: bool = True  # False: one map is all there is of this kind
+    patches: tuple[str, ...] = ()  # which of "queries" and "keys" are patches of an image
 
 
 KINDS = {
@@ -36,6 +38,11 @@ KINDS = {
         "target", "source",
     ),
     "self": MapKind("Self-attention", "Every word looks at words of the same text.", "text", "text"),
+    "rollout": MapKind(
+        "Attention rollout",
+        "How much of each word reaches each row through all layers: the product of (mean of heads + identity) / 2.",
+        "text", "text", has_heads=False,
+    ),
     "votes": MapKind(
         "Whose votes count",
         "After every word, the words before it vote together with it; the weight is what each vote counts for.",
@@ -45,6 +52,25 @@ KINDS = {
         "What they vote for",
         "After the last word: the next words that each earlier word, together with the last one, votes for.",
         "text", "next words", has_heads=False,
+    ),
+}  # fmt: skip
+
+BOTH = ("queries", "keys")
+OF_IMAGES = {  # where what is read is an image
+    **KINDS,
+    "encoder": MapKind(
+        "Encoder self-attention", "Every patch of the image looks at every patch.", "image", "image", patches=BOTH
+    ),
+    "cross": MapKind(
+        "Cross-attention", "Every word looks at the patches of the image.", "caption", "image", patches=("keys",)
+    ),
+    "self": MapKind(
+        "Self-attention", "Every patch of the image looks at every patch.", "image", "image", patches=BOTH
+    ),
+    "rollout": MapKind(
+        "Attention rollout",
+        "How much of each patch reaches each row through all layers: the product of (mean of heads + identity) / 2.",
+        "image", "image", has_heads=False, patches=BOTH,
     ),
 }  # fmt: skip
 
@@ -87,6 +113,10 @@ class Map:
                 raise RegardError(f"{self.name}: {name} must have {rows} rows, got shape {vectors.shape}")
 
     @property
+    def sides(self) -> dict[str, list[str]]:
+        return {"queries": self.queries, "keys": self.keys}
+
+    @property
     def name(self) -> str:
         if not KINDS[self.kind].has_heads:
             return KINDS[self.kind].title
@@ -102,17 +132,30 @@ class Map:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Capture:
-    """The maps of one text (and its translation), layers and heads numbered as the model numbers them."""
+    """The maps of one text (and its translation) or image (and its caption), layers and heads numbered as the model
+    numbers them."""
 
     title: str
     maps: list[Map]
     opens: Place | None = None  # the map that a page shows first; None: the page chooses
+    image: Pictured | None = None  # what was read, where it is no text
+    query: int | None = None  # the patch whose look is shown first; None: the class row, or the mean of all
 
     def __post_init__(self) -> None:
         if not self.maps:
             raise RegardError("nothing to show: no attention was captured")
         if self.opens is not None:
             self.pick(*self.opens)  # an error where there is no such map
+        rows = [] if self.image is None else self.image.names
+        for map in self.maps:
+            for side in self.about(map.kind).patches:
+                if len(map.sides[side]) != len(rows):
+                    raise RegardError(f"{map.name}: the image has {len(rows)} rows, the {side} {len(map.sides[side])}")
+        if self.query is not None and not 0 <= self.query < len(rows):
+            raise RegardError(f"there is no row {self.query} of an image here; it has {len(rows)}")
+
+    def about(self, kind: str) -> MapKind:
+        return (KINDS if self.image is None else OF_IMAGES)[kind]
 
     @property
     def kinds(self) -> list[str]:
@@ -138,6 +181,21 @@ class Capture:
         mean = np.mean([m.weights for m in chosen], axis=0)
         return Map(kind=kind, layer=layer, head=head, queries=chosen[0].queries, keys=chosen[0].keys, weights=mean)
 
+    def look_of(self, map: Map) -> tuple[str, np.ndarray]:
+        """Whose look an image shows, and its weight for every key: the chosen patch, the class row, or all together."""
+        is_of_patches = "queries" in self.about(map.kind).patches
+        has_class_row = self.image is not None and self.image.class_row
+        query = 0 if self.query is None and has_class_row else self.query
+        if not is_of_patches or query is None:
+            return f"mean of all {'patches' if is_of_patches else 'words'}", map.weights.mean(axis=0)
+        return CLASS_ROW if has_class_row and query == 0 else f"patch {map.queries[query]}", map.weights[query]
+
+    def looks(self, map: Map) -> list[tuple[str, np.ndarray]]:
+        """What there is to show of a map on an image: the look of every word, or that of one patch."""
+        if "queries" in self.about(map.kind).patches:
+            return [self.look_of(map)]
+        return [(visible(word), weights) for word, weights in zip(map.queries, map.weights, strict=True)]
+
     def to_json(self) -> str:
         """Plain lists for any reader; weights and vectors are rounded to seven decimals."""
         maps = []
@@ -146,7 +204,9 @@ class Capture:
             row |= {"queries": map.queries, "keys": map.keys, "weights": rounded(map.weights)}
             row |= {name: rounded(getattr(map, name)) for name in VECTORS if getattr(map, name) is not None}
             maps.append(row)
-        return json.dumps({"title": self.title, "maps": maps, "opens": self.opens})
+        image = None if self.image is None else self.image.to_record()
+        record = {"title": self.title, "maps": maps, "opens": self.opens, "image": image, "query": self.query}
+        return json.dumps(record)
 
     @classmethod
     def from_json(cls, text: str) -> "Capture":
@@ -159,8 +219,14 @@ class Capture:
                 queries, keys = ([str(word) for word in row[name]] for name in ("queries", "keys"))
                 arrays = {name: np.array(row[name], np.float32) for name in ("weights", *VECTORS) if name in row}
                 maps.append(Map(kind=kind, layer=layer, head=head, queries=queries, keys=keys, **arrays))
-            opens = read.get("opens")  # captures of earlier versions have none
-            return cls(title=str(read["title"]), maps=maps, opens=None if opens is None else read_place(*opens))
+            opens, image, query = (read.get(name) for name in ("opens", "image", "query"))  # earlier versions had none
+            return cls(
+                title=str(read["title"]),
+                maps=maps,
+                opens=None if opens is None else read_place(*opens),
+                image=None if image is None else Pictured.from_record(image),
+                query=None if query is None else int(query),
+            )
         except RegardError:
             raise
         except (KeyError, TypeError, ValueError) as error:

@@ -1,7 +1,8 @@
-"""A model at work, caught as a `Capture`: attention while it reads or translates, and the votes of a Markov model."""
+"""A model at work, caught as a `Capture`: attention while it reads a text or an image, or translates, and the votes of
+a Markov model."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -10,10 +11,12 @@ from torch import Tensor
 from regard.errors import RegardError
 from regard.models.interface import Model
 from regard.models.markov import Markov
+from regard.nn.grid import Grid
 from regard.nn.layout import Ragged
 from regard.nn.watch import Seen, refuse_unknown, watch
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture, Map
+from regard.viewer.pictured import Pictured
 
 NEXT_WORDS = 12  # that the votes of a Markov model are shown for
 
@@ -32,8 +35,8 @@ class Asked:
         attentions = list(model.attentions())
         if not attentions:
             raise RegardError(
-                "this model has no attention to look at; a stack, an attentive or a skip model has, or a "
-                "translator with a model.score"
+                "this model has no attention to look at; a stack, a vit, an attentive or a skip model has, or "
+                "a translator with a model.score"
             )
         refuse_unknown("layer", self.layers, max(layer + 1 for _, layer, _ in attentions))
         refuse_unknown("head", self.heads, max(module.n_heads for _, _, module in attentions))
@@ -48,6 +51,39 @@ def look_at_text(model: Model, tokenizer: Tokenizer, ids: list[int], title: str,
         model(torch.tensor(ids, device=model.device), Ragged([len(ids)], model.device))
     words = tokenizer.tokens(ids)
     return capture(title, seen, {"self": (words, words)})
+
+
+@torch.no_grad()
+def look_at_image(model: Model, patches: Tensor, layout: Grid, title: str, asked: Asked) -> Capture:
+    """A reader of images, at one image: each layer and head, and the rollout where all of them were asked for."""
+    asked.check(model)
+    with watch(model, asked.layers, asked.heads, asked.vectors) as seen:
+        model(patches.to(model.device), layout.to(model.device))
+    image = pictured(patches, layout)
+    looked = capture(title, seen, {"self": (image.names, image.names)}, image)
+    n_heads = {layer: module.n_heads for _, layer, module in model.attentions()}
+    if {sighting.layer: len(sighting.heads) for sighting in seen.sightings} != n_heads:
+        return looked
+    return replace(looked, maps=[*looked.maps, rollout(looked)])
+
+
+def pictured(patches: Tensor, layout: Grid) -> Pictured:
+    """One image, from its 8-bit rows of patches."""
+    [[pixels]] = layout.images(patches)
+    return Pictured(pixels.permute(1, 2, 0).numpy(), layout.form.patch, layout.form.class_row)
+
+
+def rollout(capture: Capture) -> Map:
+    """A_L … A_1 with A_l = (mean of the heads of layer l + identity) / 2  (Abnar and Zuidema 2020, section 3)
+
+    It takes each residual connection for half of a row, and leaves out what values and feed-forward nets do.
+    """
+    layers = [capture.pick("self", layer) for layer in capture.layers("self")]
+    names = layers[0].queries
+    product = np.eye(len(names))
+    for layer in layers:
+        product = (layer.weights.astype(np.float64) + np.eye(len(names))) / 2 @ product
+    return Map(kind="rollout", layer=0, head=0, queries=names, keys=names, weights=product)
 
 
 @torch.no_grad()
@@ -79,8 +115,8 @@ def check_length(model: Model, ids: list[int], length: int) -> None:
         raise RegardError(f"{length} tokens do not fit the model's {model.max_length}; shorten the text")
 
 
-def capture(title: str, seen: Seen, names: Names) -> Capture:
-    """The maps of one text (batches of one), every head with its words."""
+def capture(title: str, seen: Seen, names: Names, image: Pictured | None = None) -> Capture:
+    """The maps of one text or image (batches of one), every head with its words."""
     maps = [
         Map(
             kind=sighting.kind,
@@ -96,7 +132,7 @@ def capture(title: str, seen: Seen, names: Names) -> Capture:
         for sighting in seen.sightings
         for i, head in enumerate(sighting.heads)
     ]
-    return Capture(title=title, maps=maps)
+    return Capture(title=title, maps=maps, image=image)
 
 
 def of_head(vectors: Tensor | None, head: int) -> np.ndarray | None:

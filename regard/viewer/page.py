@@ -2,7 +2,7 @@
 
 Words come into the page only as text: the data is JSON in which `<` is written as an escape, the script sets
 `textContent` and draws on canvases, and a content security policy allows this one script and style, by
-their hashes, and no connection at all.
+their hashes, and no connection at all; images only as data, and only in a page that shows one.
 """
 
 import base64
@@ -14,10 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.viewer.capture import KINDS, Capture, Map, begins_word, visible
+from regard.viewer.capture import Capture, Map, begins_word, visible
+from regard.viewer.pictured import Pictured
 
 STATIC = Path(__file__).parent / "static"
-SCRIPTS = ("data.js", "words.js", "heat.js", "heads.js", "vectors.js", "page.js")
+SCRIPTS = ("data.js", "picture.js", "words.js", "heat.js", "heads.js", "vectors.js", "page.js")
 FINE, COARSE = 65535, 255  # levels of a weight; coarse for captures of more cells than this:
 FINE_CELLS = 8_000_000
 
@@ -32,6 +33,7 @@ def page(capture: Capture) -> str:
     style = (STATIC / "page.css").read_text(encoding="utf-8")
     parts = {
         "title": html.escape(visible(capture.title)),
+        "image-source": "" if capture.image is None else "img-src data:; ",
         "script-hash": digest(script),
         "style-hash": digest(style),
         "style": style,
@@ -69,11 +71,21 @@ def payload(capture: Capture) -> dict[str, object]:
         row: dict[str, object] = {"kind": map.kind, "layer": map.layer, "head": map.head}
         row |= {"queries": queries, "keys": keys, "weights": pack_weights(map.weights, levels)}
         maps.append(row | {"vectors": pack_head(map)})
-    kinds = [{"name": name} | vars(KINDS[name]) for name in capture.kinds]
+    kinds = [{"name": name} | vars(capture.about(name)) for name in capture.kinds]
     words = [[[visible(t), int(space)] for t, space in zip(ts, begins_word(ts), strict=True)] for ts in texts]
     opens = None if capture.opens is None else dict(zip(("kind", "layer", "head"), capture.opens, strict=True))
-    data = {"title": visible(capture.title), "levels": levels, "opens": opens}
-    return data | {"kinds": kinds, "texts": words, "maps": maps}
+    data = {"title": visible(capture.title), "levels": levels, "opens": opens, "query": capture.query}
+    return data | {
+        "kinds": kinds,
+        "texts": words,
+        "maps": maps,
+        "image": None if capture.image is None else picture(capture.image),
+    }
+
+
+def picture(image: Pictured) -> dict[str, object]:
+    rows, columns = image.shape
+    return {"png": image.to_png(), "rows": rows, "columns": columns, "class_row": image.class_row}
 
 
 def pack_weights(weights: np.ndarray, levels: int) -> str:

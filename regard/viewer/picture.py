@@ -23,8 +23,9 @@ INK, SOFT, RULE = "#1f1d1b", "#6b6660", "#e5e0d8"
 HUES = {  # middle and darkest color of each kind, as on the page
     "encoder": ("#3d66d8", "#15245e"),
     "decoder": ("#11806a", "#06362d"),
-    "cross": ("#cc5a16", "#571f04"),
+    "cross": ("#bd5012", "#571f04"),
     "self": ("#7d49c6", "#331363"),
+    "rollout": ("#8a5a00", "#3a2400"),
     "votes": ("#b03a6f", "#4d0f2b"),
     "ballots": ("#7a7412", "#332f00"),
 }

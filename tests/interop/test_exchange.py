@@ -12,12 +12,12 @@ from regard.interop.certifying.samples import dev_set
 from regard.interop.exporting import find_family
 from regard.interop.formats.to_ctranslate2 import write_folder
 from regard.interop.formats.to_onnx import write_graphs
-from regard.tasks.exchange import CAUSAL, LABELS, MASKED, PERMUTED, ROWS, SOURCE_TO_TARGET, TAGS, Exchange
+from regard.tasks.exchange import CAUSAL, IMAGE_LABELS, LABELS, MASKED, PERMUTED, ROWS, SOURCE_TO_TARGET, TAGS, Exchange
 from regard.tasks.table import TASKS
 from tests.interop.small_runs import save_writer
 
 
-@pytest.mark.parametrize("exchange", [CAUSAL, LABELS, MASKED, PERMUTED, ROWS, SOURCE_TO_TARGET, TAGS])
+@pytest.mark.parametrize("exchange", [CAUSAL, IMAGE_LABELS, LABELS, MASKED, PERMUTED, ROWS, SOURCE_TO_TARGET, TAGS])
 def test_transformers_has_the_class_that_loads_a_task(exchange: Exchange) -> None:
     assert hasattr(transformers, exchange.loaded_by)
 

@@ -178,7 +178,7 @@ def test_what_begins_small_adds_less_the_deeper_the_stack():
     ("settings", "message"),
     [
         ({"n_heads": 4, "n_key_heads": 3}, "n_heads .4. must be a multiple of n_key_heads .3."),
-        ({"bias": "some"}, "bias must be one of all, inputs, none, got 'some'"),
+        ({"bias": "some"}, "bias must be one of all, inputs, outputs, none, got 'some'"),
         ({"d_head": -1}, "d_head must not be negative, got -1"),
         ({"d_head": 3, "position": "rotary"}, "rotary positions turn pairs"),
         ({"norm_eps": 0.0}, "norm_eps must be above 0"),

@@ -126,7 +126,7 @@ def test_durations(seconds: float, text: str) -> None:
 
 def test_the_feed_goes_through_every_batch_of_every_epoch_from_any_place() -> None:
     task = TinyTask()
-    with Feed(task, (0, 4), lambda batch: batch) as feed:
+    with Feed(task, (0, 4), lambda batch: batch, lambda: True) as feed:
         assert feed.position() == (0, 4)
         batches, places = feed.take(3)
         assert places == [(0, 4), (0, 5), (1, 0)]

@@ -1,6 +1,7 @@
 """Pixels enter here: files, bytes, PIL images and arrays become arrays (H, W, C) of 8-bit numbers."""
 
-from collections.abc import Iterable, Mapping, Set
+import math
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from PIL.Image import Resampling
 
 from regard.checks import at_most, not_negative, one_of, positive_share
 from regard.data.files.reading import read_bytes
-from regard.data.images.opening import MOST_BYTES, Traits, open_image, settle, to_8_bits
+from regard.data.images.opening import MOST_BYTES, MOST_PIXELS, Traits, open_image, settle, to_8_bits
 from regard.errors import ConfigError, DataError
 
 Picture = str | Path | PIL.Image.Image | np.ndarray | torch.Tensor  # what may be given in Python
@@ -26,7 +27,8 @@ class Resizing:
 
     size: int = 0  # pixels; 0: as they are
     # `fit`: the longest side becomes at most `size` (never enlarged); `stretch`: both sides become `size`;
-    # `crop`: the shortest side becomes size / crop_share, then the middle size x size
+    # `crop`: the shortest side becomes size / crop_share, then the middle size x size; `crop_floor`: the same, and a
+    # middle that lies between two pixels begins at the lower one (transformers), not at the even one (torchvision)
     resize: str = "fit"
     crop_share: float = 1.0  # of `crop`: how much of the shortest side is kept
     filter: str = "bicubic"  # `bilinear`, `bicubic` or `lanczos`, antialiased
@@ -37,6 +39,11 @@ class Resizing:
         one_of(self, RESIZES, "resize")
         one_of(self, FILTERS, "filter")
         positive_share(self, "crop_share")
+
+    @property
+    def shortest(self) -> int:
+        """The shortest side of an image before its middle is cut out."""
+        return int(self.size / self.crop_share)
 
     def form(self, channels: int) -> "PixelForm":
         return PixelForm(
@@ -89,6 +96,11 @@ def pictures_of(value: object, where: str) -> list[Picture]:
             kinds = "paths, PIL images, arrays or tensors"
             raise DataError(f"{where}: expected {kinds}, got {type(picture).__name__} at place {place}")
     return pictures
+
+
+def name_of(picture: Picture) -> str:
+    """What people call it: the name of its file, if it has one."""
+    return Path(picture).name if isinstance(picture, str | Path) else "an image"
 
 
 def read_image_file(path: Path) -> bytes:
@@ -163,16 +175,25 @@ def stretch(image: PIL.Image.Image, form: PixelForm) -> PIL.Image.Image:
     return image.resize((form.size, form.size), FILTERS[form.filter])
 
 
-def crop(image: PIL.Image.Image, form: PixelForm) -> PIL.Image.Image:
-    """The middle of the resized image, and only that is computed: a sliver of 1 x 8,000 pixels would become a band of
-    millions.  Rounded as torchvision does, so that its models see the pixels that they know."""
-    shortest, target = min(image.size), int(form.size / form.crop_share)
-    scaled = [int(target * side / shortest) for side in image.size]
-    scales = [side / length for side, length in zip(image.size, scaled, strict=True)]
-    left, top = (round((length - form.size) / 2) for length in scaled)
-    right, bottom = left + form.size, top + form.size
-    box = (left * scales[0], top * scales[1], right * scales[0], bottom * scales[1])
+def crop(image: PIL.Image.Image, form: PixelForm, rounded: Callable[[float], int] = round) -> PIL.Image.Image:
+    """The middle of the resized image, rounded as torchvision does, so that its models see the pixels that they know.
+
+    All of it is resized: of a part alone PIL may take its two passes in the other order, and it rounds between them.
+    Of a sliver only the middle is computed: 1 x 8,000 pixels would become a band of millions.
+    """
+    shortest = min(image.size)
+    width, height = (int(form.shortest * side / shortest) for side in image.size)
+    left, top = (rounded((side - form.size) / 2) for side in (width, height))
+    middle = (left, top, left + form.size, top + form.size)
+    if width * height <= MOST_PIXELS:
+        return image.resize((width, height), FILTERS[form.filter]).crop(middle)
+    across, down = image.width / width, image.height / height
+    box = (middle[0] * across, middle[1] * down, middle[2] * across, middle[3] * down)
     return image.resize((form.size, form.size), FILTERS[form.filter], box)
 
 
-RESIZES = {"fit": fit, "stretch": stretch, "crop": crop}
+def crop_floor(image: PIL.Image.Image, form: PixelForm) -> PIL.Image.Image:
+    return crop(image, form, math.floor)
+
+
+RESIZES = {"fit": fit, "stretch": stretch, "crop": crop, "crop_floor": crop_floor}

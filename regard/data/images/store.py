@@ -21,7 +21,7 @@ from regard.errors import DataError, RunError
 from regard.memory import check_memory, free_memory
 
 FILES = ("pixels.bin", "sizes.npy", "traits.npy")
-VERSION = 1  # of how pixels are made: another one is decoded again
+VERSION = 2  # of how pixels are made: another one is decoded again
 RUN = 64  # images that a thread decodes at a time
 RUNS = 4  # of each thread, decoded before they are written
 MOST_BAD = 10  # images that cannot be read, named before the rest is given up

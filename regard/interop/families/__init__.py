@@ -6,6 +6,7 @@ from regard.interop.families.family import Family
 from regard.interop.families.gpt2 import GPT2
 from regard.interop.families.llama import LLAMA, QWEN2, QWEN3
 from regard.interop.families.t5 import T5
+from regard.interop.families.vit import VIT
 from regard.interop.families.xlnet import XLNET
 
 # Those that can be imported and exported, by the `model_type` of their config.json.
@@ -23,4 +24,5 @@ FAMILIES: dict[str, Family] = {
     "pegasus": PEGASUS,
     "t5": T5,
     "xlnet": XLNET,
+    "vit": VIT,
 }

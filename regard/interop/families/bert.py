@@ -9,6 +9,7 @@ from regard.checks import expect
 from regard.errors import ConfigError
 from regard.interop.families.family import Family, Imported, Weight, product
 from regard.interop.families.forms import AS_IS, Form, after_rows, first_rows, zeros
+from regard.interop.families.labels import label_names, name_settings, numbers
 from regard.interop.families.settings import PLAIN, Setting, SettingsTable, Theirs, Word, exchange_of
 from regard.models.stack import StackConfig
 from regard.runs.recipe import Recipe
@@ -165,21 +166,10 @@ class BertRelative:
         )
 
 
-def label_names(theirs: Theirs) -> tuple[str, ...]:
-    """In the order of their numbers."""
-    labels = theirs.settings.get("id2label")
-    if labels is None:
-        return tuple(f"LABEL_{i}" for i in range(theirs.width("num_labels", 2)))
-    if not isinstance(labels, dict) or {str(key) for key in labels} != {str(i) for i in range(len(labels))}:
-        raise ConfigError(f"id2label must name the labels 0, 1, ..; got {str(labels)[:80]}")
-    return tuple(str(name) for _, name in sorted(labels.items(), key=lambda item: int(item[0])))
-
-
 def read_labels(theirs: Theirs, names: tuple[str, ...], activation: str) -> dict[str, object]:
     """The settings of our task: labels are numbers here too, with their names beside them."""
-    digits = len(str(len(names) - 1))  # "00", "01" .. so that their order is that of words
     return {
-        "labels": tuple(f"{i:0{digits}d}" for i in range(len(names))),
+        "labels": numbers(len(names)),
         "names": names if len(set(names)) == len(names) else (),
         "framed": True,
         "pooling": "first",
@@ -193,12 +183,7 @@ def write_labels(task: ClassificationConfig, family: str, activation: str) -> di
     for name, wanted in {"framed": True, "pooling": "first", "pooler": activation}.items():
         if (got := getattr(task, name)) != wanted:
             raise ConfigError(f"{family} needs task.{name} = {wanted!r} to classify, and this run has {got!r}")
-    return {
-        "id2label": {str(i): name for i, name in enumerate(task.shown_labels)},
-        "label2id": {name: i for i, name in enumerate(task.shown_labels)},
-        "problem_type": "single_label_classification",
-        "classifier_dropout": task.dropout,
-    }
+    return {**name_settings(task.shown_labels), "classifier_dropout": task.dropout}
 
 
 BERT = BertRelative(

@@ -10,6 +10,7 @@ from regard.interop.families.family import Family, Imported, Weight
 from regard.interop.families.forms import AS_IS, Form, stacked
 from regard.interop.families.settings import Theirs, exchange_of
 from regard.models.transformer import TransformerConfig
+from regard.nn.attention import BIASES
 from regard.runs.recipe import Recipe
 
 FUNCTIONS = ("RELU", "GELUTanh", "SWISH", "GELU")  # by their number
@@ -118,7 +119,7 @@ def block(theirs: str, ours: str, c: TransformerConfig, crosses: bool) -> Iterat
     gates = ACTIVATIONS[c.feed_forward][1]
     net = {"linear_0": "gate", "linear_0_noact": "expand"} if gates else {"linear_0": "expand"}
     for name, own in {**net, "linear_1": "contract"}.items():
-        yield from linear(f"{theirs}/ffn/{name}", [f"{ours}.feed_forward.{own}"], has_bias=c.bias == "all")
+        yield from linear(f"{theirs}/ffn/{name}", [f"{ours}.feed_forward.{own}"], has_bias=BIASES[c.bias][1])
     yield from norm(f"{theirs}/ffn/layer_norm", f"{ours}.feed_forward_residual.norm", c)
 
 
@@ -128,8 +129,8 @@ def attention(theirs: str, ours: str, inputs: list[tuple[str, ...]], c: Transfor
     sizes = {"to_queries": c.n_heads * width, "to_keys": n_shared * width, "to_values": n_shared * width}
     for i, group in enumerate(inputs):
         form = stacked(tuple(sizes[name] for name in group))
-        yield from linear(f"{theirs}/linear_{i}", [f"{ours}.{name}" for name in group], c.bias != "none", form)
-    yield from linear(f"{theirs}/linear_{len(inputs)}", [f"{ours}.to_output"], c.bias == "all")
+        yield from linear(f"{theirs}/linear_{i}", [f"{ours}.{name}" for name in group], BIASES[c.bias][0], form)
+    yield from linear(f"{theirs}/linear_{len(inputs)}", [f"{ours}.to_output"], BIASES[c.bias][1])
     yield from norm(f"{theirs}/layer_norm", f"{ours}_residual.norm", c)
     if c.norm_heads:
         yield Weight(f"{theirs}/q_norm/gamma", (f"{ours}.norm_queries.weight",))

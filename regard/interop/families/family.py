@@ -58,16 +58,23 @@ class Family:
     write_config: Callable[[Recipe], dict[str, object]]
     weights: Callable[[Recipe], Iterable[Weight]]
     architecture: str = "stack"  # ours
+    beside: str = ""  # a second file of settings, which stands under this name among those of config.json
+    reads_images: bool = False
     prefix: str = ""
     spare: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()
     old_endings: tuple[tuple[str, str], ...] = ()  # how a name ends, and how it did in older files
+    renamed: tuple[tuple[str, str], ...] = ()  # patterns in names, and what other versions write there
     copies: tuple[tuple[str, str], ...] = ()  # a tensor that may be present, too, and the one that it must equal
     computed: Callable[[Recipe, str], Tensor | None] = lambda recipe, name: None  # what another such tensor must equal
 
     def spellings(self, name: str) -> list[str]:
         """The names that one of their tensors may have, the usual one first."""
         names = [name, *(name.removesuffix(new) + old for new, old in self.old_endings if name.endswith(new))]
+        other = name
+        for pattern, replacement in self.renamed:
+            other = re.sub(pattern, replacement, other)
+        names.append(other)
         return names + [name.removeprefix(self.prefix) for name in names]
 
     def is_spare(self, name: str) -> bool:
@@ -137,10 +144,11 @@ def check_shapes(weight: Weight, shape: tuple[int, ...], own: Mapping[str, Tenso
     wanted = [tuple(own[name].shape) for name in weight.ours]
     try:
         got = [tuple(part.shape) for part in weight.form.ours(torch.empty(shape, device="meta"))]
+        gives = f", which gives {got}"
     except (RuntimeError, IndexError):  # it cannot be cut so
-        got = [shape]
+        got, gives = [], ""
     if got != wanted:
-        raise RunError(f"{where}: {weight.theirs} is {shape}, which gives {got}; its config.json asks for {wanted}")
+        raise RunError(f"{where}: {weight.theirs} is {shape}{gives}; its config.json asks for {wanted}")
 
 
 def as_theirs(tensors: Mapping[str, Tensor], table: Iterable[Weight]) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,15 @@ def after_rows(n: int) -> Form:
     return one_to_one(lambda table: table[n:], lambda table: torch.cat([table.new_zeros(n, *table.shape[1:]), table]))
 
 
+def without_first(shape: tuple[int, int]) -> Form:
+    """Our table begins with a row that no patch uses, that of the class row; theirs has none (timm)."""
+    whole = shaped((1, *shape), shape)
+    return one_to_one(
+        lambda table: F.pad(whole.ours(table)[0], (0, 0, 1, 0)),
+        lambda table: whole.theirs([table[1:]]),
+    )
+
+
 def first_rows(n: int) -> Form:
     """Of their table only the first rows are ever used (the segments of RoBERTa)."""
     return one_to_one(lambda table: table[:n], lambda table: table)
@@ -81,7 +91,13 @@ def even_then_odd(dim: int) -> Form:
 
 def shaped(as_theirs: tuple[int, ...], as_ours: tuple[int, ...]) -> Form:
     """The same numbers in another shape."""
-    return one_to_one(lambda tensor: tensor.reshape(as_ours), lambda tensor: tensor.reshape(as_theirs))
+
+    def ours(tensor: Tensor) -> Tensor:
+        if tuple(tensor.shape) != as_theirs:  # as many numbers could lie otherwise
+            raise RuntimeError(f"{tuple(tensor.shape)} is not {as_theirs}")
+        return tensor.reshape(as_ours)
+
+    return one_to_one(ours, lambda tensor: tensor.reshape(as_theirs))
 
 
 def to_heads(heads: tuple[int, int]) -> Form:

@@ -26,6 +26,7 @@ class SafeFolder:
         self.path = path
         if not path.is_dir():
             refuse_pickle([path] if path.is_file() else [])
+            refuse_bare(path)
             raise RunError(
                 f"{path} is not a folder; name one with config.json and {WEIGHTS}, as transformers writes it"
             )
@@ -98,6 +99,15 @@ def refuse_pickle(files: list[Path]) -> None:
                 "transformers' CLASS.from_pretrained(FOLDER).save_pretrained(NEW) writes them, CLASS being what "
                 "config.json names under architectures; its AutoTokenizer does the same for the tokenizer"
             )
+
+
+def refuse_bare(path: Path) -> None:
+    if path.is_file() and path.suffix == ".safetensors":
+        raise RunError(
+            f"{path} has tensors and no settings: their shapes do not say how many heads there are, nor how pixels are "
+            f"made. Put it as {WEIGHTS} into a folder with the config.json that belongs to it; timm's has "
+            '{"architecture": "vit_base_patch16_224", "num_classes": .., "pretrained_cfg": {"mean": .., "std": .., ..}}'
+        )
 
 
 def read_json(path: Path) -> Settings:

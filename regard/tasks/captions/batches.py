@@ -15,7 +15,7 @@ from regard.data.images.pixels import PixelForm
 from regard.data.notes import Notes
 from regard.nn.grid import GridForm
 from regard.tasks.framing import Frame
-from regard.tasks.images.batches import ImagePart, augmented, by_shape
+from regard.tasks.images.batches import ImagePart, patches_of, pictures
 from regard.tasks.setup import Setup
 from regard.tasks.translation.batches import PairBatch, framed, keys
 from regard.text.dropout import SampledTexts
@@ -23,7 +23,7 @@ from regard.text.dropout import SampledTexts
 
 @dataclass(frozen=True)
 class CaptionBatch(PairBatch):
-    """`source` are 8-bit patches (N, C P P) on a grid; with draws they change before the model reads them."""
+    """`source` are the 8-bit pixels of images on a grid; with draws they change before the model reads them."""
 
     draws: Draws | None = None
 
@@ -31,7 +31,10 @@ class CaptionBatch(PairBatch):
 
     def patches(self) -> Tensor:
         """What the model reads."""
-        return augmented(self.source, self.source_layout, self.draws)
+        return patches_of(self.source, self.source_layout, self.draws)
+
+    def pictures(self) -> list[np.ndarray]:
+        return pictures(self.patches(), self.source_layout)
 
 
 class CaptionSet:
@@ -43,7 +46,6 @@ class CaptionSet:
         self.captions = [caption for captions in raw.captions for caption in captions]
         self.image_of = np.repeat(np.arange(len(raw)), [len(captions) for captions in raw.captions])
         self.shard = shard(self.captions, setup.tokenizer, setup.cache)
-        self.shapes = [self.pictures.shapes[i] for i in self.image_of]  # of the image of each caption
         self.notes = Notes()
         self.notes.update(self.pictures.notes)
         n_tokens = self.shard.lengths
@@ -73,13 +75,14 @@ class CaptionSet:
 
     def batch(self, chosen: np.ndarray, augmentation: Augmentation, epoch: int | None) -> CaptionBatch:
         """The captions at these places of `kept`, each with an image of its own."""
-        captions = by_shape(self.kept[chosen], self.shapes)
+        captions = self.kept[chosen]
+        captions = captions[np.lexsort(self.pictures.shapes[self.image_of[captions]].T)]
         images = self.image_of[captions]
         draws = self.pictures.draw(augmentation, self.setup.seed, epoch, images, captions)
-        patches, layout = self.pictures.read(images)
+        pixels, layout = self.pictures.read(images)
         target, labels, target_layout = framed(self.tokens(captions, epoch), self.frame)
         lines = self.pictures.lines(images)
-        return CaptionBatch(lines, patches, layout, target, labels, target_layout, draws=draws)
+        return CaptionBatch(lines, pixels, layout, target, labels, target_layout, draws=draws)
 
     def first_of_each(self, chosen: np.ndarray) -> np.ndarray:
         """Of these places of `kept`, the first caption of each image."""

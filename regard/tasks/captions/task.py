@@ -3,6 +3,8 @@
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,22 +16,23 @@ from regard.data.files.splits import Parts
 from regard.data.images.augment import Augmentation
 from regard.data.images.examples import CaptionedImages
 from regard.data.images.files import captioned_images
-from regard.data.images.pixels import Resizing, pictures_of
+from regard.data.images.pixels import Picture, Resizing, name_of, pictures_of
 from regard.data.images.recognizing import images_with_captions
 from regard.data.images.report import image_rows, overlap_rows
 from regard.data.report import AT, PERCENTILES, Row, column_rows, note_rows
 from regard.decoding.graphs import fastest
-from regard.errors import ConfigError
+from regard.errors import ConfigError, RegardError
 from regard.evaluation.measured import Measured, count_notes, metric_row
 from regard.evaluation.translation import caption_bleu
 from regard.models.interface import AnyTranslator
 from regard.nn.grid import GridForm
 from regard.nn.loss import cross_entropy
 from regard.tasks.captions.batches import CaptionBatch, CaptionSet
-from regard.tasks.captions.use import look_at_image, write_captions
+from regard.tasks.captions.use import look_at_caption, write_captions
 from regard.tasks.captions.verbs import Caption, Captioned
 from regard.tasks.framing import Frame
 from regard.tasks.images.batches import Pixels
+from regard.tasks.images.changes import draw_changes
 from regard.tasks.images.use import embed_images, pixels_given
 from regard.tasks.request import Embed
 from regard.tasks.setup import Sample, Setup, TaskConfig, Use, Verbs
@@ -182,6 +185,9 @@ class Captions(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
         stores = {name: part.pictures.store for name, part in parts.items()}
         return rows + overlap_rows(stores, {name: part.raw.images for name, part in parts.items()})
 
+    def draw_examples(self, path: Path) -> None:
+        draw_changes(len(self.train), partial(self.collate, self.train), path)
+
     def part_rows(self, name: str, part: CaptionSet, known: set[str]) -> list[Row]:
         n_each = np.percentile([len(captions) for captions in part.references], PERCENTILES, method="higher")
         dropped = [row for row in note_rows(name, part.notes) if row.what.startswith("dropped")]
@@ -215,8 +221,11 @@ class Captions(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
         images = pixels_given(ask.lines, self.config, self.grid)
         return embed_images(use.model, images, self.grid, ask.pooling, ask.layer)
 
-    def look(self, use: Use[AnyTranslator], source: str, target: str | None, asked: Asked) -> Capture:
+    def look(self, use: Use[AnyTranslator], source: Picture, target: str | None, asked: Asked) -> Capture:
         asked.check(use.model)
+        name = name_of(source)
+        if not name:
+            raise RegardError("this run reads an image: give one")
         [image] = pixels_given([source], self.config, self.grid)
         text = self.write(use, [image], Caption(()))[0].text if target is None else target
-        return look_at_image(use.model, self.tokenizer, image, self.grid, self.frame, source, text, asked)
+        return look_at_caption(use.model, self.tokenizer, image, self.grid, self.frame, name, text, asked)

@@ -11,15 +11,15 @@ from regard.decoding.outputs import Hypothesis
 from regard.decoding.search import generate
 from regard.errors import ConfigError
 from regard.models.interface import AnyTranslator
-from regard.nn.grid import GridForm, ImagePrompt, Shape
+from regard.nn.grid import GridForm, ImagePrompt
 from regard.nn.watch import watch
 from regard.tasks.captions.verbs import Captioned
 from regard.tasks.framing import Frame
-from regard.tasks.images.batches import Pixels, patches_of
+from regard.tasks.images.batches import Pixels, read_patches
 from regard.tasks.translation.batches import framed
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, capture, check_length
+from regard.viewer.looking import Asked, capture, check_length, pictured
 
 AT_A_TIME = 1000  # images whose patches are held
 
@@ -49,7 +49,7 @@ def write_captions(
 
 
 def prompt_of(image: np.ndarray, grid: GridForm) -> ImagePrompt:
-    patches, _ = patches_of([image], grid)
+    patches, _ = read_patches([image], grid)
     return ImagePrompt(patches, grid.shape_of(*image.shape[:2]))
 
 
@@ -60,7 +60,7 @@ def captioned(hypotheses: list[Hypothesis], tokenizer: Tokenizer) -> Captioned:
 
 
 @torch.no_grad()
-def look_at_image(
+def look_at_caption(
     model: AnyTranslator,
     tokenizer: Tokenizer,
     image: np.ndarray,
@@ -74,22 +74,15 @@ def look_at_image(
     asked.check(model)
     ids = tokenizer.encode(text)
     check_length(model, ids, len(ids) + 1)
-    prompt = prompt_of(image, grid)
-    source, layout = model.inputs.join([prompt], model.device)
+    source, layout = model.inputs.join([prompt_of(image, grid)], model.device)
     target, _, target_layout = framed([np.array(ids, np.int64)], frame)
     with watch(model, asked.layers, asked.heads, asked.vectors) as seen:
         model(source, layout, target.to(model.device), target_layout.to(model.device))
-    patches, written = patch_names(prompt.shape, grid), tokenizer.tokens(ids)
+    read, written = pictured(*read_patches([image], grid)), tokenizer.tokens(ids)
     start, end = tokenizer.tokens([frame.start, frame.end])
     names = {  # across, a query is named by the token that it writes
-        "encoder": (patches, patches),
+        "encoder": (read.names, read.names),
         "decoder": ([start, *written], [start, *written]),
-        "cross": ([*written, end], patches),
+        "cross": ([*written, end], read.names),
     }
-    return capture(f"{title} → {text}", seen, names)
-
-
-def patch_names(shape: Shape, grid: GridForm) -> list[str]:
-    """ "2,3": the third row from the top, the fourth column from the left."""
-    height, width = shape
-    return ["image"] * grid.class_row + [f"{row},{column}" for row in range(height) for column in range(width)]
+    return capture(f"{title} → {text}", seen, names, read)

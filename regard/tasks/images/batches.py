@@ -1,7 +1,8 @@
 """Images as rows of patches, alone or in batches, as they are or as training changes them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
@@ -10,11 +11,11 @@ import torch
 from torch import Tensor
 
 from regard.checks import expect
-from regard.data.batching.batch import SequenceBatch, by_length, put_back
+from regard.data.batching.batch import Batch, by_length, put_back
 from regard.data.images.augment import Augmentation, Draws, augment, draw, mix
 from regard.data.images.examples import Images
 from regard.data.images.pixels import PixelForm
-from regard.data.images.store import PixelStore, store
+from regard.data.images.store import store
 from regard.data.notes import Notes
 from regard.errors import DataError
 from regard.nn.grid import Grid, GridForm, Shape
@@ -23,26 +24,16 @@ from regard.nn.layout import Ragged
 Pixels = Sequence[np.ndarray]  # images (H, W, C), 8-bit
 
 
-def patches_of(images: Pixels, form: GridForm) -> tuple[Tensor, Grid]:
-    """8-bit rows (N, C P P) of images and how they lie.  A patch that is not full repeats the image's last pixels."""
-    shapes = [form.shape_of(*image.shape[:2]) for image in images]
-    layout, whole = Grid(shapes, form), [filled(image, form.patch) for image in images]
-    blocks, start = [], 0
-    for n, _ in layout.runs:
-        block = torch.from_numpy(np.stack(whole[start : start + n]))
-        blocks.append(block.permute(0, 3, 1, 2))
-        start += n
-    return layout.patches(blocks), layout
+def read_pixels(images: Pixels, form: GridForm) -> tuple[Tensor, Grid]:
+    """The pixels of all images, one after the other, and how their patches lie.  A patch that is not full repeats the
+    image's last pixels."""
+    whole = [filled(image, form.patch).reshape(-1) for image in images]
+    return torch.from_numpy(np.concatenate(whole)), Grid([form.shape_of(*image.shape[:2]) for image in images], form)
 
 
 def filled(image: np.ndarray, patch: int) -> np.ndarray:
     missing = [(0, -side % patch) for side in image.shape[:2]]
     return np.pad(image, [*missing, (0, 0)], mode="edge") if any(map(any, missing)) else image
-
-
-def by_shape(places: np.ndarray, shapes: Sequence[Shape]) -> np.ndarray:
-    """Images of one shape beside each other, so that they are one block."""
-    return np.array(sorted(places, key=lambda i: shapes[i]), np.int64)
 
 
 def check_shape(shape: Shape, form: GridForm, where: str) -> None:
@@ -52,14 +43,20 @@ def check_shape(shape: Shape, form: GridForm, where: str) -> None:
 
 
 @dataclass(frozen=True)
-class ImageBatch(SequenceBatch):
-    """`tokens` are 8-bit patches (N, C P P); with draws they change before the model reads them."""
+class ImageBatch(Batch):
+    """Images, one after the other; with draws they change before the model reads them."""
 
+    pixels: Tensor  # 8-bit
+    layout: Grid
     draws: Draws | None
 
     @property
     def n_targets(self) -> int:
         return self.layout.n_sequences
+
+    @property
+    def n_tokens(self) -> int:
+        return self.layout.n_rows
 
     @property
     def is_fillable(self) -> bool:  # type: ignore[override]
@@ -68,21 +65,36 @@ class ImageBatch(SequenceBatch):
 
     def patches(self) -> Tensor:
         """What the model reads."""
-        return augmented(self.tokens, self.layout, self.draws)
+        return patches_of(self.pixels, self.layout, self.draws)
+
+    def pictures(self) -> list[np.ndarray]:
+        return pictures(self.patches(), self.layout)
 
 
-def augmented(patches: Tensor, layout: Ragged, draws: Draws | None) -> Tensor:
-    """8-bit patches (N, C P P) as training changes them; None: as they are."""
-    if draws is None:
-        return patches
-    grid, changed, start = expect(layout, Grid), [], 0
-    for block in grid.images(patches):
-        end = start + len(block)
-        own = draws.rows(start, end)
-        own = replace(own, partner=own.partner - start)
-        changed.append(mix(augment(block / 255, own), own))
-        start = end
-    return grid.patches(changed)
+def read_patches(images: Pixels, form: GridForm) -> tuple[Tensor, Grid]:
+    """8-bit rows (N, C P P) of images, and how they lie."""
+    pixels, layout = read_pixels(images, form)
+    return patches_of(pixels, layout), layout
+
+
+def patches_of(pixels: Tensor, layout: Ragged, draws: Draws | None = None) -> Tensor:
+    """Rows (N, C P P): 8-bit, or where training changes the images, from 0 to 1."""
+    grid, start = expect(layout, Grid), 0
+    blocks = grid.blocks(pixels)
+    if draws is not None:
+        for i, block in enumerate(blocks):
+            own = draws.rows(start, start + len(block))
+            own = replace(own, partner=own.partner - start)
+            blocks[i] = mix(augment(block / 255, own), own)
+            start += len(block)
+    return grid.patches(blocks)
+
+
+def pictures(patches: Tensor, layout: Ragged) -> list[np.ndarray]:
+    """Rows of patches, 8-bit or changed (from 0 to 1), as images for a person: (H, W, C), 8-bit."""
+    blocks = expect(layout, Grid).images(patches)
+    blocks = [block.mul(255).round().byte() if block.is_floating_point() else block for block in blocks]
+    return [image.permute(1, 2, 0).numpy() for block in blocks for image in block.cpu()]
 
 
 class ImagePart:
@@ -90,15 +102,16 @@ class ImagePart:
 
     def __init__(self, images: Images, form: PixelForm, grid: GridForm, cache: Path | None):
         self.images, self.grid = images, grid
-        self.store: PixelStore = store(images, form, cache)
-        self.shapes = [grid.shape_of(*size) for size in self.store.sizes.tolist()]
-        self.lengths = np.array([grid.n_rows(shape) for shape in self.shapes], np.int64)
+        self.store = store(images, form, cache)
+        self.shapes = -(-self.store.sizes // grid.patch)  # n 2, in patches
+        too_large = np.flatnonzero(self.shapes.max(1, initial=0) > grid.side)
+        for i in too_large[:1]:
+            check_shape(tuple(self.shapes[i].tolist()), grid, images.where(int(i)))
+        self.lengths = grid.class_row + self.shapes.prod(1)
         self.kept = np.arange(len(images))
         self.notes = Notes()
         self.notes.update(images.notes)
         self.notes.update(self.store.notes)
-        for i, shape in enumerate(self.shapes):
-            check_shape(shape, grid, images.where(i))
 
     def __len__(self) -> int:
         return len(self.kept)
@@ -106,11 +119,26 @@ class ImagePart:
     def describe(self) -> str:
         return f"{len(self):,} images, {self.lengths.sum():,} rows"
 
+    def by_shape(self, places: np.ndarray) -> np.ndarray:
+        """Images of one shape beside each other, so that they are one block."""
+        return places[np.lexsort(self.shapes[places].T)]
+
     def lines(self, places: np.ndarray) -> list[str]:
-        return [self.images.where(int(i)) for i in places]
+        return [self.images.where(i) for i in places.tolist()]
 
     def read(self, places: np.ndarray) -> tuple[Tensor, Grid]:
-        return patches_of([self.store[int(i)] for i in places], self.grid)
+        if self.whole is None:
+            return read_pixels([self.store[i] for i in places.tolist()], self.grid)
+        pixels = torch.from_numpy(self.whole[places].reshape(-1))
+        return pixels, Grid([tuple(self.shapes[0].tolist())] * len(places), self.grid)
+
+    @cached_property
+    def whole(self) -> np.ndarray | None:
+        """All pixels (n, H, W, C), where all images have one size, in whole patches."""
+        sizes = self.store.sizes
+        if (sizes != sizes[:1]).any() or (sizes[:1] % self.grid.patch).any():
+            return None
+        return np.asarray(self.store.pixels).reshape(len(sizes), *sizes[0], self.store.channels)
 
     def draw(
         self, config: Augmentation, seed: int, epoch: int | None, places: np.ndarray, examples: np.ndarray
@@ -119,13 +147,10 @@ class ImagePart:
         Those that are mixed have one shape."""
         if epoch is None or not config.is_on:
             return None
-        shapes = np.array([self.shapes[i] for i in places])
-        starts = np.flatnonzero(np.diff(shapes, axis=0).any(1)) + 1
-        drawn = [
-            draw(config, seed, epoch, run, sizes * self.grid.patch)
-            for run, sizes in zip(np.split(examples, starts), np.split(shapes, starts), strict=True)
-        ]
-        return joined(drawn)
+        shapes = self.shapes[places]
+        starts = np.flatnonzero((shapes[1:] != shapes[:-1]).any(1)) + 1
+        runs = zip(np.split(examples, starts), np.split(shapes, starts), strict=True)
+        return joined([draw(config, seed, epoch, run, sizes * self.grid.patch) for run, sizes in runs])
 
 
 def joined(drawn: Sequence[Draws]) -> Draws:
@@ -136,25 +161,18 @@ def joined(drawn: Sequence[Draws]) -> Draws:
     return whole[0] if len(whole) == 1 else Draws(*(torch.cat(column) for column in columns))
 
 
-def read_images(
-    images: Pixels, form: GridForm, budget: int, device: torch.device
-) -> Iterator[tuple[np.ndarray, Tensor, Grid]]:
-    """Groups of images of about one length: which they are, their patches and their layout."""
-    shapes = [form.shape_of(*image.shape[:2]) for image in images]
-    lengths = np.array([form.n_rows(shape) for shape in shapes], np.int64)
-    for group in by_length(lengths, budget):
-        places = by_shape(group, shapes)
-        tokens, layout = patches_of([images[i] for i in places], form)
-        yield places, tokens.to(device), layout.to(device)
-
-
 @torch.no_grad()
 def read_each(
     model: Callable[[Tensor, Grid], Tensor], images: Pixels, form: GridForm, budget: int, device: torch.device
 ) -> Tensor:
-    """What a model makes of each image, on the host (images, ...)."""
+    """What a model makes of each image, on the host (images, ...); those of about one length are read together."""
+    shapes = np.array([form.shape_of(*image.shape[:2]) for image in images]).reshape(-1, 2)
+    lengths = form.class_row + shapes.prod(1)
     groups, rows = [], []
-    for places, tokens, layout in read_images(images, form, budget, device):
+    for group in by_length(lengths, budget):
+        places = group[np.lexsort(shapes[group].T)]
+        pixels, layout = read_pixels([images[i] for i in places], form)
+        batch = ImageBatch([], pixels, layout, None).to(device)
         groups.append(places)
-        rows.append(model(tokens, layout).float().cpu())
+        rows.append(model(batch.patches(), batch.layout).float().cpu())
     return put_back(rows, groups)

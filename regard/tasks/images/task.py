@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,20 +18,25 @@ from regard.data.files.splits import Parts
 from regard.data.images.augment import Augmentation
 from regard.data.images.examples import LabelledImages
 from regard.data.images.files import labelled_images
-from regard.data.images.pixels import Resizing, pictures_of
+from regard.data.images.pixels import Picture, Resizing, name_of, pictures_of
 from regard.data.images.recognizing import labeled_images
 from regard.data.images.report import image_rows, overlap_rows
 from regard.data.report import Row
+from regard.errors import RegardError
 from regard.models.heads import Classifier
 from regard.models.interface import AnyReader
 from regard.nn.grid import GridForm
 from regard.nn.pooling import POOLINGS
 from regard.tasks.classification.labels import LabelsConfig, LabelTask
 from regard.tasks.classification.verbs import Classified, Classify
-from regard.tasks.images.batches import ImageBatch, ImagePart, Pixels, by_shape, read_each
+from regard.tasks.exchange import IMAGE_LABELS
+from regard.tasks.images.batches import ImageBatch, ImagePart, Pixels, read_each, read_patches
+from regard.tasks.images.changes import draw_changes
 from regard.tasks.images.use import embed_images, pixels_given
 from regard.tasks.request import Embed
 from regard.tasks.setup import Setup, TaskConfig, Use
+from regard.viewer.capture import Capture
+from regard.viewer.looking import Asked, look_at_image
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +71,7 @@ class LabeledImagePart(ImagePart):
 
 class ImageClassification(LabelTask[LabelledImages, LabeledImagePart, Classifier, LabeledImageBatch]):
     settings = ImageLabelsConfig
+    exchange = IMAGE_LABELS
     roles = ("image reader",)
     reads_text, takes_files = False, True
     commands = ("regard classify RUN image.jpg ...", "regard look RUN image.jpg", "regard evaluate RUN")
@@ -93,7 +101,7 @@ class ImageClassification(LabelTask[LabelledImages, LabeledImagePart, Classifier
     # Learning.
 
     def collate(self, part: LabeledImagePart, chosen: np.ndarray, epoch: int | None = None) -> LabeledImageBatch:
-        places = by_shape(part.kept[chosen], part.shapes)
+        places = part.by_shape(part.kept[chosen])
         draws = part.draw(self.config, self.setup.seed, epoch, places, places)
         return LabeledImageBatch(part.lines(places), *part.read(places), draws, torch.from_numpy(part.labels[places]))
 
@@ -134,11 +142,23 @@ class ImageClassification(LabelTask[LabelledImages, LabeledImagePart, Classifier
         stores = {name: part.store for name, part in parts.items()}
         return rows + overlap_rows(stores, {name: part.images for name, part in parts.items()})
 
+    def draw_examples(self, path: Path) -> None:
+        draw_changes(len(self.train), partial(self.collate, self.train), path)
+
     @property
     def purpose(self) -> str:
         return f"was trained to predict the label of an image ({named(self.config.shown_labels)})"
 
     # Use.
+
+    def look(self, use: Use[Classifier], source: Picture, target: str | None, asked: Asked) -> Capture:
+        name = name_of(source)
+        if target is not None or not name:
+            raise RegardError("this run reads one image: give the image, and no target")
+        pixels = pixels_given([source], self.config, self.grid)
+        answer = self.answer(self.read_pixels(use.model, pixels)[0], [])
+        title = f"{name} → {answer.label} ({answer.probability:.1%})"
+        return look_at_image(use.model, *read_patches(pixels, self.grid), title, asked)
 
     def classify(self, use: Use[Classifier], ask: Classify) -> list[Classified]:
         images = pixels_given(ask.lines, self.config, self.grid)

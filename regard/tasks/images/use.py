@@ -6,7 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from regard.choose import choose
-from regard.data.images.pixels import Resizing, pixels_of
+from regard.data.images.pixels import Picture, Resizing, pixels_of
 from regard.models.interface import Model
 from regard.nn.grid import Grid, GridForm
 from regard.nn.pooling import POOLINGS, summary
@@ -14,12 +14,12 @@ from regard.tasks.embedding import BATCH_TOKENS, rows_of
 from regard.tasks.images.batches import Pixels, check_shape, read_each
 
 
-def pixels_given(pictures: Iterable[object], resizing: Resizing, grid: GridForm) -> Pixels:
+def pixels_given(pictures: Iterable[Picture], resizing: Resizing, grid: GridForm) -> Pixels:
     """What a model reads of what a user gives: paths, PIL images, arrays or tensors."""
     form, images = resizing.form(grid.channels), []
     for i, picture in enumerate(pictures):
         where = str(picture) if isinstance(picture, str) else f"image {i}"
-        images.append(pixels_of(picture, form, where))  # type: ignore[arg-type]
+        images.append(pixels_of(picture, form, where))
         check_shape(grid.shape_of(*images[-1].shape[:2]), grid, where)
     return images
 

@@ -91,11 +91,19 @@ const spreadOf = ({ queries, keys, weights }) => {
   return sum / queries.length;
 };
 
-// The weights that belong to one word: a row of the map for a query, a column for a key.
-const weightsOfWord = (map, { side, index }) => {
+// The weights that belong to one word: a row of the map for a query, a column for a key; null: the mean of all rows.
+const weightsOfWord = (map, word) => {
+  if (!word) return (map.mean ??= meanOf(map));
+  const { side, index } = word;
   const K = map.keys.length;
   if (side === "queries") return map.weights.subarray(index * K, (index + 1) * K);
   return Float32Array.from(map.queries, (_, q) => map.weights[q * K + index]);
+};
+
+const meanOf = ({ queries, keys, weights }) => {
+  const mean = new Float32Array(keys.length);
+  weights.forEach((weight, i) => (mean[i % keys.length] += weight / queries.length));
+  return mean;
 };
 
 const percent = (weight) => {

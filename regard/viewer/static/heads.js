@@ -44,8 +44,9 @@ const Heads = (go, thumbnail) => {
     for (const [canvas, layer, head] of pictures) {
       await idle();
       if (mine !== turn) return;
-      const map = await look(kind.name, layer, head);
+      const whole = await look(kind.name, layer, head);
       if (mine !== turn) return;
+      const map = arePatches(whole, "keys") ? onImage(whole) : whole;
       Object.assign(canvas, { width: Math.min(64, map.keys.length), height: Math.min(64, map.queries.length) });
       canvas.getContext("2d").putImageData(thumbnail(map, canvas.width, canvas.height), 0, 0);
     }

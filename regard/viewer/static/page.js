@@ -45,10 +45,15 @@ const strongest = (word, n) => {
   return order.sort((a, b) => weights[b] - weights[a]).slice(0, n).map((index) => ({ index, weight: weights[index] }));
 };
 
+const headingOf = (word) => {
+  if (word) return word.side === "queries" ? `“${map.queries[word.index][0]}” looks at` : `Who looks at “${map.keys[word.index][0]}”`;
+  return arePatches(map, "keys") ? `Mean of all ${manyOf(map, "queries")}` : "Where it looks";
+};
+
 const read = (word) => {
   at("prompt").hidden = Boolean(word);
-  at("reading-title").textContent = !word ? "Where it looks" : word.side === "queries" ? `“${map.queries[word.index][0]}” looks at` : `Who looks at “${map.keys[word.index][0]}”`;
-  const rows = word ? strongest(word, 10) : [];
+  at("reading-title").textContent = headingOf(word);
+  const rows = word || arePatches(map, "keys") ? strongest(word, 10) : [];
   at("reading").replaceChildren(
     ...rows.map(({ index, weight }) => {
       const item = document.createElement("li");
@@ -56,12 +61,12 @@ const read = (word) => {
       const bar = document.createElement("i");
       const share = document.createElement("b");
       go.type = "button";
-      const side = other(word.side);
+      const side = word ? other(word.side) : "keys";
       const label = map[side][index][0];
       go.textContent = label;
       if (map[side].some(([same], i) => same === label && i !== index)) go.append(place(index));
       go.addEventListener("click", () => {
-        choose.pin({ side: word.side, index: word.index, across: index }, true);
+        choose.pin(word ? { side: word.side, index: word.index, across: index } : { side, index }, true);
         words.reveal({ side, index });
         heat.reveal();
       });
@@ -89,6 +94,7 @@ const go = async (change) => {
   Object.assign(state, change);
   const kind = kindOf();
   if (!kind.layers.includes(state.layer)) state.layer = kind.layers[kind.layers.length - 1];
+  if (kind.heads.length === 1) state.head = kind.heads[0];
   if (state.head !== null && !kind.maps.has(`${state.layer} ${state.head}`)) state.head = headsOf(kind, state.layer)[0].head;
   document.documentElement.dataset.kind = state.kind;
   pressed(at("kinds"), (button) => button.dataset.kind === state.kind);
@@ -101,18 +107,23 @@ const go = async (change) => {
   const asked = { ...state };
   const next = await look(state.kind, state.layer, state.head);
   if (asked.kind !== state.kind || asked.layer !== state.layer || asked.head !== state.head) return;
-  if (map && (next.queries !== map.queries || next.keys !== map.keys)) state.hover = state.pinned = null;
+  if (!map || next.queries !== map.queries || next.keys !== map.keys) {
+    state.hover = null;
+    state.pinned = !map && data.query !== null ? { side: "queries", index: data.query } : wholeOf(next);
+  }
   map = next;
   at("here").textContent = nameOf(kind, state.layer, state.head);
   const spread = spreadOf(map);
-  at("spread").textContent = `A word here spreads its look over ${spread.toFixed(spread < 9.95 ? 1 : 0)} of ${map.keys.length} words on average.`;
+  at("spread").textContent = `A ${nounOf(map, "queries")} here spreads its look over ${spread.toFixed(spread < 9.95 ? 1 : 0)} of ${map.keys.length} ${manyOf(map, "keys")} on average.`;
   said.textContent = `${kind.title}, ${nameOf(kind, state.layer, state.head)}`;
   await vectors.show(map);
   show();
 };
 
 const show = () => {
-  const view = state.view ?? (Math.max(map.queries.length, map.keys.length) > 90 ? "text" : "lines");
+  const isPicture = arePatches(map, "keys");
+  const view = state.view ?? (isPicture || Math.max(map.queries.length, map.keys.length) > 90 ? "text" : "lines");
+  at("running").textContent = isPicture ? "Picture" : "Text";
   pressed(at("views"), (button) => button.dataset.view === view);
   words.show(map, view);
   heat.show(map);
@@ -207,7 +218,6 @@ const KEYS = {
   Escape: letGo,
 };
 data.kinds.slice(0, 9).forEach((kind, i) => (KEYS[i + 1] = () => go({ kind: kind.name })));
-const IN_WORDS = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 };
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || at("keys").open || !map) return;
@@ -217,7 +227,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   const inWords = event.target.classList?.contains("word");
-  if (inWords && event.key in IN_WORDS) moveWord(IN_WORDS[event.key], true);
+  if (inWords && event.key.startsWith("Arrow")) moveWord(stepFrom(event.target, event.key), true);
   else if (Object.hasOwn(KEYS, event.key)) KEYS[event.key]();
   else return;
   event.preventDefault();

@@ -1,4 +1,5 @@
-// The words: two columns joined by lines, or running text.  Both mark how much the chosen word looks at each.
+// The words: two columns joined by lines, or running text, where patches are a picture.  All mark how much the chosen
+// word looks at each.
 const ROW = 28; // pixels of a word in a column; page.css says the same
 const SEEN = 0.02; // what is below this share of the strongest is left out
 const MOST_LINES = 1200; // drawn at once
@@ -44,10 +45,13 @@ const Words = (choose) => {
   }
   lines.addEventListener("scroll", () => drawSoon());
   new ResizeObserver(() => drawSoon()).observe(lines);
+  new ResizeObserver(() => text.querySelectorAll(".patches").forEach(fitPatches)).observe(text);
 
-  const fill = (list, words) => {
+  const fill = (list, words, isPicture) => {
     if (list.words === words) return;
     list.words = words;
+    list.classList.toggle("patches", isPicture);
+    if (isPicture) layPatches(list);
     list.replaceChildren(
       ...words.map(([label], index) => {
         const word = document.createElement("span");
@@ -59,6 +63,7 @@ const Words = (choose) => {
         word.tabIndex = index ? -1 : 0;
         word.setAttribute("role", "option");
         word.setAttribute("aria-selected", "false");
+        if (isPicture) makePatch(word, index);
         return word;
       }),
     );
@@ -75,7 +80,10 @@ const Words = (choose) => {
     document.getElementById("sides").hidden = view !== "lines";
     document.getElementById("side-queries").textContent = `${map.kind.queries}, looks`;
     document.getElementById("side-keys").textContent = `${map.kind.keys}, is looked at`;
-    for (const side of ["queries", "keys"]) fill(lists[view][side], map[side]);
+    text.classList.toggle("pictured", arePatches(map, "keys"));
+    for (const side of view === "text" && same ? ["queries"] : ["queries", "keys"]) {
+      fill(lists[view][side], map[side], view === "text" && arePatches(map, side));
+    }
     lists.text.keys.hidden = document.getElementById("text-keys").hidden = same;
     document.getElementById("text-queries").textContent = same ? map.kind.queries : `${map.kind.queries}, looks`;
     document.getElementById("text-keys").textContent = `${map.kind.keys}, is looked at`;
@@ -86,6 +94,7 @@ const Words = (choose) => {
     for (const word of marked) {
       word.style.removeProperty("--shade");
       word.style.removeProperty("--ink-on-shade");
+      word.style.removeProperty("--tint");
       word.classList.remove("on", "here");
       word.setAttribute("aria-selected", "false");
     }
@@ -106,10 +115,11 @@ const Words = (choose) => {
       const far = listOf(other(focus.side));
       listOf(focus.side).classList.add("lit");
       far.classList.add("lit");
+      light(far, weights);
       weights.forEach((weight, index) => {
         const share = weight / (top || 1);
-        if (share < SEEN) return;
         const word = far.children[index];
+        if (share < SEEN || word.classList.contains("patch")) return;
         const { paper, ink } = shadeOf((0.03 + 0.89 * share) * Math.min(1, 0.35 + top));
         word.style.setProperty("--shade", paper);
         word.style.setProperty("--ink-on-shade", ink);
@@ -120,8 +130,14 @@ const Words = (choose) => {
       here.classList.add("here");
       here.setAttribute("aria-selected", "true");
       marked.push(here);
-    }
+    } else if (arePatches(map, "keys")) light(listOf("keys"), weightsOfWord(map, null));
     drawSoon();
+  };
+
+  const light = (list, weights) => {
+    const patches = [...list.querySelectorAll(".patch")];
+    lightPatches(patches, weights);
+    marked.push(...patches);
   };
 
   const drawSoon = () => {

@@ -96,7 +96,7 @@ def test_captions_of_an_image_are_augmented_apart_and_in_training_alone(tmp_path
     assert not any(np.array_equal(first[text], later[text]) for text in first)
     assert not np.array_equal(first["a red cat"], first["the cat sits on a red mat"])
     plain = task.collate(task.train, np.arange(len(task.train)))
-    assert plain.draws is None and plain.patches() is plain.source
+    assert plain.draws is None and plain.patches().dtype == torch.uint8
 
 
 def test_bpe_dropout_cuts_a_caption_anew_in_every_epoch(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_the_penalty_is_learned_from_and_not_measured(tmp_path: Path) -> None:
     batch = task.collate(task.train, np.arange(len(task.train)))
     plain, penalized = model_for(task), model_for(task, doubly_stochastic=2.0)
     with torch.no_grad():
-        hidden = batch.source, batch.source_layout, batch.target, batch.target_layout
+        hidden = batch.patches(), batch.source_layout, batch.target, batch.target_layout
         added = penalized.penalized(*hidden)[1]
         assert added > 0
         torch.testing.assert_close(task.loss(penalized, batch), task.loss(plain, batch) + added)
@@ -175,7 +175,7 @@ def test_words_look_at_patches(tmp_path: Path) -> None:
     )
     assert list(found.keys) == ["0,0", "0,1", "0,2", "1,0", "1,1", "1,2"]
     assert np.allclose(found.weights.sum(1), 1, atol=1e-5)
-    assert run.look(str(tmp_path / "1.png")).title.startswith(str(tmp_path / "1.png"))
+    assert run.look(str(tmp_path / "1.png")).title.startswith("1.png → ")
 
 
 @pytest.mark.parametrize(
