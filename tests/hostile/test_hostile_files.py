@@ -1,6 +1,7 @@
 """Every command that reads files × files of hostile lines: it ends well, or with an error that says what is wrong."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,7 +54,7 @@ EXAMPLES: dict[str, dict[str, Example]] = {
 }
 # The tasks of the fast tests: one for each kind of data.
 FAST = ("language", "translation", "classification", "tagging", "answers", "chat", "preference")
-LEARNED = tuple(task for task, row in TASK_ROWS.items() if not row.cannot_learn)
+LEARNED = tuple(task for task, row in TASK_ROWS.items() if not row.cannot_learn and row.data in EXAMPLES)
 WITHOUT_BASE = tuple(task for task in LEARNED if task != "preference")  # which learns from a run that can answer
 
 # By command: its words, and the tasks whose files it reads.  DATA names them in place of the RECIPE's.
@@ -68,8 +69,9 @@ COMMANDS_OF_FILES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 CASES = [(command, task) for command, (_, tasks) in COMMANDS_OF_FILES.items() for task in tasks]
 OF_EACH_KIND = [case for case in CASES if case[1] in FAST]
-# Nothing that a user wrote: `show` reads recipes (test_settings.py), `import` and `export` models (tests/interop).
-WITHOUT_TEXT = {"recipes", "demo", "bench", "show", "import", "export"}
+# Nothing that a user wrote: `show` reads recipes (test_settings.py), `import` and `export` models (tests/interop), and
+# `caption` images (tests/data/images).
+WITHOUT_TEXT = {"recipes", "demo", "bench", "show", "import", "export", "caption"}
 
 
 def write_files(task: str, lines: list[str], folder: Path) -> list[Path]:
@@ -145,6 +147,29 @@ def test_pairs_are_scored_or_the_line_that_is_too_long_is_named(runs: Runs, tmp_
     write_files("translation", [*lines, LINES["many words"]], tmp_path)
     (refused,) = within_limits(tmp_path, (score, b""))
     assert refused.code == 1 and f"source line {len(LINES)} has 8001 tokens" in refused.err, refused.err
+
+
+@pytest.mark.parametrize(
+    "form", ["doctor RECIPE DATA --seconds 0 --device cpu", "evaluate RUN FILES --outputs outputs.txt --device cpu"]
+)
+def test_captions_are_read(form: str, runs: Runs, tmp_path: Path) -> None:
+    """Of one image all; an image whose only caption is blank has none."""
+    run, table = runs["captions"], tmp_path / "hostile.jsonl"
+    for i in range(len(LINES) + 1):
+        shutil.copy(run.parent / "data" / "0.png", tmp_path / f"{i}.png")
+    one = [json.dumps({"path": f"{len(LINES)}.png", "caption": line}) for line in LINES.values()]
+    each = [json.dumps({"path": f"{i}.png", "caption": line}) for i, line in enumerate(LINES.values())]
+    table.write_text("\n".join([*one, *each]) + "\n", encoding="utf-8")
+    data = [
+        word for part in ("train", "valid", "test") for word in ("--set", f"data.{part}={json.dumps([str(table)])}")
+    ]
+    words = filled(form, RUN=run, RECIPE=run.parent / "recipe.toml", FILES=[str(table)], DATA=data)
+    (outcome,) = within_limits(tmp_path, (words, b""))
+    assert outcome.code == 0 and outcome.out.strip(), outcome
+    outputs = tmp_path / "outputs.txt"
+    n_captioned = 1 + sum(bool(line.strip()) for line in LINES.values())
+    assert outputs.exists() == ("--outputs" in form)
+    assert not outputs.exists() or outputs.read_text(encoding="utf-8").count("\n") == n_captioned
 
 
 def test_every_command_is_walked() -> None:

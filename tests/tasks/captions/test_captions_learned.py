@@ -81,7 +81,7 @@ def test_the_penalty_makes_attention_even(tmp_path: Path) -> None:
         run, task = trained("image-seq2seq", folder, doubly_stochastic=penalty)
         batch = task.collate(task.valid, np.arange(len(task.valid)))
         with torch.no_grad(), watch(run.model) as seen:
-            run.model(batch.source, batch.source_layout, batch.target, batch.target_layout)
+            run.model(batch.patches(), batch.source_layout, batch.target, batch.target_layout)
         weights = seen.of("cross", 0).weights[:, 0]
         found.append(float(stochastic_penalty(weights, batch.source_layout, batch.target_layout)))
     assert found[1] < 0.7 * found[0], found
