@@ -97,7 +97,12 @@ def test_converted_folders_become_runs(name: str, tmp_path: Path) -> None:
     assert [answer.parts[0][1].tokens for answer in answers] == wanted
 
 
-@pytest.mark.parametrize("name", TRANSLATORS)
+FAST = ("the paper's", "T5")  # the others take as long, and their own tests of export and import are fast
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in TRANSLATORS]
+)
 def test_what_was_written_for_it_comes_back(name: str, tmp_path: Path) -> None:
     save_translator(tmp_path / "run", **TRANSLATORS[name])
     for arguments in (
