@@ -64,7 +64,7 @@ def test_greedy_texts_are_theirs(tmp_path: Path) -> None:
         assert tokens == wanted[0, len(ids) :].tolist()
 
 
-# Values and gradients of all of them are compared above; the whole way, with certificates, takes some seconds each.
+# What all of them answer is compared above; the whole way, with certificates, takes some seconds each.
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name == "dynamic" else pytest.mark.slow) for name in tiny.ROPES]
 )
