@@ -16,10 +16,12 @@ from bench import (
     finetuning,
     gpt,
     layers,
+    long,
     machine,
     ngrams,
     paths,
     recurrent,
+    series,
     start,
     tokenising,
     training,
@@ -44,7 +46,9 @@ BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], R
     "layers": layers.run,
     "ngrams": ngrams.run,
     "additive": additive.run,
+    "long": long.run,
     "recurrent": recurrent.run,
+    "series": series.run,
 }
 GPU_ONLY = ("paths",)
 

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from regard.interop.families.vit import VIT
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -18,6 +17,8 @@ from bench.machine import reason, which_can_run
 from bench.report import Report, Row
 from bench.timing import say, take_turns, wait
 from bench.trainers import Trainer, same_work
+from regard.checks import expect
+from regard.interop.families.vit import VIT
 from regard.nn.grid import Grid, GridForm, Shape
 from regard.runs.recipe import Recipe
 from regard.tasks.images.task import LabeledImageBatch
@@ -79,7 +80,12 @@ PLANS = {
 }
 
 
-def ours(model: Any, compiled: bool) -> Trainer:
+class PaddingTrainer(Trainer):
+    def prepared(self, batches: list[LabeledImageBatch]) -> list[tuple[Any, Tensor]]:
+        return super().prepared([padded(batch) for batch in batches])
+
+
+def ours(model: Any, compiled: bool, kind: type[Trainer] = Trainer) -> Trainer:
     """As the training loop does it: on CPU also with deterministic algorithms, compiled also recorded."""
     if compiled:
         done = compile_model(model, "on", model.device)
@@ -89,7 +95,7 @@ def ours(model: Any, compiled: bool) -> Trainer:
     def loss(batch: LabeledImageBatch) -> Tensor:
         return F.cross_entropy(model(batch.patches(), batch.layout).float(), batch.labels, reduction="sum")
 
-    return Trainer(model, lambda batch: batch, loss, lambda: reproducible(model.device), is_recorded=compiled)
+    return kind(model, lambda batch: batch, loss, lambda: reproducible(model.device), is_recorded=compiled)
 
 
 def transformers_vit(model: Any, recipe: Recipe, compiled: bool) -> Trainer:
@@ -122,33 +128,27 @@ def load(model: Any, weights: dict[str, Tensor]) -> None:
 
 
 def normalized(batch: LabeledImageBatch) -> tuple[Tensor, Tensor]:
-    (block,) = batch.layout.blocks(batch.pixels)
+    (block,) = expect(batch.layout, Grid).blocks(batch.pixels)
     return ((block / 255 - 0.5) / 0.5).contiguous(), batch.labels
 
 
 def padded(batch: LabeledImageBatch) -> LabeledImageBatch:
     """All images as large as the largest size, the rest black."""
-    form = batch.layout.form
-    blocks = batch.layout.blocks(batch.pixels)
+    grid = expect(batch.layout, Grid)
+    form, blocks = grid.form, grid.blocks(batch.pixels)
     whole = [
         F.pad(block, (0, form.side * form.patch - block.shape[3], 0, form.side * form.patch - block.shape[2]))
         for block in blocks
     ]
     pixels = torch.cat([block.permute(0, 2, 3, 1).reshape(-1) for block in whole])
-    layout = Grid([(form.side, form.side)] * batch.layout.n_sequences, form).to(pixels.device)
+    layout = Grid([(form.side, form.side)] * grid.n_sequences, form).to(pixels.device)
     return LabeledImageBatch([], pixels, layout, None, batch.labels)
-
-
-def ours_padded(model: Any) -> Trainer:
-    trainer = ours(model, compiled=model.device.type == "cuda")
-    trainer.prepare = padded
-    return trainer
 
 
 CONTENDERS: dict[str, Callable[[Any, Recipe], Trainer]] = {
     "regard": lambda model, recipe: ours(model, compiled=False),
     "regard compiled": lambda model, recipe: ours(model, compiled=True),
-    "regard, padded": lambda model, recipe: ours_padded(model),
+    "regard, padded": lambda model, recipe: ours(model, model.device.type == "cuda", PaddingTrainer),
     "transformers": lambda model, recipe: transformers_vit(model, recipe, compiled=False),
     "transformers compiled": lambda model, recipe: transformers_vit(model, recipe, compiled=True),
 }

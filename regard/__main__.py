@@ -15,11 +15,14 @@ import regard
 from regard.commands import tokenizer
 from regard.commands.ask import embed, score
 from regard.commands.demo import demo
-from regard.commands.evaluate import bench, evaluate
+from regard.commands.evaluate import bench, evaluate, point
 from regard.commands.exchange import export, import_
+from regard.commands.forecast import forecast
 from regard.commands.generate import chat, generate
 from regard.commands.ladder import ladder
-from regard.commands.look import look, neighbours, reach
+from regard.commands.look import look, neighbors, reach
+from regard.commands.norms import norms
+from regard.commands.play import play, record
 from regard.commands.show import show
 from regard.commands.train import doctor, recipes, train
 from regard.commands.verbs import command_of
@@ -31,9 +34,9 @@ from regard.tasks.verbs import LINE_VERBS
 
 # The panels of `regard --help`, and the commands in each.  Some that ask verbs are written by hand: regard.tasks.verbs.
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Train": (demo, recipes, doctor, train, evaluate, ladder, bench),
-    "Use": (*made, generate, chat, last_made, embed, score),
-    "Look": (look, show, neighbours, reach),
+    "Train": (demo, recipes, record, doctor, train, evaluate, ladder, bench),
+    "Use": (*made, generate, chat, last_made, play, forecast, embed, score),
+    "Look": (look, show, neighbors, reach, norms, point),
     "Exchange": (import_, export),
 }
 
@@ -47,6 +50,7 @@ app = typer.Typer(
 for panel, functions in PANELS.items():
     for function in functions:
         app.command(function.__name__.rstrip("_"), rich_help_panel=panel)(function)
+app.command("neighbours", hidden=True)(neighbors)  # its first name, for scripts that use it
 app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel="Train")
 
 

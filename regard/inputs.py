@@ -3,7 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -77,6 +79,43 @@ class Words(nn.Embedding, InputTable):
             present = F.dropout(torch.ones(self.num_embeddings, 1, device=x.device), self.dropout)
             x = x * F.embedding(inputs, present)
         return x if self.scale == 1 else x * self.scale
+
+
+class LabeledWords(InputTable):
+    """[x; y_t]: the vector of a text's label beside that of each of its words; [x; 0] before the first.
+
+    The inputs are ids that `paired` gives.  The vectors that outputs are compared with are those of words.
+    """
+
+    def __init__(self, words: Words, n_labels: int, d_label: int):
+        super().__init__()
+        self.words, self.labels = words, nn.Embedding(n_labels, d_label)
+        nn.init.normal_(self.labels.weight, std=d_label**-0.5)
+
+    @property
+    def d_out(self) -> int:
+        return self.labels.embedding_dim + self.words.d_out
+
+    @property
+    def vectors(self) -> nn.Parameter:
+        return self.words.weight
+
+    def replace_vectors(self, vectors: nn.Parameter) -> None:
+        self.words.replace_vectors(vectors)
+
+    def forward(self, inputs: Tensor, layout: Layout) -> Tensor:
+        n_words = self.words.num_embeddings
+        labels, words = inputs // (n_words + 1), inputs % (n_words + 1)
+        of_words = self.words(words.clamp(max=n_words - 1), layout) * (words < n_words)[..., None]
+        return torch.cat([self.labels(labels), of_words], dim=-1)
+
+
+Ids = TypeVar("Ids", int, np.ndarray, Tensor)
+
+
+def paired(words: Ids, labels: Ids, vocab_size: int) -> Ids:
+    """One id for a word and the label of its text; `vocab_size` as a word means that there is none yet."""
+    return labels * (vocab_size + 1) + words
 
 
 def words_or(

@@ -1,4 +1,4 @@
-"""regard evaluate: figures with their settings; regard bench: side by side with the peers."""
+"""regard evaluate, regard point: figures with their settings; regard bench: side by side with the peers."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ import typer
 
 import regard
 from regard.commands.lines import print_table
-from regard.commands.options import Decoding, Device, decoding_settings
+from regard.commands.options import Decoding, Device, RunFolder, decoding_settings
 from regard.errors import ConfigError, RegardError, RunError
 
 if TYPE_CHECKING:
@@ -66,6 +66,18 @@ def evaluate(
     for name, side in zip(names, versus.sides, strict=False):
         write_outputs(side, outputs and outputs.with_name(f"{outputs.name}.{name}"))
     show_comparison(runs, versus, as_json)
+
+
+def point(
+    run: RunFolder,
+    boxes: Annotated[Path, typer.Argument(help="JSON lines with the objects of every image")],
+    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", help="test files")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    device: Device = None,
+) -> None:
+    """Measure how often attention points at what a noun of a caption names."""
+    captioner = regard.load(run, device)
+    show_figures(captioner, captioner.point(str(boxes), [str(file) for file in files or ()]), as_json)
 
 
 def show_figures(run: "Run", measured: "Measured", as_json: bool) -> None:

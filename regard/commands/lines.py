@@ -93,6 +93,12 @@ def write_line(text: str) -> None:
     sys.stdout.write(text.replace("\n", "\\n").replace("\r", "\\r") + "\n")
 
 
+def short_names(runs: list[Path]) -> dict[Path, str]:
+    """The last part of each path, where these differ."""
+    short = {run: run.name for run in runs}
+    return short if len(set(short.values())) == len(runs) else {run: str(run) for run in runs}
+
+
 def print_table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], title: str = "", are_numbers: bool = False
 ) -> None:

@@ -1,4 +1,4 @@
-"""regard look, regard neighbours, regard reach: attention, embeddings and gradients of a model."""
+"""regard look, regard neighbors, regard reach: attention, embeddings and gradients of a model."""
 
 import json
 import re
@@ -10,40 +10,48 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import regard
-from regard.commands.lines import print_table
+from regard.commands.lines import print_table, short_names
 from regard.commands.options import Device, RunFolder
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from regard.tasks.language.use import Reached
+    from regard.text.tokenizer import Tokenizer
     from regard.viewer.capture import Capture
 
-N_PIECES = 20  # of a text that is not one token, named in the message
-N_PICTURED = 60  # embeddings near a token, drawn with it
+N_PICTURED = 60  # embeddings near all words together, drawn with them
 
 
 def look(
     run: Annotated[Path | None, typer.Argument(metavar="RUN", help="a run folder")] = None,
-    text: Annotated[str, typer.Argument(metavar="[TEXT|IMAGE]", help="a sentence, or an image file")] = "",
-    target: Annotated[str | None, typer.Option(help="its translation (default: the model's own)")] = None,
+    text: Annotated[
+        str, typer.Argument(metavar="[TEXT|FILE]", help="a sentence, an image file, or a table of series")
+    ] = "",
+    target: Annotated[
+        str | None,
+        typer.Option(help="its translation (default: the model's own); of series a column (default: the mean)"),
+    ] = None,
     kind: Annotated[
         str | None,
         typer.Option(
             help="what --terminal and --png show: encoder, decoder or cross (default); of a language model self; "
-            "of a model that reads images self (default) or rollout; of a Markov model votes (default) or ballots"
+            "of a model that reads images self (default) or rollout; of a Markov model votes (default) or ballots; "
+            "of a forecaster patches or columns; across (default), past or future; of a bag of words ngrams, or "
+            "without a text vocabulary; of a recurrent model gates (default), forget, reset, update, output, "
+            "candidate, cell or hidden; of XLNet query (default) or content"
         ),
     ] = None,
     layer: Annotated[int | None, typer.Option(help="one layer, counted from 0 (default: the mean)")] = None,
-    head: Annotated[int | None, typer.Option(help="one head, counted from 0 (default: the mean)")] = None,
+    head: Annotated[
+        int | None, typer.Option(help="one head (or direction), counted from 0 (default: the mean)")
+    ] = None,
     patch: Annotated[
         str | None,
         typer.Option(
             metavar="ROW,COLUMN", help="of an image: where this patch looks (default: the class row, or the mean)"
         ),
     ] = None,
-    grid: Annotated[bool, typer.Option("--grid", help="with --png: every head of every layer")] = False,
+    grid: Annotated[bool, typer.Option("--grid", help="with --png: every head (or gate) of every layer")] = False,
     vectors: Annotated[bool, typer.Option("--vectors", help="with --html: queries, keys and values too")] = False,
     html: Annotated[Path | None, typer.Option(help="write the page here: one file, no network")] = None,
     png: Annotated[Path | None, typer.Option(help="draw a picture here")] = None,
@@ -54,10 +62,13 @@ def look(
     terminal: Annotated[bool, typer.Option("--terminal", help="show it here, in characters")] = False,
     device: Device = None,
 ) -> None:
-    """Look into attention per layer and head, or into votes; opens the page if no other output is given."""
+    """Look into attention per layer and head, or into votes; opens the page if no other output is given.
+
+    A bag of words shows which n-grams of a text speak for which label; without a text, those of the whole model.
+    """
     from regard.viewer import page, picture
-    from regard.viewer.capture import KINDS
     from regard.viewer.encodings import lecture_table
+    from regard.viewer.kinds import KINDS
 
     if run is None and (sinusoids is None or terminal or any((positions, html, png))):
         raise typer.BadParameter("a run folder is missing; only --sinusoids needs none")
@@ -84,7 +95,8 @@ def look(
         capture = replace(capture, opens=(kind, layer, head))
     if patch is not None:
         capture = replace(capture, query=place_of(patch, capture, kind))
-    if terminal or (not sys.stdout.isatty() and html is None and png is None):
+    is_shown_here = not sys.stdout.isatty() or not capture.has_page
+    if terminal or (is_shown_here and html is None and png is None):
         show_here(capture, kind, layer, head)
     if png is not None:
         drawn = draw(capture, kind, layer, head, grid, png)
@@ -92,7 +104,7 @@ def look(
     if html is not None:
         page.write_page(capture, html)
         print(f"{html}: open it in any browser; it needs no network")
-    if html is None and png is None and not terminal and sys.stdout.isatty():
+    if html is None and png is None and not terminal and not is_shown_here:
         path = run / "attention.html"
         page.write_page(capture, path)
         print(f"{path}: opening it in the browser")
@@ -129,9 +141,12 @@ def show_here(capture: "Capture", kind: str, layer: int | None, head: int | None
 
 def draw(capture: "Capture", kind: str, layer: int | None, head: int | None, grid: bool, path: Path) -> str:
     """A PNG file, and what is on it."""
-    from regard.viewer import panels, picture
+    from regard.viewer import gates, panels, picture
 
     is_on_image = "keys" in capture.about(kind).patches
+    if grid and "hidden" in capture.kinds:
+        gates.draw_gates(capture, path)
+        return "all gates and states"
     if grid:
         (panels.draw_heads if is_on_image else picture.grid)(capture, path, kind)
         return f"all {kind} heads"
@@ -143,71 +158,92 @@ def draw(capture: "Capture", kind: str, layer: int | None, head: int | None, gri
     return map.name
 
 
-def neighbours(
+def neighbors(
     run: RunFolder,
-    token: Annotated[str, typer.Argument(metavar="TOKEN", help="a word or a piece of one, as the tokenizer has it")],
+    words: Annotated[list[str], typer.Argument(metavar="WORD...", help="words or pieces, as the tokenizer has them")],
+    minus: Annotated[str, typer.Option(help="of an analogy WORD - MINUS + PLUS: the word taken away")] = "",
+    plus: Annotated[str, typer.Option(help="of an analogy: the word added")] = "",
     n: Annotated[int, typer.Option("-n", min=1, help="how many")] = 10,
-    png: Annotated[Path | None, typer.Option(help="also draw the nearest embeddings in the plane (PCA)")] = None,
+    png: Annotated[
+        Path | None, typer.Option(help="also draw the nearest embeddings in the plane (PCA), a color for each WORD")
+    ] = None,
+    classes: Annotated[
+        Path | None, typer.Option(help="lines of WORD, tab, CLASS: --png draws these, a color for each class")
+    ] = None,
 ) -> None:
-    """List the tokens whose embeddings are nearest to a token's, by cosine."""
+    """List the tokens whose embeddings are nearest to a word's, by cosine, or to those of an analogy."""
     from regard.text.unicode import visible
 
+    if classes is not None and png is None:
+        raise typer.BadParameter("--classes says what --png draws: give both")
     loaded = regard.load(run)
-    tokenizer = loaded.tokenizer
-    table = loaded.model.word_vectors
-    if table is None:
-        raise RegardError(f"{run} has no embeddings: its model counts words")
-    vectors = table.detach().float().cpu()[: tokenizer.vocab_size]  # (V, D)
-    matches = tokenizer.lookup(token)
-    if not matches:
-        known = [n for n in tokenizer.encode(token) if n != tokenizer.unknown_id]
-        raise RegardError(not_one_token(token, tokenizer.tokens(known)))
-    for match in matches:
-        cosines = nearest(vectors, match, n)
-        rows = [(visible(tokenizer.token(other)), f"{cosine:.3f}") for other, cosine in cosines.items()]
-        print_table(("token", "cosine"), rows, f"{visible(tokenizer.token(match))}  (id {match})")
+    loaded.check_can("neighbors")
+    drawn = {} if classes is None else read_classes(classes, loaded.tokenizer)
+    for word in words:
+        for near in loaded.neighbors(word, minus, plus, n):
+            rows = [(visible(neighbor.token), f"{neighbor.cosine:.3f}") for neighbor in near.neighbors]
+            analogy = "".join(f" {sign} {text}" for sign, text in (("-", minus), ("+", plus)) if text)
+            print_table(("token", "cosine"), rows, f"{visible(near.token)}{analogy}  (id {near.id})")
+        if png and classes is None:
+            for near in loaded.neighbors(word, minus, plus, max(n, N_PICTURED // len(words))):
+                drawn |= {i: word for i in (near.id, *(one.id for one in near.neighbors)) if i not in drawn}
     if png:
         from regard.viewer import picture
 
-        drawn = sorted({other for match in matches for other in (match, *nearest(vectors, match, max(n, N_PICTURED)))})
-        picture.embeddings(vectors[drawn].numpy(), [visible(text) for text in tokenizer.tokens(drawn)], png)
-        print(f"{len(drawn)} embeddings drawn in {png}")
+        ids = sorted(drawn)
+        table = loaded.model.word_vectors
+        assert table is not None, "its neighbors were found"
+        vectors = table[ids].detach().float().cpu().numpy()
+        labels = [visible(token) for token in loaded.tokenizer.tokens(ids)]
+        picture.embeddings(vectors, labels, png, [drawn[i] for i in ids])
+        print(f"{len(ids)} embeddings drawn in {png}")
 
 
-def not_one_token(text: str, pieces: list[str]) -> str:
-    """The message, whose length does not depend on that of the text."""
-    what = f"{text[:60]!r} is not one token of this run"
-    if not pieces:
-        return f"{what}, and neither is any part of it; regard tokenizer show splits a text into tokens"
-    shown = ", ".join(map(repr, pieces[:N_PIECES])) + ", ..." * (len(pieces) > N_PIECES)
-    return f"{what} but [{shown}]; ask for one of these"
+def read_classes(path: Path, tokenizer: "Tokenizer") -> dict[int, str]:
+    """The class of each token that reads as a word of the file does."""
+    from regard.data.files.reading import read_lines
+    from regard.tasks.neighbors import tokens_of
+
+    found: dict[int, str] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        word, tab, kind = line.partition("\t")
+        if not (word and tab and kind):
+            raise RegardError(f"{path}:{number} is not a word, a tab and its class, but {line[:60]!r}")
+        try:
+            found |= dict.fromkeys(tokens_of(word, tokenizer), kind)
+        except RegardError as error:
+            raise RegardError(f"{path}:{number}: {error}") from None
+    return found
 
 
-def nearest(vectors: "Tensor", chosen: int, n: int) -> dict[int, float]:
-    """The n rows, other than the chosen one, of the largest cosine u·v / |u||v|, the largest first."""
-    from torch.nn.functional import cosine_similarity
-
-    cosines = cosine_similarity(vectors, vectors[chosen : chosen + 1])  # (V,)
-    order = [row for row in cosines.argsort(descending=True, stable=True).tolist() if row != chosen]
-    return {row: cosines[row].item() for row in order[:n]}
+PASSAGES, FEW_PASSAGES = 64, 4  # a Jacobian takes as many backward passes as a state has numbers
 
 
 def reach(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="runs of language models")],
     text: Annotated[list[Path] | None, typer.Option(help="a text to measure on (default: the recipe's)")] = None,
     distance: Annotated[int, typer.Option(min=1, help="how many tokens back")] = 100,
-    passages: Annotated[int, typer.Option(min=1, help="number of passages to average over")] = 64,
+    passages: Annotated[
+        int | None, typer.Option(min=1, help="passages to average over (default: 64; with --jacobians, 4)")
+    ] = None,
+    jacobians: Annotated[
+        bool, typer.Option("--jacobians", help="of recurrent models: the norm of the product of Jacobians, ‖∂h_T/∂h‖")
+    ] = False,
     png: Annotated[Path | None, typer.Option(help="draw a picture here, one line a run")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, with every distance")] = False,
     device: Device = None,
 ) -> None:
-    """Measure how much the loss at the end of a passage depends on each state before it: |∂L/∂h| by distance."""
+    """Measure how much the loss at the end of a passage depends on each state before it: |∂L/∂h| by distance.
+
+    With --jacobians: how much the last state depends on each state before it.
+    """
     from regard.viewer import charts
 
-    short = {run: run.name for run in runs}
-    names = short if len(set(short.values())) == len(runs) else {run: str(run) for run in runs}
+    names = short_names(runs)
     files = [str(path) for path in text or ()]
-    measured = {names[run]: regard.load(run, device).reach(files, distance, passages) for run in runs}
+    n_passages = passages or (FEW_PASSAGES if jacobians else PASSAGES)
+    measured = {names[run]: regard.load(run, device).reach(files, distance, n_passages, jacobians) for run in runs}
+    what = "‖∂h_T/∂h‖" if jacobians else "|∂L/∂h|"
     if as_json:
         records = [
             {"run": name, "passages": reached.n_passages, "faded": reached.faded, "norms": reached.norms.tolist()}
@@ -215,12 +251,12 @@ def reach(
         ]
         print(json.dumps(records, indent=2))
     else:
-        title = "|∂L/∂h| at a distance, as a share of that at distance 0"
+        title = f"{what} at a distance, as a share of that at distance 0"
         print_table(("distance", *measured), shares(list(measured.values())), title, are_numbers=True)
         if len(measured) > 1:
             print("Training changes this: after another number of steps, the order of the runs can be another.")
     if png is not None:
-        charts.reach({name: reached.shares for name, reached in measured.items()}, png)
+        charts.reach({name: reached.shares for name, reached in measured.items()}, png, what)
         if not as_json:
             print(f"{png}: one line a run")
 

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 MACHINES = (("a 2-core CPU", 0.1), ("an H200", 300.0))  # TFLOP/s
 # What the paper says (Vaswani et al. 2017, table 2) and how its authors counted: time x GPUs x sustained rate.
 PUBLISHED = {"transformer-base": (3.3e18, 12 / 24, 8), "transformer-big": (2.3e19, 3.5, 8)}
+PETAFLOPS_DAY = 1e15 * 86400  # FLOPs
+# What the lectures' table of GPT models says, in FLOPs and in its own words; of GPT-2, it has the largest alone.
+LECTURES = {
+    "gpt1": (1 * PETAFLOPS_DAY, "1 petaFLOP/s-day; 30 days on 8 P600 GPUs"),
+    "gpt2-xl": (1.5e21, "tens of petaFLOP/s-days"),
+    "gpt3": (3640 * PETAFLOPS_DAY, "3640 petaFLOP/s-days"),
+}
 P100 = 9.5e12  # FLOP/s that the paper takes for a P100, single precision
 
 
@@ -93,4 +100,9 @@ def costs(chosen: "Recipe", model: "Model") -> "Table":
         how = f"{days:g} days × {n_gpus} P100 × 9.5 TFLOP/s: capacity, not work done"
         table.add_row("the paper says", f"{flops:.2g} FLOPs", "Vaswani et al. 2017, table 2")
         table.add_row("as its authors counted", f"{days * 86400 * n_gpus * P100:.2g} FLOPs", how)
+    if chosen.name in LECTURES:
+        flops, words = LECTURES[chosen.name]
+        table.add_row("the lectures say", f"{flops:.2g} FLOPs", words)
+        table.add_row("which are for", f"{flops / (3 * cost.forward):.2g} tokens", "at the FLOPs per token above")
+        table.add_row("this recipe trains on", f"{n_tokens:.2g} tokens", f"{whole / flops:.2g} of that cost")
     return table

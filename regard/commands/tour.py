@@ -185,7 +185,7 @@ class Tour:
             f'echo "{sentence}" | regard translate {folder}',
             f'regard look {folder} "{sentence}"',
             f"regard look {folder} --positions positions.png",
-            f"regard neighbours {folder} cow",
+            f"regard neighbors {folder} cow",
             f"regard evaluate {folder}",
         ):
             line("  $ ", (command, "bold"))

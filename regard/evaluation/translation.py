@@ -14,7 +14,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
 from regard.errors import DataError
-from regard.evaluation.measured import Metric
+from regard.evaluation.measured import Metric, proportion
 
 RESAMPLES = 1000
 
@@ -86,8 +86,16 @@ def caption_bleu(
     """
     check(outputs, references)
     streams = list(zip_longest(*references))  # None: this output has no such reference
-    scored = corpus_metric(f"BLEU-{order}", BLEU(lowercase=True, max_ngram_order=order), outputs, streams, resamples)
+    bleu = BLEU(lowercase=True, max_ngram_order=order, force=True)  # captions of data sets end in " .", so do ours
+    scored = corpus_metric(f"BLEU-{order}", bleu, outputs, streams, resamples)
     return replace(scored, signature=f"{scored.signature}|order:{order}")
+
+
+def caption_match(outputs: list[str], references: Sequence[Sequence[str]]) -> Metric:
+    """The share of outputs that equal one of their references, in percent; space at the ends does not count."""
+    check(outputs, references)
+    n_equal = sum(output.strip() in map(str.strip, own) for output, own in zip(outputs, references, strict=True))
+    return proportion("exact match", n_equal, len(outputs), f"n:{len(outputs)}|case:mixed|strip:yes")
 
 
 def corpus_score(name: str, outputs: list[str], references: list[str], resamples: int) -> Metric:

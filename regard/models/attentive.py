@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from regard.checks import at_least, share
 from regard.choose import choose
 from regard.inputs import InputTable
-from regard.models.interface import ModelConfig, Reader
+from regard.models.config import ModelConfig
+from regard.models.interface import Reader
 from regard.models.recurrent import Recurrent, RecurrentConfig, RecurrentState
 from regard.nn.attention import Attention, Heads, MultiHeadAttention
 from regard.nn.cache import Cache

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from regard.checks import at_least, at_most
 from regard.choose import choose
 from regard.errors import ConfigError, DataError
+from regard.models.config import ModelConfig
 from regard.models.cost import Cost
-from regard.models.interface import Model, ModelConfig
+from regard.models.interface import Model
 from regard.nn.layout import Layout
 
 ABSENT = 2**63 - 1  # the key of a feature that no n-gram has taken; larger than any n-gram's own
@@ -138,16 +139,30 @@ class BagOfWords(Model):
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Token ids (N) -> logits (B, L)."""
+        bag, votes = self.votes(tokens, layout)
+        n_labels = self.config.n_labels
+        return self.bias + votes.new_zeros(layout.n_sequences, n_labels).index_add(0, bag.document, votes)
+
+    def votes(self, tokens: Tensor, layout: Layout) -> tuple[Bag, Tensor]:
+        """The known n-grams, by their feature, and what each adds to the logits of its document: (n-grams, L)."""
         assert self.keys[0] != ABSENT, "fit comes before forward"
-        document, feature, times = self.known(self.count(tokens, layout))
+        bag = document, feature, times = self.known(self.count(tokens, layout))
         x = F.embedding(feature, self.scale)
         if self.kind.counted:
             x = x * times[:, None]
         if self.kind.unit_length:
             squares = x.new_zeros(layout.n_sequences, x.shape[1]).index_add(0, document, x * x)
             x = x * squares.rsqrt()[document]
-        votes = x * F.embedding(feature, self.weight)
-        return self.bias + votes.new_zeros(layout.n_sequences, self.config.n_labels).index_add(0, document, votes)
+        return bag, x * F.embedding(feature, self.weight)
+
+    def ngram(self, feature: int) -> list[int]:
+        """The words of a feature, from first to last: the inverse of `ngram_keys`."""
+        key, words = int(self.keys[feature]), []
+        while key >= 0:
+            before, word = divmod(key, self.config.vocab_size)
+            words.append(word)
+            key = before - 1
+        return words[::-1]
 
     def cost(self, length: int) -> Cost:
         """Every n-gram that ends at a token votes once for each label."""

@@ -11,7 +11,8 @@ from regard.checks import at_least, share
 from regard.choose import choose
 from regard.errors import RegardError
 from regard.inputs import InputTable, words_or
-from regard.models.interface import ModelConfig, Reader
+from regard.models.config import ModelConfig
+from regard.models.interface import Reader
 from regard.nn.convolution import CONVOLUTIONS, ConvolutionalBlock, check_kernel
 from regard.nn.layout import Layout
 from regard.nn.linear import n_weights
@@ -57,6 +58,7 @@ class Convolutional(Reader["ConvolutionalState"]):
     """h_0 = embedding + position; h_l = block_l(h_(l-1)).  Reads tokens; when causal, also one step at a time."""
 
     config: ConvolutionalConfig
+    takes_inputs = True
     blocks: Sequence[ConvolutionalBlock]
 
     def __init__(self, config: ConvolutionalConfig, inputs: InputTable | None = None):

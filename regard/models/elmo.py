@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from regard.checks import at_least, not_negative, share
 from regard.inputs import Words
+from regard.models.config import ModelConfig
 from regard.models.heads import ROWS
-from regard.models.interface import ModelConfig, Reader
+from regard.models.interface import Reader
 from regard.models.writing import TextModel
 from regard.nn.layout import Layout
 from regard.nn.linear import logits, n_weights

@@ -17,6 +17,7 @@ from regard.nn.layout import Layout, Prompt
 from regard.nn.linear import logits, n_weights
 from regard.nn.loss import cross_entropy
 from regard.nn.pooling import summary
+from regard.nn.recurrent import Cell
 from regard.nn.state import JointState, S
 
 ROWS = 1 << 10  # rows whose logits are there at once
@@ -32,7 +33,7 @@ class Head(Model):
         super().__init__()
         self.reader, self.config, self.is_recordable = reader, reader.config, reader.is_recordable
         self.bidirectional, self.sees_future = reader.bidirectional, reader.sees_future
-        self.has_fixed_shapes = reader.has_fixed_shapes
+        self.dynamic_shapes = reader.dynamic_shapes
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Token ids (N) -> one hidden row each (N, D)."""
@@ -48,6 +49,9 @@ class Head(Model):
 
     def attentions(self) -> Iterator[tuple[str, int, Attention]]:
         return self.reader.attentions()
+
+    def cells(self) -> Iterator[tuple[int, int, Cell]]:
+        return self.reader.cells()
 
     def features(self, tokens: Tensor, layout: Layout) -> Tensor:
         return self.reader.features(tokens, layout)
@@ -187,34 +191,6 @@ class Text(JointState, Generic[S]):
             raise RegardError("texts that were stepped and texts that were not cannot be joined")
         super().join(other)
         self.last = None if self.last is None or other.last is None else torch.cat([self.last, other.last])
-
-
-class Conditioned(LanguageModel[S]):
-    """P(y_1 .. y_T | c) = prod_t P(y_t | c, y_<t)   (vec2seq)
-
-    The vector e(c) of label c is what a causal reader reads first, where another text has <s>.  Of a recurrent net
-    that makes the state from which it writes, h_0 = cell(e(c), 0); others look back at it from every place.  The
-    vectors are rows of the embeddings after those of the tokens, as the control codes of Keskar et al. (2019) are,
-    but no label is ever written: the output table ends before them.
-    """
-
-    def __init__(self, reader: Reader[S], n_labels: int):
-        super().__init__(reader)
-        self.n_labels = n_labels
-        self.vocab_size, d_model = reader.word_table.shape
-        of_words = reader.word_table.detach()
-        of_labels = nn.init.normal_(of_words.new_empty(n_labels, d_model), std=d_model**-0.5)
-        reader.embedding.replace_vectors(nn.Parameter(torch.cat([of_words, of_labels])))
-
-    @property
-    def output_table(self) -> Tensor:
-        return super().output_table[: self.vocab_size]
-
-    def first(self, label: int) -> int:
-        """The id that a text with this label begins with."""
-        if not 0 <= label < self.n_labels:
-            raise RegardError(f"there is no label {label}; the model has {self.n_labels}, counted from 0")
-        return self.vocab_size + label
 
 
 # What may stand between a summary and the labels: a layer with one of these activations.

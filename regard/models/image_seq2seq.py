@@ -60,13 +60,14 @@ class ImageSeq2SeqConfig(ImageModelConfig, RecurrentTranslatorConfig):
 
 class ImageSeq2Seq(RecurrentTranslator):
     """x_s is what the convolutions make of patch s, x̄ the mean of all  (Xu et al. 2015, "Show, Attend and Tell",
-    section 3.1 and 4.2, soft attention).  Their decoder looks before each of its steps; here it looks after (Luong).
+    section 3.1 and 4.2, soft attention).  Their decoder looks before each of its steps: look = "before".
     """
 
     role = "captioner"
     config: ImageSeq2SeqConfig
     encoder: ResidualNetwork
     sees_future = True
+    dynamic_shapes = None
 
     def __init__(self, config: ImageSeq2SeqConfig):
         super().__init__(config)
@@ -90,11 +91,11 @@ class ImageSeq2Seq(RecurrentTranslator):
     ) -> tuple[Tensor, Tensor]:
         if not self.config.doubly_stochastic:
             return super().penalized(source, source_layout, target, target_layout)
-        hidden, memory = self.read_both(source, source_layout, target, target_layout)
+        read = self.read_both(source, source_layout, target, target_layout)
         attention = expect(self.attention, GlobalAttention)
-        context, weights = attention.weighed(hidden, target_layout, memory, everywhere)
+        context, weights = attention.weighed(read.queries, target_layout, read.memory, everywhere)
         penalty = stochastic_penalty(weights, source_layout, target_layout)
-        return self.conclude(hidden, context), self.config.doubly_stochastic * penalty
+        return self.dropout(self.conclude(read.hidden, context)), self.config.doubly_stochastic * penalty
 
     def n_source_rows(self, length: int) -> int:
         """Of the largest image."""

@@ -40,6 +40,7 @@ class ImageTransformer(Transformer):
     role = "captioner"
     config: ImageTransformerConfig
     is_recordable = is_exportable = False
+    dynamic_shapes = None
 
     def __init__(self, config: ImageTransformerConfig):
         super().__init__(config, config.make_inputs(config.d_model))

@@ -1,89 +1,22 @@
-"""What models are: their settings, their cost, and what all of them, readers and translators answer."""
+"""What models are: what all of them, readers and translators answer."""
 
 import itertools
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Generic, Self
+from typing import Any, ClassVar, Generic
 
 import torch
 from torch import Tensor, nn
 
-from regard.checks import at_most
 from regard.errors import ConfigError, RegardError
 from regard.inputs import InputTable, Words
 from regard.memory import check_memory
+from regard.models.config import ModelConfig
 from regard.models.cost import Cost
 from regard.nn.attention import Attention
-from regard.nn.grid import GridForm
 from regard.nn.layout import Layout, Prompt
+from regard.nn.recurrent import Cell
 from regard.nn.state import S
-
-LARGEST = 2**31 - 1  # of a size
-MOST = {"n_layers": 300, "n_task_layers": 300, "order": 100}  # of what is made one by one
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelConfig:
-    """The settings of an architecture: it adds its own, and what is asked here of one without such a setting has an
-    answer too."""
-
-    vocab_size: int  # left out: taken from the tokenizer
-
-    max_length = sys.maxsize  # tokens of a sequence; where a model has no limit, a number that no text reaches
-    d_model = 1  # the width of a row, by which the paper's schedule divides; 1: the model has no rows
-    score = "none"  # by which its attention compares; "none": it does not attend
-    n_segments = 0  # parts of a sequence that it tells apart; 0: it does not
-    tied = True  # whether the embeddings are also the output table, where they are as wide as rows
-
-    def check_sizes(self) -> None:
-        """Raise where one is larger than any machine could use: a recipe may come from elsewhere."""
-        sizes = [field.name for field in fields(self) if field.type is int]
-        for name in sizes:
-            at_most(self, MOST.get(name, LARGEST), name)
-
-    @property
-    def kept_per_token(self) -> int:
-        """Numbers that a state keeps of every token that was read, so as to look back at it."""
-        return 0
-
-    @property
-    def position(self) -> str | None:
-        """The name of the position encoding that the input meets first; None: there is none."""
-        return None
-
-    @property
-    def steady_length(self) -> int:
-        """The longest text whose rows do not depend on how long it is; what stands beside it never counts."""
-        return self.max_length
-
-    @property
-    def grid(self) -> GridForm | None:
-        """How an image becomes rows; None: the model reads text."""
-        return None
-
-    @property
-    def needs_weights(self) -> bool:
-        """Whether a part stays as another run has learned it, so that training cannot begin without that run."""
-        return False
-
-    @property
-    def separator(self) -> int | None:
-        """The token that ends a segment; None: segments are not told apart."""
-        return None
-
-    def with_labels(self, n_labels: int) -> Self:
-        """As the data have them, where the model is a classifier itself."""
-        return self
-
-    def as_imported(self, other: "ModelConfig") -> Self:
-        """With what belongs to the tokenizer of an imported model: its table may have more rows than there are tokens,
-        and another token may end a segment."""
-        changes = {"vocab_size": other.vocab_size}
-        if self.separator is not None and other.separator is not None:
-            changes["separator"] = other.separator
-        return replace(self, **changes)
 
 
 class Model(nn.Module, ABC):
@@ -97,14 +30,16 @@ class Model(nn.Module, ABC):
     config: ModelConfig
     is_capturable = False  # by CUDA graphs in decoding: the tensors of a state stay in place
     is_recordable = False  # by CUDA graphs in training: batches of one shape take the same kernels
-    has_fixed_shapes = False  # it is compiled anew for batches of another shape; else once for all of them
+    # How it is compiled, as in torch.compile: once for batches of all shapes (True), anew for each shape (False), or
+    # anew when something changes that did not change before (None)
+    dynamic_shapes: bool | None = True
     bidirectional = False  # the second half of its rows was read from right to left
     sees_future = False  # a row depends on what comes after its token
 
     @property
     def max_length(self) -> int:
         """Tokens of the longest sequence that it takes."""
-        return self.config.max_length
+        return self.config.longest_text
 
     @property
     def device(self) -> torch.device:
@@ -117,7 +52,8 @@ class Model(nn.Module, ABC):
         record of its steps.  A GPU says by itself when it is full.
         """
         if self.device.type == "cpu":
-            n_numbers = 2 * room * self.config.kept_per_token + 4 * self.config.vocab_size + 25 * room
+            n_kept = min(room, self.config.most_kept)
+            n_numbers = 2 * n_kept * self.config.kept_per_token + 4 * self.config.vocab_size + 25 * room
             what = f"a search of {n_rows:,} rows of up to {room:,} tokens"
             check_memory(4 * n_rows * n_numbers, what, "lower beam, n_best, the length or batch_tokens")
 
@@ -135,6 +71,10 @@ class Model(nn.Module, ABC):
 
     def attentions(self) -> Iterator[tuple[str, int, Attention]]:
         """(kind, layer, module) of each layer of attention, kind being "encoder", "decoder", "cross" or "self"."""
+        return iter(())
+
+    def cells(self) -> Iterator[tuple[int, int, Cell]]:
+        """(layer, direction, cell) of each recurrent layer that reads a text, direction 1 being from right to left."""
         return iter(())
 
     def features(self, tokens: Tensor, layout: Layout) -> Tensor:
@@ -164,6 +104,17 @@ class Reader(Model, Generic[S]):
     can_fill = False  # it can learn to predict masked words from both sides
     has_two_streams = False  # it can predict tokens in any order (`XLNet.predict_targets`)
     is_sequential = False  # it computes one token after the other
+    takes_inputs = False  # it can read what another table makes rows of, in place of words
+
+    def take_inputs(self, inputs: InputTable) -> None:
+        """Read these, in place of words."""
+        if not self.takes_inputs:
+            raise ConfigError("this model reads words alone; stack, recurrent and convolutional can read other inputs")
+        if self.config.n_segments:
+            raise ConfigError("segments end with a token: n_segments must be 0 where a model does not read words")
+        if inputs.d_out != self.embedding.d_out:
+            raise ConfigError(f"the inputs become rows of {inputs.d_out} numbers, and this model reads other ones")
+        self.embedding = inputs
 
     @property
     def d_out(self) -> int:
@@ -182,6 +133,10 @@ class Reader(Model, Generic[S]):
 
     @abstractmethod
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor: ...
+
+    def read_rows_of(self, inputs: InputTable) -> None:
+        """Take another input table, whose rows may be wider."""
+        raise ConfigError("only a recurrent model reads a vector beside every token: set task.d_vector = 0")
 
     def segments(self, tokens: Tensor, layout: Layout) -> Tensor:
         """The part of its sequence that each token is in (N)."""

@@ -12,9 +12,9 @@ from regard.checks import at_least, not_negative
 from regard.choose import choose
 from regard.errors import ConfigError, RegardError
 from regard.models.chain import SMOOTHINGS, Chain
+from regard.models.config import ModelConfig
 from regard.models.cost import Cost
 from regard.models.counting import CountReport, Text, count
-from regard.models.interface import ModelConfig
 from regard.models.skips import Skips
 from regard.models.writing import TextWriter
 from regard.nn.layout import Layout, Prompt, Ragged

@@ -1,5 +1,7 @@
-"""How far back a gradient reaches: how much the loss at a sequence's end depends on each state before it."""
+"""How far back a gradient reaches: how much the loss at a sequence's end, or its last state, depends on each state
+before it."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -10,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError
 from regard.models.interface import Reader
-from regard.nn.layout import Layout
+from regard.nn.layout import Layout, Ragged
 from regard.nn.pooling import present, summary
 from regard.nn.recurrent import Cell, RecurrentStack, reverse
 
@@ -40,6 +42,57 @@ def gradient_reach(reader: Reader, tokens: Tensor, layout: Layout, loss: Callabl
     norms = reverse(total.sqrt()[..., None], layout)  # B T 1, in order of distance
     is_token = present(norms, layout.lengths)
     return (torch.where(is_token, norms, 0).sum(0) / is_token.sum(0)).squeeze(1).cpu().numpy()
+
+
+@torch.no_grad()
+def jacobian_norms(reader: Reader, tokens: Tensor, layout: Ragged) -> np.ndarray:
+    """‖∂s_T/∂s_{T-d}‖ = ‖J_T J_{T-1} ... J_{T-d+1}‖ for every distance d from 0, without dropout.
+
+    s_t are the states of all layers of a recurrent net after token t, in one vector, and J_t = ∂s_t/∂s_{t-1}.  The norm
+    is the largest singular value: how much the net stretches what it stretches most.  At a distance, the mean over the
+    sequences that go so far back.  Unlike a gradient it asks for no loss: this is the net alone.
+    """
+    stacks = [module for module in reader.modules() if isinstance(module, RecurrentStack)]
+    if len(stacks) != 1 or stacks[0].bidirectional:
+        raise RegardError(
+            "Jacobians are multiplied along the states of a recurrent net in one direction; this has none"
+        )
+    [stack], was_training = stacks, reader.training
+    reader.train(False)
+    try:
+        rows = reader.embedding(tokens, layout).split(layout.lengths.tolist())
+        norms = [product_norms(stack, sequence) for sequence in rows]
+    finally:
+        reader.train(was_training)
+    filled = np.full((len(norms), layout.longest), np.nan)
+    for i, own in enumerate(norms):
+        filled[i, : len(own)] = own
+    return np.nanmean(filled, axis=0)
+
+
+def product_norms(stack: RecurrentStack, rows: Tensor) -> list[float]:
+    """Of one sequence (T, D), at distances 0 to T - 1."""
+    weights, states = stack.weights(), stack.start(1, rows)
+    shapes = [state.shape for state in states]
+
+    def step(joint: Tensor, x: Tensor) -> Tensor:
+        parts = joint.split([shape.numel() for shape in shapes])
+        layers = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+        return torch.cat([state.flatten() for state in stack.step(x[None], layers, weights)[1]])
+
+    joints = [torch.cat([state.flatten() for state in states])]
+    for x in rows[:-1]:
+        joints.append(step(joints[-1], x))
+    product = torch.eye(len(joints[0]), dtype=torch.float64, device=rows.device)
+    norms, log_scale = [1.0], 0.0
+    for x, before in zip(rows.flip(0)[:-1], joints[::-1], strict=False):
+        product = product @ torch.func.jacrev(step)(before, x).double()
+        size = float(product.abs().max())
+        if size == 0:
+            return norms + [0.0] * (len(rows) - len(norms))
+        product, log_scale = product / size, log_scale + math.log(size)  # or it would leave the range of numbers
+        norms.append(math.exp(log_scale) * math.sqrt(float(torch.linalg.eigvalsh(product.T @ product)[-1])))
+    return norms
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Recurrent nets: RNN, LSTM and GRU, deep, in one direction or both, with the dropouts of the AWD-LSTM."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -9,10 +10,11 @@ from regard.checks import at_least, not_negative, positive, share
 from regard.choose import choose
 from regard.errors import RegardError
 from regard.inputs import InputTable, words_or
-from regard.models.interface import ModelConfig, Reader
+from regard.models.config import ModelConfig
+from regard.models.interface import Reader
 from regard.nn.layout import Layout
 from regard.nn.linear import n_weights
-from regard.nn.recurrent import CELLS, RecurrentStack
+from regard.nn.recurrent import CELLS, Cell, RecurrentStack
 from regard.nn.state import RowState
 
 
@@ -47,17 +49,25 @@ class Recurrent(Reader["RecurrentState"]):
 
     config: RecurrentConfig
     can_carry = True
-    is_sequential = True
+    is_sequential = takes_inputs = True
 
     def __init__(self, config: RecurrentConfig, inputs: InputTable | None = None):
         super().__init__()
         self.config = c = config
         self.bidirectional = self.sees_future = c.bidirectional
-        widths = [c.d_model, *[c.d_hidden] * (c.n_layers - 1), c.d_last or c.d_hidden]
         self.embedding = words_or(inputs, c.vocab_size, c.d_model, dropout=c.embedding_dropout)
-        self.stack = RecurrentStack(CELLS[c.cell], widths, c.bidirectional, c.dropout, c.recurrent_dropout, c.locked)
+        self.stack = self.make_stack(c.d_model)
         if self.embedding.vectors is not None:
             nn.init.uniform_(self.embedding.vectors, -c.embedding_range, c.embedding_range)  # section 5: 0.1
+
+    def make_stack(self, d_in: int) -> RecurrentStack:
+        c = self.config
+        widths = [d_in, *[c.d_hidden] * (c.n_layers - 1), c.d_last or c.d_hidden]
+        return RecurrentStack(CELLS[c.cell], widths, c.bidirectional, c.dropout, c.recurrent_dropout, c.locked)
+
+    def read_rows_of(self, inputs: InputTable) -> None:
+        """The layers are made anew, as wide as these rows."""
+        self.embedding, self.stack = inputs, self.make_stack(inputs.d_out)
 
     @property
     def d_out(self) -> int:
@@ -65,6 +75,9 @@ class Recurrent(Reader["RecurrentState"]):
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         return self.stack(self.embedding(tokens, layout), layout)
+
+    def cells(self) -> Iterator[tuple[int, int, Cell]]:
+        return self.stack.cells()
 
     def multiplications(self, length: int) -> float:
         return n_weights(self.stack)

@@ -69,7 +69,7 @@ class ResidualNetwork(Reader[State]):
     role = "image reader"
     config: ResidualNetworkConfig
     sees_future = True
-    is_recordable = has_fixed_shapes = True
+    is_recordable, dynamic_shapes = True, False
 
     def __init__(self, config: ResidualNetworkConfig):
         super().__init__()

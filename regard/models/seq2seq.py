@@ -1,32 +1,38 @@
 """The recurrent encoder-decoder, with attention (Bahdanau et al. 2015) or without (Sutskever et al. 2014).
 
-The order of computation is Luong's: the decoder reads the target first, all of it in one fused kernel, and then all its
-states look at the source at once.  Bahdanau's decoder looks before each of its steps and cannot be run in parallel.
+By default the order of computation is Luong's: the decoder reads the target first, all of it in one fused kernel, and
+then all its states look at the source at once.  Where what was seen enters the next state (`look`: Luong's input
+feeding, Bahdanau's own order), nothing can be computed ahead: training, too, goes through the target step by step.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from regard.checks import at_least, share
+from regard.checks import at_least, one_of, share
 from regard.choose import choose
+from regard.errors import ConfigError
 from regard.inputs import Words
+from regard.models.config import ModelConfig
 from regard.models.cost import Cost, translator_cost
-from regard.models.interface import ModelConfig, Translator
+from regard.models.interface import Translator
 from regard.models.recurrent import RecurrentState
 from regard.models.transformer import initialize
 from regard.nn.attention import Attention, GlobalAttention, Memory
 from regard.nn.cache import Cache, TranslatorState
-from regard.nn.layout import Layout, Prompt
+from regard.nn.layout import Layout, Moment, Prompt
 from regard.nn.linear import Linear, logits, n_weights
 from regard.nn.pooling import summary
 from regard.nn.recurrent import CELLS, RecurrentStack
 from regard.nn.scores import SCORES
 from regard.nn.sight import Sight, everywhere
+
+LOOKS = ("after", "feed", "before")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +46,10 @@ class RecurrentTranslatorConfig(ModelConfig, ABC):
     # of attention: `additive`, `general`, `dot`, `scaled_dot`, `cosine`, `location`; `none`: no attention, only one
     # summary of the source reaches the decoder
     score: str = "additive"
+    # when the decoder looks at the source: `after` a step, which then changes no state (Luong, the fastest); `feed`:
+    # after it, and h̃ of the last step is part of the next input (Luong's input feeding); `before` a step, with the
+    # state so far, and the context is part of its input (Bahdanau)
+    look: str = "after"
     dropout: float = 0.2  # on the embedded tokens, on the output of each layer, and before the output table
     recurrent_dropout: float = 0.0  # on the weights from state to state (DropConnect)
     tied: bool = True  # the embeddings are the output table
@@ -50,6 +60,11 @@ class RecurrentTranslatorConfig(ModelConfig, ABC):
         share(self, "dropout", "recurrent_dropout")
         choose(CELLS, self.cell, "cell")
         choose({**SCORES, "none": None}, self.score, "attention score")
+        one_of(self, LOOKS, "look")
+        if self.look != "after" and self.score == "none":
+            raise ConfigError(
+                f'look = "{self.look}" needs attention: set score to other than "none", or look = "after"'
+            )
 
     @property
     @abstractmethod
@@ -65,8 +80,13 @@ class RecurrentTranslatorConfig(ModelConfig, ABC):
     def make_encoder(self) -> nn.Module:
         """What reads the source."""
 
-    def make_stack(self, bidirectional: bool) -> RecurrentStack:
-        widths = [self.d_model, *[self.d_hidden] * self.n_layers]
+    @property
+    def d_fed(self) -> int:
+        """The width of what stands beside each embedded token: nothing, h̃_{t-1} or c_t."""
+        return {"after": 0, "feed": self.d_model, "before": self.d_hidden}[self.look]
+
+    def make_stack(self, bidirectional: bool, d_fed: int = 0) -> RecurrentStack:
+        widths = [self.d_model + d_fed, *[self.d_hidden] * self.n_layers]
         return RecurrentStack(
             CELLS[self.cell], widths, bidirectional, self.dropout, self.recurrent_dropout, locked=False
         )
@@ -101,6 +121,15 @@ class NoAttention(nn.Module):
         return 0.0
 
 
+class Read(NamedTuple):
+    """What the decoder made of targets, and what it can look at."""
+
+    hidden: Tensor  # h_t, for every target token (N, M)
+    queries: Tensor  # with which it looks: h_t or, before a step, h_{t-1} (N, M)
+    seen: Tensor | None  # h̃_t (N, D), where the next step needed it; None: all can look at once, now
+    memory: Memory
+
+
 class RecurrentTranslator(Translator[TranslatorState[RecurrentState]]):
     """m_s = W_m x_s                  what was read: the memory
     h_0 = tanh(W_b x̄ + b)          the bridge, from a summary, for every layer of the decoder and for an LSTM's C_0
@@ -108,7 +137,10 @@ class RecurrentTranslator(Translator[TranslatorState[RecurrentState]]):
     c_t = sum_s a_ts m_s           where it looks, a_t = softmax(score(h_t, m_1 .. m_S))
     h̃_t = tanh(W_c [c_t; h_t])     P(y_{t+1}) = softmax(E h̃_t)
 
-    (Luong et al. 2015, section 3, eq. 5 and 6, without input feeding)
+    (Luong et al. 2015, section 3, eq. 5 and 6).  With what was seen in the next state, the decoder is one of
+
+    h_t = f([y_t; h̃_{t-1}], h_{t-1})                                          input feeding (section 3.3), h̃_0 = 0
+    h_t = f([y_t; c_t], h_{t-1}), a_t = softmax(score(h_{t-1}, m_1 .. m_S))    (Bahdanau et al. 2015, section A.2.2)
     """
 
     config: RecurrentTranslatorConfig
@@ -120,7 +152,7 @@ class RecurrentTranslator(Translator[TranslatorState[RecurrentState]]):
         attends, n_states = c.score != "none", c.n_layers * CELLS[c.cell].n_states
         # Scaled as the Transformer's: gates need numbers of size one, the output table small ones.
         self.embedding = Words(c.vocab_size, c.d_model, math.sqrt(c.d_model))
-        self.encoder, self.decoder = c.make_encoder(), c.make_stack(bidirectional=False)
+        self.encoder, self.decoder = c.make_encoder(), c.make_stack(False, c.d_fed)
         is_projected = attends and c.d_encoder != c.d_hidden
         self.to_memory = Linear(c.d_encoder, c.d_hidden, bias=False) if is_projected else nn.Identity()  # W_m
         self.bridge = Linear(c.d_encoder, n_states * c.d_hidden)  # W_b
@@ -133,16 +165,20 @@ class RecurrentTranslator(Translator[TranslatorState[RecurrentState]]):
         self.output_bias = None
 
     def forward(self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout) -> Tensor:
-        hidden, memory = self.read_both(source, source_layout, target, target_layout)
-        return self.look(hidden, target_layout, memory)
+        read = self.read_both(source, source_layout, target, target_layout)
+        return self.look(read.hidden, target_layout, read.memory) if read.seen is None else self.dropout(read.seen)
 
-    def read_both(
-        self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout
-    ) -> tuple[Tensor, Memory]:
-        """h_t for every target token (N, M), and what they can look at."""
+    def read_both(self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout) -> Read:
         memory, states = self.hand_over(self.encode(source, source_layout), source_layout)
-        hidden, _ = self.decoder.carry(self.embedding(target, target_layout), target_layout, states)
-        return hidden, memory
+        rows = self.embedding(target, target_layout)
+        if self.config.look == "after":
+            hidden, _ = self.decoder.carry(rows, target_layout, states)
+            return Read(hidden, hidden, None, memory)
+        beside = Cache.holding([memory]).memory(0)  # padded once, and not at each step
+        layouts = [Moment(target_layout.n_sequences, t, rows.device) for t in range(target_layout.longest)]
+        steps, _ = self.unroll(target_layout.pad(rows), states, beside, layouts)
+        hidden, queries, seen = map(target_layout.flatten, steps)
+        return Read(hidden, queries, seen, memory)
 
     @abstractmethod
     def summarize(self, rows: Tensor, layout: Layout) -> Tensor:
@@ -153,19 +189,51 @@ class RecurrentTranslator(Translator[TranslatorState[RecurrentState]]):
         """Multiplications of the encoder, for each of so many rows."""
 
     def hand_over(self, rows: Tensor, layout: Layout) -> tuple[Memory, list[Tensor]]:
-        """The encoder's rows -> what can be looked at, and the states (S, B, M) of the decoder before it begins."""
+        """The encoder's rows -> what can be looked at, and the states (S, B, M) of the decoder before it begins; with
+        input feeding, the last of them is h̃_0."""
+        c = self.config
         states = torch.tanh(self.bridge(self.summarize(rows, layout)))
-        layers = states.unflatten(-1, (self.config.n_layers, -1, self.config.d_hidden))
-        return self.attention.remember(self.to_memory(rows), layout), list(layers.permute(1, 2, 0, 3))
+        layers = list(states.unflatten(-1, (c.n_layers, -1, c.d_hidden)).permute(1, 2, 0, 3))
+        if c.look == "feed":
+            layers.append(states.new_zeros(1, len(states), c.d_model))
+        return self.attention.remember(self.to_memory(rows), layout), layers
+
+    @torch.compiler.disable  # a graph would have all its steps, and be made anew for each length
+    def unroll(
+        self, rows: Tensor, states: list[Tensor], memory: Memory, layouts: Sequence[Layout]
+    ) -> tuple[tuple[Tensor, Tensor, Tensor], list[Tensor]]:
+        """Embedded tokens (B, T, D), read one after the other; the layouts say how each step lies against the memory.
+
+        Gives h_t, what looked and h̃_t, each (B, T, ...), and the states after the last step.
+        """
+        weights, steps = self.decoder.weights(), []
+        for y, layout in zip(rows.unbind(1), layouts, strict=True):
+            if self.config.look == "before":
+                query = states[-1][0]
+                context = self.see(query, layout, memory)
+                hidden, states = self.decoder.step(torch.cat([y, context], -1), states, weights)
+                seen = self.conclude(hidden, context)
+            else:
+                *layers, fed = states
+                hidden, layers = self.decoder.step(torch.cat([y, fed[0]], -1), layers, weights)
+                query, seen = hidden, self.conclude(hidden, self.see(hidden, layout, memory))
+                states = [*layers, seen[None].to(fed.dtype)]
+            steps.append((hidden, query, seen))
+        hiddens, queries, seens = (torch.stack(parts, 1) for parts in zip(*steps, strict=True))
+        return (hiddens, queries, seens), states
+
+    def see(self, queries: Tensor, across: Layout, memory: Memory) -> Tensor:
+        """What looks -> c_t, in the same shape.  `across` is how the decoder's states lie against the memory."""
+        context = self.attention(across.arrange(queries), across, memory, everywhere)
+        return context.reshape(*queries.shape[:-1], context.shape[-1])
 
     def look(self, hidden: Tensor, across: Layout, memory: Memory) -> Tensor:
-        """h_t -> h̃_t.  `across` is how the decoder's states lie against the memory."""
-        return self.conclude(hidden, self.attention(across.arrange(hidden), across, memory, everywhere))
+        """h_t -> h̃_t, with dropout."""
+        return self.dropout(self.conclude(hidden, self.see(hidden, across, memory)))
 
     def conclude(self, hidden: Tensor, context: Tensor) -> Tensor:
         """h_t and c_t -> h̃_t"""
-        both = torch.cat([context.reshape(*hidden.shape[:-1], context.shape[-1]), hidden], dim=-1)
-        return self.dropout(torch.tanh(self.combine(both)))
+        return torch.tanh(self.combine(torch.cat([context, hidden], dim=-1)))
 
     def attentions(self) -> Iterator[tuple[str, int, Attention]]:
         if isinstance(self.attention, GlobalAttention):
@@ -196,10 +264,15 @@ class RecurrentTranslator(Translator[TranslatorState[RecurrentState]]):
 
     def step(self, tokens: Tensor, state: TranslatorState[RecurrentState]) -> Tensor:
         own, n = state.own, tokens.shape[1]
-        layout = own.queries(n)
-        hidden, own.layers = self.decoder.carry(self.embedding(tokens, layout), layout, own.layers)
+        layout, memory = own.queries(n), state.source.memory(0)
+        rows = self.embedding(tokens, layout)
+        if self.config.look == "after":
+            hidden, own.layers = self.decoder.carry(rows, layout, own.layers)
+            seen = self.look(hidden, state.across(n), memory)
+        else:
+            (_, _, seen), own.layers = self.unroll(rows, own.layers, memory, [state.across(1)] * n)
         own.lengths = own.lengths + n
-        return logits(self.look(hidden, state.across(n), state.source.memory(0)), self.output_table)
+        return logits(seen, self.output_table)
 
 
 class Seq2Seq(RecurrentTranslator):

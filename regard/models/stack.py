@@ -3,21 +3,25 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic
 
 from torch import Tensor, nn
 
-from regard.checks import not_negative
+from regard.checks import at_least, not_negative
 from regard.errors import ConfigError, RegardError
 from regard.inputs import InputTable, words_or
 from regard.models.interface import Reader
 from regard.models.transformer import TransformerConfig, initialize, initialize_small
-from regard.nn.attention import Attention
+from regard.nn.attention import Attention, MultiHeadAttention
 from regard.nn.blocks import NORMS, EncoderBlock
 from regard.nn.cache import Cache
+from regard.nn.hashing import HashedAttention, Hashing
 from regard.nn.layout import Layout
 from regard.nn.linear import Linear, as_computed, n_weights
-from regard.nn.positions import make_position
-from regard.nn.sight import causal, everywhere
+from regard.nn.positions import Position, make_position
+from regard.nn.reversible import through
+from regard.nn.sight import Once, Sight, causal, everywhere, global_tokens, window
+from regard.nn.state import S
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,17 +39,64 @@ class StackConfig(TransformerConfig):
     n_segments: int = 0  # a learned vector for each of this many parts of a sequence (BERT's two sentences); 0: none
     separator: int = 2  # the token that ends a segment; 2 is </s>
     d_embedding: int = 0  # width of embeddings and positions, which a product then widens (ELECTRA); 0: d_model
+    attention_window: int = 0  # a row attends to rows at most this far away (Longformer, ETC); 0: to all
+    global_rows: int = 0  # with a window: the first rows attend to all, and all attend to them
+    hash_rounds: int = 0  # a row attends to rows with the same hash, in so many rounds of hashing (Reformer); 0: to all
+    hash_chunk: int = 64  # with hash_rounds: sorted rows that are compared at once; buckets are as large on average
+    # two streams of rows whose values are computed again in the backward pass, not kept: memory does not grow with the
+    # layers (Reformer); needs pre_norm = true and dropout = 0
+    reversible: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        not_negative(self, "n_segments", "d_embedding", "separator")
+        not_negative(self, "n_segments", "d_embedding", "separator", "attention_window", "global_rows", "hash_rounds")
+        at_least(self, 1, "hash_chunk")
+        if self.hash_rounds and (
+            self.score != "scaled_dot" or self.position in ("alibi", "buckets") or self.n_key_heads
+        ):
+            raise ConfigError(
+                'hashing needs score = "scaled_dot", no n_key_heads, and a position that adds nothing to the scores'
+            )
+        if self.global_rows and not self.attention_window:
+            raise ConfigError("without attention_window all rows are global: set it, or global_rows = 0")
+
+        if self.reversible and (self.dropout or not self.pre_norm):
+            raise ConfigError("reversible = true needs pre_norm = true and dropout = 0: rows are computed again")
+
+    @property
+    def sight(self) -> Sight:
+        """Who may look at whom."""
+        whole = causal if self.causal else everywhere
+        if not self.attention_window:
+            return whole
+        near = window(self.attention_window)
+        return whole & (near | global_tokens(self.global_rows) if self.global_rows else near)
+
+    @property
+    def is_plain(self) -> bool:
+        return not (self.attention_window or self.hash_rounds or self.reversible)
+
+    def make_attention(self, position: Position) -> MultiHeadAttention:
+        if not self.hash_rounds:
+            return super().make_attention(position)
+        n_buckets = 2 * max(1, round(self.max_length / self.hash_chunk / 2))
+        hashing = Hashing(self.hash_rounds, n_buckets, self.hash_chunk)
+        return HashedAttention(self.heads, self.score, position, hashing)
+
+    def keys_per_row(self, length: int) -> float:
+        """That a row of a sequence of `length` attends to, on average."""
+        sides = 1 if self.causal else 2
+        seen = length * sides / 2
+        if self.attention_window:
+            seen = min(seen, sides * self.attention_window + 1 + 2 * self.global_rows)
+        return seen
 
     @property
     def embedding_width(self) -> int:
         return self.d_embedding or self.d_model
 
 
-class Stack(Reader[Cache]):
+class BlockStack(Reader[S], Generic[S]):
     """h_0 = embedding + position; h_l = block_l(h_(l-1))  (Radford et al. 2018, eq. 2; Devlin et al. 2019)
 
     It reads words, or what another input table makes rows of.
@@ -53,13 +104,10 @@ class Stack(Reader[Cache]):
 
     config: StackConfig
     blocks: Sequence[EncoderBlock]
-    can_forget = True
-    is_recordable = is_exportable = True
 
     def __init__(self, config: StackConfig, inputs: InputTable | None = None):
         super().__init__()
         self.config = c = config
-        self.sight = causal if c.causal else everywhere
         self.sees_future = self.can_fill = not c.causal
         d = c.embedding_width
         self.position = make_position(c.position, replace(c.space(one_sided=c.causal), d_model=d))
@@ -86,10 +134,17 @@ class Stack(Reader[Cache]):
                     nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * c.n_layers))
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
-        x = self.embed(tokens, layout)
+        x, sight = self.embed(tokens, layout), self.sight
+        if self.config.reversible:
+            return self.norm(through(self.blocks, x, layout, sight))
         for block in self.blocks:
-            x = block(x, layout, self.sight)
+            x = block(x, layout, sight)
         return self.norm(x)
+
+    @property
+    def sight(self) -> Sight:
+        """The rule for one pass through the blocks."""
+        return Once(self.config.sight) if self.config.attention_window else self.config.sight
 
     def embed(self, tokens: Tensor, layout: Layout) -> Tensor:
         x = self.embedding(tokens, layout)
@@ -106,8 +161,15 @@ class Stack(Reader[Cache]):
             yield "self", i, block.attention
 
     def multiplications(self, length: int) -> float:
-        n_keys = length if self.sees_future else length / 2  # on average half the past
+        n_keys = self.config.keys_per_row(length)
         return n_weights(self.widen) + sum(block.multiplications(n_keys) for block in self.blocks)
+
+
+class Stack(BlockStack[Cache]):
+    """A stack whose cache keeps all that it has read."""
+
+    can_forget = True
+    is_recordable = is_exportable = takes_inputs = True
 
     def start(self, n_rows: int, room: int) -> Cache:
         if not self.config.causal:
@@ -119,12 +181,16 @@ class Stack(Reader[Cache]):
 
     def step(self, tokens: Tensor, state: Cache) -> Tensor:
         n = tokens.shape[1]
-        layout = state.queries(n)
+        layout, sight = state.queries(n), self.sight
         x = self.embed(tokens, layout)
+        other = x
         for i, block in enumerate(self.blocks):
-            x = block(x, layout, self.sight, past=state.layer(i))
+            if self.config.reversible:
+                other, x = block.couple(other, x, layout, sight, past=state.layer(i))
+            else:
+                x = block(x, layout, sight, past=state.layer(i))
         state.advance(n)
-        return self.norm(x)
+        return self.norm((other + x) / 2 if self.config.reversible else x)
 
 
 def count_separators(tokens: Tensor, layout: Layout, separator: int, n_segments: int) -> Tensor:

@@ -11,8 +11,9 @@ from regard.checks import above, at_least, not_negative, positive, share
 from regard.choose import choose
 from regard.errors import ConfigError
 from regard.inputs import InputTable, Words
+from regard.models.config import ModelConfig
 from regard.models.cost import Cost, translator_cost
-from regard.models.interface import ModelConfig, Translator
+from regard.models.interface import Translator
 from regard.nn.attention import BIASES, Attention, Heads, MultiHeadAttention
 from regard.nn.blocks import FEED_FORWARDS, NORMS, DecoderBlock, EncoderBlock, Residual
 from regard.nn.cache import Cache, TranslatorState

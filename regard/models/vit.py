@@ -7,7 +7,7 @@ from regard.checks import at_least
 from regard.choose import choose
 from regard.errors import ConfigError
 from regard.inputs import ConvolvedPatches, ImageInputs, Patches, Pixels
-from regard.models.interface import ModelConfig
+from regard.models.config import ModelConfig
 from regard.models.stack import Stack, StackConfig
 from regard.nn.grid import GridForm
 from regard.nn.positions import GRID_POSITIONS, Space
@@ -39,8 +39,13 @@ class ImageModelConfig(ModelConfig):
         return False
 
     @property
+    def in_blocks(self) -> bool:
+        """Whether convolutions read images whole."""
+        return True
+
+    @property
     def grid(self) -> GridForm:
-        return GridForm(self.patch, self.channels, self.side, self.class_row)
+        return GridForm(self.patch, self.channels, self.side, self.class_row, self.in_blocks)
 
     def make_pixels(self) -> Pixels:
         return Pixels(self.grid, self.mean, self.deviation)
@@ -62,6 +67,10 @@ class PatchesConfig(ImageModelConfig):
         if self.convolutions:
             self.check_halving("convolutions")
             at_least(self, 2, "patch")
+
+    @property
+    def in_blocks(self) -> bool:
+        return self.convolutions
 
     def check_places(self, d_head: int) -> None:
         choose(GRID_POSITIONS, self.position or "none", "position encoding of images")
@@ -108,7 +117,7 @@ class ViT(Stack):
 
     def __init__(self, config: ViTConfig):
         super().__init__(config, config.make_inputs(config.embedding_width))
-        self.has_fixed_shapes = config.convolutions
+        self.dynamic_shapes = not config.convolutions
 
     def multiplications(self, length: int) -> float:
         return super().multiplications(length) + self.embedding.multiplications()

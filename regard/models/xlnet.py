@@ -10,8 +10,9 @@ from regard.checks import at_least, not_negative, positive, share
 from regard.choose import choose
 from regard.errors import ConfigError
 from regard.inputs import Words
+from regard.models.config import ModelConfig
 from regard.models.heads import WordHead
-from regard.models.interface import ModelConfig, Reader
+from regard.models.interface import Reader
 from regard.models.stack import count_separators
 from regard.models.transformer import initialize_small
 from regard.nn.attention import Memory

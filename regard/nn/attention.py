@@ -98,7 +98,7 @@ class Attend(nn.Module):
         scores = self.score.compare(padded_queries, padded_keys)
         if self.position.has_bias:
             places = torch.arange(memory.layout.longest, device=scores.device)
-            scores = scores + self.position.bias(layout.padded_positions(), places).to(scores.dtype)
+            scores = scores + self.position.bias(layout.places_among(memory.layout), places).to(scores.dtype)
         mask = visible(sight, layout, memory.layout)
         return masked_softmax(scores, None if mask is None else mask[:, None])
 

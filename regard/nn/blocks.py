@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -26,9 +27,13 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.pre_norm = pre_norm
 
+    def read(self, x: Tensor) -> Tensor:
+        """What the sublayer reads of x."""
+        return self.norm(x) if self.pre_norm else x
+
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         if self.pre_norm:
-            return x + self.dropout(sublayer(self.norm(x)))
+            return x + self.dropout(sublayer(self.read(x)))
         return self.norm(x + self.dropout(sublayer(x))).to(x.dtype)
 
 
@@ -87,6 +92,30 @@ class EncoderBlock(nn.Module):
     def forward(self, x: Tensor, layout: Layout, sight: Sight, past: Past | None = None) -> Tensor:
         x = self.attention_residual(x, lambda h: self.attention.look_at_self(h, layout, sight, past))
         return self.feed_forward_residual(x, self.feed_forward)
+
+    def look(self, x: Tensor, layout: Layout, sight: Sight, past: Past | None = None) -> Tensor:
+        """What the attention adds to x; only where norms come first."""
+        return self.attention.look_at_self(self.attention_residual.read(x), layout, sight, past)
+
+    def think(self, x: Tensor) -> Tensor:
+        """What the feed-forward net adds."""
+        return self.feed_forward(self.feed_forward_residual.read(x))
+
+    def couple(
+        self, x1: Tensor, x2: Tensor, layout: Layout, sight: Sight, past: Past | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Two streams, each of which learns what the other holds: see `regard.nn.reversible`."""
+        y1 = x1 + self.look(x2, layout, sight, past)
+        return y1, x2 + self.think(y1)
+
+    def recall(self, rows: Tensor, layout: Layout, whole: Layout) -> Past:
+        """Rows (B, M, D) that this block read earlier, as a past; `whole` is how they and the new ones lie together."""
+
+        def past(new: Memory) -> Memory:
+            old = self.attention.remember(self.attention_residual.read(rows), layout)
+            return Memory(torch.cat([old.keys, new.keys], 1), torch.cat([old.values, new.values], 1), whole)
+
+        return past
 
     def multiplications(self, n_keys: float) -> float:
         """For a row that looks at so many keys."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.nn.layout import Ragged
+from regard.nn.layout import Ragged, filled
 
 Shape = tuple[int, int]  # patches from top to bottom, and from left to right
 
@@ -25,6 +25,7 @@ class GridForm:
     channels: int
     side: int
     class_row: bool
+    in_blocks: bool = False  # convolutions read images whole, those of one size together; otherwise rows are enough
 
     @property
     def d_patch(self) -> int:
@@ -40,7 +41,7 @@ class GridForm:
         return -(-height // self.patch), -(-width // self.patch)
 
     def n_rows(self, shape: Shape) -> int:
-        return self.class_row + shape[0] * shape[1]
+        return int(self.class_row) + shape[0] * shape[1]  # not a bool: the compiler would not add it
 
 
 class Grid(Ragged):
@@ -79,7 +80,7 @@ class Grid(Ragged):
         p, blocks, start = self.form.patch, [], 0
         for n, (height, width) in self.runs:
             end = start + n * self.form.n_rows((height, width))
-            patches = rows[start:end].view(n, -1, rows.shape[1])[:, self.form.class_row :]
+            patches = rows[start:end].view(n, -1, rows.shape[1])[:, int(self.form.class_row) :]
             squares = patches.reshape(n, height, width, -1, p, p)
             blocks.append(squares.permute(0, 3, 1, 4, 2, 5).reshape(n, -1, height * p, width * p))
             start = end
@@ -96,6 +97,12 @@ class Grid(Ragged):
     def rows(self, maps: Sequence[Tensor]) -> Tensor:
         """Maps with one column for each patch (B, D, H / P, W / P) -> rows (N, D), a class row being zeros."""
         return self.joined([block.flatten(2).transpose(1, 2) for block in maps])
+
+    def filled(self) -> Ragged:
+        """The rows alone, with more after them, so that there are few sizes; the new ones are all at place 0."""
+        (rows,) = filled(self)
+        rows.positions = F.pad(self.positions, (0, rows.n_rows - self.n_rows))
+        return rows
 
     def joined(self, parts: Sequence[Tensor]) -> Tensor:
         rows = [F.pad(part, (0, 0, int(self.form.class_row), 0)).flatten(0, 1) for part in parts]

@@ -21,11 +21,12 @@ class Layout(ABC):
     """What attention and positions need to know about a batch of sequences."""
 
     lengths: Tensor  # B, tokens of each sequence
-    starts: Tensor | None  # B, the position of each sequence's first row (None: all begin at 0)
+    starts: Tensor | None  # B, or 1 for all: the position of each sequence's first row (None: all begin at 0)
     positions: Tensor  # N or B T, the place of each row within its sequence
     longest: int
     n_sequences: int
     is_full: bool  # every sequence is as long as the longest: a rectangle without padding
+    continues = False  # its rows come after those of the call before, which had the same sequences
 
     @property
     @abstractmethod
@@ -48,6 +49,11 @@ class Layout(ABC):
         """The places of (B, T), counted on past a sequence's end; only (1, T) when all begin at 0."""
         steps = torch.arange(self.longest, device=self.lengths.device)[None]
         return steps if self.starts is None else self.starts[:, None] + steps
+
+    def places_among(self, keys: "Layout") -> Tensor:
+        """The same counted from the first of the keys, which is not at 0 where a cache has dropped its oldest."""
+        places = self.padded_positions()
+        return places if keys.starts is None else places - keys.starts[:, None]
 
 
 class Ragged(Layout):
@@ -148,6 +154,15 @@ class Rectangle(Layout):
 
     def arrange(self, rows: Tensor) -> Tensor:
         return rows.reshape(self.n_sequences, self.longest, rows.shape[-1])
+
+
+class Moment(Rectangle):
+    """Row `t` of B sequences that are read step by step, where a row needs what the one before it has seen."""
+
+    def __init__(self, n_sequences: int, t: int, device: torch.device):
+        one = torch.ones(n_sequences, dtype=torch.long, device=device)
+        super().__init__(one, 1, is_full=True, starts=t * one)
+        self.continues = t > 0
 
 
 class Scatter(torch.autograd.Function):

@@ -16,10 +16,13 @@ from torch.nn import functional as F
 from regard.nn.compiler import compile_failure
 from regard.nn.layout import SHORT, Layout, Ragged
 from regard.nn.positions import Position
-from regard.nn.sight import Sight, causal, everywhere, visible
+from regard.nn.sight import Local, Sight, causal, everywhere, visible
+from regard.nn.windows import Blocks
 
 # `python -m bench paths` compares the paths; its table is in docs/results.md.
 FLEX_FROM = 4096  # keys: making a block mask takes 6 to 10 ms, which shorter rectangles do not win back
+SMALLEST_BLOCK = 64  # queries: products of smaller blocks would not be worth their number
+BLOCKS_FROM = 4  # blocks of a sequence: each looks at up to three
 
 
 @dataclass
@@ -76,7 +79,8 @@ def fits_varlen(case: Case) -> bool:
     return (
         stays_flat(case)
         and (case.layout is case.key_layout or case.sight.band() == everywhere.band())  # it lays bands from the ends
-        and not (case.layout.is_full and case.key_layout.is_full)  # for rectangles there are faster kernels
+        # For rectangles there are faster kernels, unless most of a rectangle is not looked at.
+        and (is_windowed(case.sight.local()) or not (case.layout.is_full and case.key_layout.is_full))
         and case.queries.shape[-1] % 8 == 0
         and case.queries.shape[-1] <= 256
     )
@@ -124,7 +128,11 @@ def run_flex(case: Case) -> Tensor:
         return score + bias[0, h, 0, 0]
 
     sizes = case.key_layout.n_sequences, None, case.layout.longest, case.key_layout.longest
-    mask = create_block_mask(allows, *sizes, device=case.queries.device)
+
+    def make() -> Any:
+        return create_block_mask(allows, *sizes, device=case.queries.device)
+
+    mask = sight.once("flex", case.layout, case.key_layout, make)
     heads = (rows.to(autocast_dtype(case)) for rows in padded_heads(case))
     score_mod = add_bias if position.has_bias else None
     out = compiled_flex()(*heads, score_mod=score_mod, block_mask=mask, scale=case.scale)
@@ -136,6 +144,48 @@ def compiled_flex() -> Callable[..., Any]:
     from torch.nn.attention.flex_attention import flex_attention
 
     return torch.compile(flex_attention)
+
+
+def is_windowed(local: Local | None) -> bool:
+    return local is not None and min(local.near) >= 0 and max(local.near) < float("inf")
+
+
+def blocks_of(case: Case) -> Blocks:
+    local = case.sight.local()
+    assert local is not None
+    size = max(SMALLEST_BLOCK, int(max(local.near)))
+    return Blocks(size, case.layout.longest, ahead=local.near[1] > 0, n_global=local.n_global)
+
+
+def fits_blocks(case: Case) -> bool:
+    return (
+        case.scale is not None
+        and case.layout is case.key_layout
+        and case.layout.starts is None
+        and is_windowed(case.sight.local())
+        and case.layout.longest >= BLOCKS_FROM * blocks_of(case).size
+        and not torch.compiler.is_exporting()
+    )
+
+
+def run_blocks(case: Case) -> Tensor:
+    """scaled_dot_product_attention of blocks of queries and the keys near them; global rows have a product of their
+    own.  Time and memory grow with the length, not with its square."""
+    blocks, position, layout = blocks_of(case), case.position, case.layout
+    queries, keys, values = padded_heads(case)
+    near, far = case.sight.once("blocks", layout, layout, lambda: blocks.masks(case.sight, layout, queries.dtype))
+    if position.has_bias:
+        near = blocks.bias(position, near)
+    near_keys, near_values = blocks.neighbors(keys), blocks.neighbors(values)
+    out = F.scaled_dot_product_attention(blocks.cut(queries), near_keys, near_values, attn_mask=near, scale=case.scale)
+    out = blocks.join(out, layout.n_sequences)
+    if blocks.n_global:
+        places = torch.arange(layout.longest, device=queries.device)
+        mask = far + position.bias(places[None, : blocks.n_global], places).to(far.dtype) if position.has_bias else far
+        first = queries[:, :, : blocks.n_global]
+        of_global = F.scaled_dot_product_attention(first, keys, values, attn_mask=mask, scale=case.scale)
+        out = torch.cat([of_global, out[:, :, blocks.n_global :]], 2)
+    return layout.flatten(out.transpose(1, 2))
 
 
 def fits_padded(case: Case) -> bool:
@@ -155,7 +205,8 @@ def run_padded(case: Case) -> Tensor:
         # Every sequence begins at 0 and its padding lies in its future, so the plain causal flag hides both.
         out = F.scaled_dot_product_attention(queries, keys, values, is_causal=True, scale=case.scale)
     else:
-        mask = visible(case.sight, case.layout, case.key_layout)
+        sides = case.layout, case.key_layout
+        mask = case.sight.once("padded", *sides, lambda: visible(case.sight, *sides))
         mask = None if mask is None else mask[:, None]
         if mask is not None and case.sight.band() is None:  # within a band every query sees at least itself, or all
             # Kernels differ on a query that sees nothing, and not all give zeros: let it see, then forget what it saw.
@@ -163,7 +214,7 @@ def run_padded(case: Case) -> Tensor:
             mask = mask | blind[:, None, :, None]
         if case.position.has_bias:
             places = torch.arange(case.key_layout.longest, device=queries.device)
-            bias = case.position.bias(case.layout.padded_positions(), places).to(queries.dtype)
+            bias = case.position.bias(case.layout.places_among(case.key_layout), places).to(queries.dtype)
             mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
         out = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=case.scale)
     rows = case.layout.flatten(out.transpose(1, 2))
@@ -195,5 +246,6 @@ FAST_PATHS: dict[str, tuple[Callable[[Case], bool], Callable[[Case], Tensor]]] =
     "short": (fits_short, run_short),
     "varlen": (fits_varlen, run_varlen),
     "flex": (fits_flex, run_flex),
+    "blocks": (fits_blocks, run_blocks),
     "padded": (fits_padded, run_padded),
 }

@@ -25,6 +25,7 @@ class Space:
     n_buckets: int = 32
     furthest: int = 128  # the distance from which on all share one bucket
     one_sided: bool = False  # no query looks ahead: that needs no buckets
+    endless: bool = False  # places go on past max_length
     side: int = 0  # of the grid on which rows have their places, see `regard.nn.grid`; 0: they stand in a line
 
     @property
@@ -93,17 +94,22 @@ class Rotary(Position):
     """Turn each pair of channels by an angle that grows with the position (Su et al. 2021, eq. 34)."""
 
     table: Tensor
+    rates: Tensor
 
     def __init__(self, space: Space):
         super().__init__(space)
         self.turning = space.turning
         self.sees_length = self.turning.sees_length
-        n_positions = 0 if self.sees_length else space.max_length
-        table = waves(torch.arange(n_positions)[:, None], self.turning.rates(space.width))
+        n_positions = 0 if self.sees_length or space.endless else space.max_length
+        rates = self.turning.rates(space.width)
+        table = waves(torch.arange(n_positions)[:, None], rates)
         self.register_buffer("table", table * self.turning.size, persistent=False)
+        self.register_buffer("rates", rates, persistent=False)
 
     def turn(self, layout: Layout) -> Tensor:
         """Sine and cosine of each pair's angle at every row's place (..., E)."""
+        if self.space.endless:  # in float64: of large places float32 would lose the angle
+            return (waves(layout.positions[..., None].double(), self.rates.double()) * self.turning.size).float()
         if not self.sees_length:
             return self.table[layout.positions]
         rates = self.turning.rates_of(layout.ends[..., None], self.space.width)

@@ -14,6 +14,8 @@ from torch.nn import functional as F
 
 from regard.nn.layout import Gather, Layout
 
+STATES = ("hidden", "cell")  # the parts that a cell remembers: h, and in an LSTM also C
+
 
 class Weights(NamedTuple):
     """Of a cell's gates, one below the other, as the kernels keep them.  The b of the equations is b_U + b_V."""
@@ -52,8 +54,15 @@ class Cell(nn.Module, ABC):
         self.recurrent_dropout = recurrent_dropout
 
     @abstractmethod
+    def parts(self, x: Tensor, state: Tensor, weights: Weights) -> dict[str, Tensor]:
+        """x_t (B, D) and the state before it -> its gates, its candidate and the states after it, (B, M) each."""
+
     def step(self, x: Tensor, state: Tensor, weights: Weights) -> Tensor:
         """x_t (B, D) and the state before it -> the state after it."""
+        return self.state_of(self.parts(x, state, weights))
+
+    def state_of(self, parts: dict[str, Tensor]) -> Tensor:
+        return torch.stack([parts[name] for name in STATES[: self.n_states]])
 
     def weights(self) -> Weights:
         """As the equations read them.  In training, `recurrent_dropout` leaves out entries of V, the same at all steps:
@@ -73,6 +82,15 @@ class Cell(nn.Module, ABC):
             state = state if added is None else state + added[t]
             hidden.append(state[0])
         return torch.stack(hidden, 1), state
+
+    def every_part(self, x: Tensor, state: Tensor) -> dict[str, Tensor]:
+        """x (B, T, D) and a state -> its `parts` at all steps, (B, T, M) each."""
+        weights, steps = self.weights(), []
+        for x_t in x.unbind(1):
+            parts = self.parts(x_t, state, weights)
+            state = self.state_of(parts)
+            steps.append(parts)
+        return {name: torch.stack([parts[name] for parts in steps], 1) for name in steps[0]}
 
     def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """The same by the fused kernel, without autocast: it would give cuDNN float16, which loses small gradients."""
@@ -107,8 +125,8 @@ class RNN(Cell):
 
     fused = nn.RNN
 
-    def step(self, x: Tensor, state: Tensor, weights: Weights) -> Tensor:
-        return torch.tanh(weights.of_input(x) + weights.of_state(state[0]))[None]
+    def parts(self, x: Tensor, state: Tensor, weights: Weights) -> dict[str, Tensor]:
+        return {"hidden": torch.tanh(weights.of_input(x) + weights.of_state(state[0]))}
 
 
 class ReLURNN(Cell):
@@ -120,8 +138,8 @@ class ReLURNN(Cell):
         super().__init__(d_in, d_hidden, recurrent_dropout, nonlinearity="relu")
         nn.init.eye_(self.kernel.weight_hh_l0)  # type: ignore[arg-type]
 
-    def step(self, x: Tensor, state: Tensor, weights: Weights) -> Tensor:
-        return F.relu(weights.of_input(x) + weights.of_state(state[0]))[None]
+    def parts(self, x: Tensor, state: Tensor, weights: Weights) -> dict[str, Tensor]:
+        return {"hidden": F.relu(weights.of_input(x) + weights.of_state(state[0]))}
 
 
 class LSTM(Cell):
@@ -142,11 +160,14 @@ class LSTM(Cell):
         with torch.no_grad():
             self.kernel.bias_hh_l0[d_hidden : 2 * d_hidden] += 1  # type: ignore[operator, index]
 
-    def step(self, x: Tensor, state: Tensor, weights: Weights) -> Tensor:
+    def parts(self, x: Tensor, state: Tensor, weights: Weights) -> dict[str, Tensor]:
         h, c = state
-        update, forget, candidate, output = (weights.of_input(x) + weights.of_state(h)).chunk(4, dim=-1)
-        c = torch.sigmoid(forget) * c + torch.sigmoid(update) * torch.tanh(candidate)
-        return torch.stack([torch.sigmoid(output) * torch.tanh(c), c])
+        *gates, candidate, output = (weights.of_input(x) + weights.of_state(h)).chunk(4, dim=-1)
+        update, forget, output = (torch.sigmoid(gate) for gate in (*gates, output))
+        candidate = torch.tanh(candidate)
+        c = forget * c + update * candidate
+        h = output * torch.tanh(c)
+        return {"forget": forget, "update": update, "output": output, "candidate": candidate, "cell": c, "hidden": h}
 
 
 class GRU(Cell):
@@ -159,13 +180,14 @@ class GRU(Cell):
 
     fused = nn.GRU
 
-    def step(self, x: Tensor, state: Tensor, weights: Weights) -> Tensor:
+    def parts(self, x: Tensor, state: Tensor, weights: Weights) -> dict[str, Tensor]:
         (h,) = state
         x_reset, x_update, x_candidate = weights.of_input(x).chunk(3, dim=-1)
         h_reset, h_update, h_candidate = weights.of_state(h).chunk(3, dim=-1)
         reset, update = torch.sigmoid(x_reset + h_reset), torch.sigmoid(x_update + h_update)
         candidate = torch.tanh(x_candidate + reset * h_candidate)
-        return (update * h + (1 - update) * candidate)[None]
+        h = update * h + (1 - update) * candidate
+        return {"reset": reset, "update": update, "candidate": candidate, "hidden": h}
 
 
 CELLS: dict[str, type[Cell]] = {"rnn": RNN, "relu_rnn": ReLURNN, "lstm": LSTM, "gru": GRU}
@@ -240,6 +262,26 @@ class RecurrentStack(nn.Module):
             x = self.dropout(x)
             after.append(state)
         return layout.flatten(x), after
+
+    def cells(self) -> Iterator[tuple[int, int, Cell]]:
+        """(layer, direction, cell); direction 0 reads from left to right, 1 from right to left."""
+        for direction, layers in enumerate((self.forwards, self.backwards)):
+            yield from ((layer, direction, cell) for layer, cell in enumerate(layers))
+
+    def weights(self) -> list[Weights]:
+        """Of all layers, for one pass that goes `step` by step: what `recurrent_dropout` leaves out is drawn here."""
+        return [cell.weights() for cell in self.forwards]
+
+    def step(self, x: Tensor, states: Iterable[Tensor], weights: Iterable[Weights]) -> tuple[Tensor, list[Tensor]]:
+        """x_t (B, D) and the states before it -> h_t of the last layer, and the states after it: `carry`, by the
+        equations.  Without autocast, as the kernels."""
+        after: list[Tensor] = []
+        with torch.autocast(x.device.type, enabled=False):
+            for cell, state, own in zip(self.forwards, states, weights, strict=True):
+                x = self.dropout(x.to(own.U.dtype))
+                after.append(cell.step(x, state.to(own.U.dtype), own))
+                x = after[-1][0]
+            return self.dropout(x), after
 
     def start(self, n_rows: int, like: Tensor) -> list[Tensor]:
         return [layer.zero_state(n_rows, like) for layer in self.forwards]

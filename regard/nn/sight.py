@@ -4,11 +4,14 @@
 
 `rule.allows(q, k, b)`: may the query at position q look at the key at position k, in sequence b?  The three are
 broadcast together, so the rule serves the readable mask (B, Q, K) and FlexAttention alike.  `rule.band()` is the
-rule as a band around the diagonal, (left, right), where it is one: what the varlen kernels take.
+rule as a band around the diagonal, (left, right), where it is one: what the varlen kernels take.  `rule.local()` is
+the rule as a band and some global rows: what is computed in blocks of a window's size.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,6 +19,19 @@ from torch import Tensor
 from regard.nn.layout import Layout
 
 Band = tuple[float, float]  # how far left and right a query may look, infinity for no limit
+NO_LIMIT: Band = (float("inf"), float("inf"))
+NOWHERE: Band = (float("-inf"), float("-inf"))
+
+D = TypeVar("D")
+
+
+class Local(NamedTuple):
+    """A query sees the keys of a band, `near`; of a wider one, `far`, those among the first `n_global`, and all of it
+    if the query is one of these itself."""
+
+    near: Band
+    far: Band
+    n_global: int
 
 
 class Sight(ABC):
@@ -25,6 +41,14 @@ class Sight(ABC):
 
     def band(self) -> Band | None:
         return None
+
+    def local(self) -> Local | None:
+        band = self.band()
+        return None if band is None else Local(band, band, 0)
+
+    def once(self, what: str, queries: Layout, keys: Layout, make: Callable[[], D]) -> D:
+        """What a path derives from the rule for these layouts, such as a mask; `Once` keeps it from layer to layer."""
+        return make()
 
     def __and__(self, other: "Sight") -> "Sight":
         return Both(self, other)
@@ -40,7 +64,7 @@ class Everywhere(Sight):
         return torch.ones_like(q + k + b, dtype=torch.bool)
 
     def band(self) -> Band:
-        return (float("inf"), float("inf"))
+        return NO_LIMIT
 
 
 class Causal(Sight):
@@ -74,6 +98,9 @@ class global_tokens(Sight):
 
     def allows(self, q: Tensor, k: Tensor, b: Tensor) -> Tensor:
         return (q < self.n) | (k < self.n)
+
+    def local(self) -> Local:
+        return Local(NOWHERE, NO_LIMIT, self.n)
 
 
 @dataclass(eq=False)
@@ -117,7 +144,13 @@ class Both(Sight):
 
     def band(self) -> Band | None:
         a, b = self.left.band(), self.right.band()
-        return None if a is None or b is None else (min(a[0], b[0]), min(a[1], b[1]))
+        return None if a is None or b is None else narrower(a, b)
+
+    def local(self) -> Local | None:
+        a, b = self.left.local(), self.right.local()
+        if a is None or b is None or (a.n_global and b.n_global):
+            return None
+        return Local(narrower(a.near, b.near), narrower(a.far, b.far), a.n_global or b.n_global)
 
 
 @dataclass(eq=False)
@@ -130,10 +163,51 @@ class Either(Sight):
 
     def band(self) -> Band | None:
         a, b = self.left.band(), self.right.band()
-        if a is None or b is None:
+        return None if a is None or b is None else wider(a, b)
+
+    def local(self) -> Local | None:
+        a, b = self.left.local(), self.right.local()
+        if a is None or b is None or (a.n_global and b.n_global):
             return None
-        wider = (max(a[0], b[0]), max(a[1], b[1]))
-        return wider if wider in (a, b) else None  # two crossed bands are not a band
+        near = wider(a.near, b.near)
+        far = a.far if a.n_global else b.far if b.n_global else near
+        if near is None or far is None or wider(near, far) != far:
+            return None
+        return Local(near, far, a.n_global or b.n_global)
+
+
+def narrower(a: Band, b: Band) -> Band:
+    return min(a[0], b[0]), min(a[1], b[1])
+
+
+def wider(a: Band, b: Band) -> Band | None:
+    """None: two crossed bands are not a band."""
+    both = max(a[0], b[0]), max(a[1], b[1])
+    return both if both in (a, b) else None
+
+
+class Once(Sight):
+    """A rule during one pass through the layers of a model: what is derived from it is made by the first layer and
+    kept for the others, as long as their layouts are the same."""
+
+    def __init__(self, rule: Sight):
+        self.rule = rule
+        self.kept: dict[str, tuple[Layout, Layout, object]] = {}
+
+    def allows(self, q: Tensor, k: Tensor, b: Tensor) -> Tensor:
+        return self.rule.allows(q, k, b)
+
+    def band(self) -> Band | None:
+        return self.rule.band()
+
+    def local(self) -> Local | None:
+        return self.rule.local()
+
+    def once(self, what: str, queries: Layout, keys: Layout, make: Callable[[], D]) -> D:
+        kept = self.kept.get(what)
+        if kept is None or kept[0] is not queries or kept[1] is not keys:
+            kept = self.kept[what] = (queries, keys, make())
+        return kept[2]  # type: ignore[return-value]
 
 
 everywhere = Everywhere()
@@ -148,11 +222,11 @@ def visible(sight: Sight, queries: Layout, keys: Layout) -> Tensor | None:
     """
     places = torch.arange(keys.longest, device=keys.lengths.device)
     tokens = None if keys.is_full else (places < keys.lengths[:, None])[:, None, :]  # B 1 K
-    if sight.band() == (float("inf"), float("inf")):
+    if sight.band() == NO_LIMIT:
         return tokens
     one_query = queries.longest == 1 and queries.starts is not None
     if one_query and sight.band() == (float("inf"), 0):
         return tokens  # the newest token, at the end of its keys, has no future to hide
     sequences = torch.arange(keys.n_sequences, device=places.device)
-    allowed = sight.allows(queries.padded_positions()[:, :, None], places, sequences[:, None, None])
+    allowed = sight.allows(queries.places_among(keys)[:, :, None], places, sequences[:, None, None])
     return allowed if tokens is None else allowed & tokens

@@ -4,9 +4,9 @@ Nothing is computed until a model is watched.  Then the weights of the chosen la
 queries and keys that go by, while the answer still comes from the fast path.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from regard.errors import RegardError
 from regard.nn.attention import Attend, Attention, Memory
 from regard.nn.layout import Layout
+from regard.nn.recurrent import Cell
 from regard.nn.sight import Sight
 
 
@@ -42,6 +43,16 @@ class Sighting:
 
     def head(self, head: int) -> Tensor:
         return self.weights[:, self.heads.index(head)]
+
+    def followed_by(self, later: "Sighting") -> "Sighting":
+        """Both as one, where the same sequences were read in steps: the queries of the later after these."""
+        queries = None if self.queries is None or later.queries is None else [self.queries, later.queries]
+        return replace(
+            self,
+            weights=torch.cat([self.weights, later.weights], dim=2),
+            queries=None if queries is None else torch.cat(queries, dim=2),
+            error=max(self.error, later.error),
+        )
 
 
 @dataclass
@@ -104,6 +115,44 @@ def switched_off(model: Watchable, kind: str, layer: int, head: int) -> Iterator
         hook.remove()
 
 
+@dataclass(frozen=True)
+class CellSighting:
+    """One recurrent layer at work: its gates, candidate and states at all steps, in the order in which it read."""
+
+    layer: int
+    direction: int  # 0 from left to right, 1 from right to left
+    parts: dict[str, Tensor]  # B T M each
+    error: float  # how far these hidden states are from what the fused kernel gave
+
+
+@contextmanager
+def watch_cells(cells: Iterable[tuple[int, int, Cell]]) -> Iterator[list[CellSighting]]:
+    """See the gates and states of recurrent layers, made again by their equations from the inputs that go by."""
+    seen: list[CellSighting] = []
+    hooks = [cell.register_forward_hook(partial(record_cell, seen, layer, way)) for layer, way, cell in cells]
+    try:
+        with torch.compiler.set_stance("force_eager"):
+            yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def record_cell(
+    seen: list[CellSighting],
+    layer: int,
+    direction: int,
+    cell: nn.Module,
+    inputs: tuple[Tensor, Tensor],
+    output: tuple[Tensor, Tensor],
+) -> None:
+    assert isinstance(cell, Cell)
+    with torch.no_grad():
+        parts = cell.every_part(*inputs)
+        error = float((parts["hidden"] - output[0]).abs().max())
+    seen.append(CellSighting(layer, direction, parts, error))
+
+
 def refuse_unknown(what: str, numbers: Collection[int] | None, n: int) -> None:
     unknown = [number for number in numbers or () if not 0 <= number < n]
     if unknown:
@@ -140,4 +189,5 @@ def record(
         is_token = layout.pad(torch.ones(output.shape[:-2], device=output.device))[:, None, :, None]
         error = float(((mixed - fast) * is_token).abs().max()) if mixed.numel() else 0.0
     qkv = padded if vectors else [None] * 3
-    seen.sightings.append(Sighting(kind, layer, chosen, weights[:, chosen].detach(), qkv[0], qkv[1], qkv[2], error))
+    sighting = Sighting(kind, layer, chosen, weights[:, chosen].detach(), qkv[0], qkv[1], qkv[2], error)
+    seen.sightings.append(seen.sightings.pop().followed_by(sighting) if layout.continues else sighting)

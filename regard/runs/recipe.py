@@ -14,7 +14,8 @@ from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
 from regard.learning.config import TrainingConfig
 from regard.models import ARCHITECTURES
-from regard.models.interface import Model, ModelConfig, Reader
+from regard.models.config import ModelConfig
+from regard.models.interface import Model, Reader
 from regard.nn.lora import NO_ADAPTERS, LoraConfig
 from regard.nn.loss import NO_TEACHER, DistillationConfig
 from regard.tasks.setup import Setup, TaskConfig
@@ -67,6 +68,8 @@ class Recipe:
         if role not in roles:
             fitting = ", ".join(name for name, row in ARCHITECTURES.items() if row.module.role in roles)
             raise ConfigError(f"the architecture {architecture!r} cannot do the task {kind!r}; these can: {fitting}")
+        task = config.build(task_class.settings, tables["task"], "task")
+        model = build_model_settings(ARCHITECTURES[architecture].config, tables["model"])
         return cls(
             name=Path(name).stem,
             kind=kind,
@@ -77,8 +80,8 @@ class Recipe:
             distillation=config.build(DistillationConfig, tables["distillation"], "distillation"),
             training=config.build(TrainingConfig, tables["training"], "training"),
             decoding=config.build(DecodingConfig, tables["decoding"], "decoding"),
-            model=build_model_settings(ARCHITECTURES[architecture].config, tables["model"]),
-            task=config.build(task_class.settings, tables["task"], "task"),
+            model=model.with_series(*task.series_widths),
+            task=task,
         )
 
     @classmethod
@@ -117,8 +120,10 @@ class Recipe:
         )
 
     def with_task(self, task: TaskConfig) -> "Recipe":
-        """The task as the data settled it (labels that were left open); a model that is a classifier has as many."""
-        return dataclasses.replace(self, task=task, model=self.model.with_labels(task.n_labels))
+        """The task as the data settled it (labels or columns that were left open); a model that is a classifier has as
+        many, and so has one that forecasts."""
+        model = self.model.with_labels(task.n_labels).with_series(*task.series_widths)
+        return dataclasses.replace(self, task=task, model=model)
 
     @property
     def d_model(self) -> int:
@@ -144,6 +149,7 @@ class Recipe:
             seed=self.training.seed,
             decoding=self.decoding,
             grid=self.model.grid,
+            series=self.model.series,
         )
 
     def sketch(self) -> Model:

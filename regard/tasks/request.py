@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from regard.errors import RegardError
 
@@ -79,6 +79,34 @@ class Embed(Request[list[float]]):
     lines: Texts
     pooling: str = "mean"
     layer: int | None = None
+
+
+class Neighbor(NamedTuple):
+    token: str
+    cosine: float
+    id: int
+
+
+@dataclass(frozen=True)
+class Nearby:
+    token: str  # that reads as the word does, perhaps with a space before it
+    id: int
+    neighbors: list[Neighbor]  # the nearest first
+
+
+@dataclass(frozen=True)
+class Neighbors(Request[Nearby]):
+    """The tokens whose embeddings are nearest to a word's, by cosine: for each token that reads as the word does.
+
+    An analogy looks near word - minus + plus, the three being scaled to length 1: king - man + woman.
+    """
+
+    name = "neighbors"
+
+    word: str
+    minus: str = ""
+    plus: str = ""
+    n: Annotated[int, Help(text="how many", least=1)] = 10
 
 
 # What a caller gives in Python, by the types of the fields.

@@ -19,6 +19,7 @@ from regard.decoding.interface import AnyGenerator
 from regard.errors import ConfigError
 from regard.models.interface import AnyReader, Model
 from regard.nn.grid import GridForm
+from regard.nn.series import SeriesForm
 from regard.text.dropout import SampledTexts
 from regard.text.tokenizer import Tokenizer
 
@@ -63,6 +64,16 @@ class TaskConfig:
         return 0
 
     @property
+    def judging_run(self) -> str:
+        """The run whose model says, in training, how good an output is; "": none does."""
+        return ""
+
+    @property
+    def series_widths(self) -> tuple[int, int, int, int]:
+        """Of a task on series: how many columns are forecast, only seen, known ahead, and outputs for each column."""
+        return 1, 0, 0, 1
+
+    @property
     def blank(self) -> float:
         """The chance that a token, in training, is read as unknown."""
         return 0.0
@@ -91,7 +102,8 @@ class Setup:
     cache: Path | None = None  # folder of the token shards; None: they are not kept
     seed: int = 0
     decoding: DecodingConfig = PLAIN
-    grid: GridForm | None = None  # how the model reads images; None: it reads text
+    grid: GridForm | None = None  # how the model reads images; None: it reads no images
+    series: SeriesForm | None = None  # which windows of series it reads; None: it reads none
 
 
 class DataPart(Protocol):

@@ -6,10 +6,14 @@ from pathlib import Path
 from regard.data.files.recognizing import Recognized
 from regard.tasks.answering.task import Answering
 from regard.tasks.captions.task import Captions
+from regard.tasks.chat.policy import Policy
 from regard.tasks.chat.preference import Preference
+from regard.tasks.chat.reward import Reward
 from regard.tasks.chat.task import InstructionTuning
 from regard.tasks.classification.label_words import LabelWords
 from regard.tasks.classification.task import Classification
+from regard.tasks.decisions.task import Decisions
+from regard.tasks.forecasting.task import Forecasting
 from regard.tasks.images.task import ImageClassification
 from regard.tasks.language.label_to_text import LabelToText
 from regard.tasks.language.task import Language
@@ -17,6 +21,7 @@ from regard.tasks.pretraining.denoising import Denoising
 from regard.tasks.pretraining.orders import Bidirectional, Permutation
 from regard.tasks.pretraining.task import MaskedLanguage, ReplacedLanguage
 from regard.tasks.reading.task import Reading
+from regard.tasks.tagging.numbers import Numbers
 from regard.tasks.tagging.task import Restoration, Tagging
 from regard.tasks.task import AnyTask
 from regard.tasks.translation.task import Prompted, Translation
@@ -25,6 +30,8 @@ TASKS: dict[str, type[AnyTask]] = {
     "classification": Classification,
     "images": ImageClassification,
     "captions": Captions,
+    "decisions": Decisions,
+    "forecasting": Forecasting,
     "language": Language,
     "bidirectional": Bidirectional,
     "masked": MaskedLanguage,
@@ -34,10 +41,13 @@ TASKS: dict[str, type[AnyTask]] = {
     "permutation": Permutation,
     "chat": InstructionTuning,
     "preference": Preference,
+    "reward": Reward,
+    "policy": Policy,
     "reading": Reading,
     "label-to-text": LabelToText,
     "tagging": Tagging,
     "restoration": Restoration,
+    "numbers": Numbers,
     "answers": Answering,
     "translation": Translation,
     "prompted": Prompted,

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -17,10 +17,12 @@ from regard.data.files.splits import Parts
 from regard.data.report import Row
 from regard.errors import ConfigError, RegardError
 from regard.evaluation.measured import Measured, Metric, Versus, measured
+from regard.models.interface import Model
 from regard.nn.layout import Ragged
 from regard.tasks.embedding import embed_texts
 from regard.tasks.exchange import Exchange
 from regard.tasks.framing import Frame, MarkedTexts
+from regard.tasks.neighbors import neighbors
 from regard.tasks.request import Embed, Listed, texts_of
 from regard.tasks.setup import B, DataPart, M, Sample, Setup, TaskConfig, Use, Verbs
 from regard.viewer.capture import Capture
@@ -56,12 +58,13 @@ class Task(ABC, Generic[R, P, M, B]):
     frame: Frame  # only of a task that turns a source into a target: the tokens around both
     train: P
     valid: P | None = None
+    step = 0  # of the training, counted from 1: the learner says so before each
 
     def __init__(self, config: TaskConfig, setup: Setup):
         """Reads no file."""
         if self.cut_once and setup.dropout:
             raise ConfigError(
-                f"{self.cut_once} is tokenized in one way only: set tokenizer.dropout = 0, not {setup.dropout:g}"
+                f"{self.cut_once} is cut in one way only: set tokenizer.dropout = 0, not {setup.dropout:g}"
             )
         self.config, self.setup, self.tokenizer = config, setup, setup.tokenizer
         self.batch_tokens, self.max_length = setup.data.batch_tokens, setup.data.max_length
@@ -170,6 +173,10 @@ class Task(ABC, Generic[R, P, M, B]):
         """Without smoothing: what learning by heart can bring to zero."""
         return self.nats(model, batch, 0.0)
 
+    def consult(self, judge: Model, config: TaskConfig) -> None:
+        """Take the model of `config.judging_run`, and what it was trained for, before anything is learned."""
+        raise ConfigError("nothing that this task writes is judged")
+
     def tensors(self) -> dict[str, Tensor]:
         """What is carried from batch to batch (for most, nothing), so that a checkpoint holds it."""
         return {}
@@ -185,13 +192,8 @@ class Task(ABC, Generic[R, P, M, B]):
     # Validation and measuring.
 
     @property
-    def metric(self) -> str:
-        """Which of the validated values chooses the best weights."""
-        return self.config.metric
-
-    @property
     def higher_is_better(self) -> bool:
-        return self.metric != "loss"
+        return self.config.metric != "loss"
 
     def validate(self, model: M) -> dict[str, float]:
         return {} if self.valid is None else self.figures(model, self.valid)
@@ -279,7 +281,7 @@ class Task(ABC, Generic[R, P, M, B]):
     @property
     def verbs(self) -> Verbs:
         """What can be asked of a run, by the names of `tasks.verbs`, and what answers."""
-        return {"embed": self.embed}
+        return {"embed": self.embed} | ({"neighbors": partial(neighbors, self.tokenizer)} if self.reads_text else {})
 
     def embed(self, use: Use[M], ask: Embed) -> np.ndarray:
         return embed_texts(use.model, ask.lines, self.encode, ask.pooling, ask.layer)

@@ -14,6 +14,7 @@ from regard.nn.loss import DistillationConfig, cosine_loss, soft_loss
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import trained_model
 from regard.runs.weights import set_weights, weights_of
+from regard.tasks.setup import TaskConfig
 from regard.tasks.task import AnyTask
 from regard.text.tokenizer import Tokenizer
 
@@ -33,14 +34,32 @@ def distilled_loss(
     return loss + config.cosine * batch.n_targets * cosine_loss(rows, their_rows) if config.cosine else loss
 
 
+def helping_recipe(setting: str, folder: Path, tokenizer: Tokenizer) -> Recipe:
+    """Of a run that helps another to learn, and reads the same tokens."""
+    if not (folder / "recipe.toml").is_file():
+        raise ConfigError(f"{setting} = {str(folder)!r} is not a run folder: train one first")
+    if Tokenizer.load(folder).to_json() != tokenizer.to_json():
+        name = setting.rpartition(".")[2]
+        raise ConfigError(f"the {name} {folder} has a different tokenizer from the run that this one begins with")
+    return Recipe.of_run(folder)
+
+
+def load_judge(recipe: Recipe, tokenizer: Tokenizer) -> tuple[Model, TaskConfig]:
+    """The model of the run that says how good an output is, and what that was trained for."""
+    folder = Path(recipe.task.judging_run)
+    theirs = helping_recipe("task.judge", folder, tokenizer)
+    if theirs.model.max_length < recipe.model.max_length:
+        raise ConfigError(
+            f"the judge reads {theirs.model.max_length} tokens, fewer than model.max_length = "
+            f"{recipe.model.max_length}; lower that"
+        )
+    return trained_model(folder, theirs)[0].eval().requires_grad_(False), theirs.task
+
+
 def load_teacher(recipe: Recipe, tokenizer: Tokenizer) -> Model:
     """The model of the run that a recipe names as its teacher; one that cannot teach it is refused."""
     folder = Path(recipe.distillation.teacher)
-    if not (folder / "recipe.toml").is_file():
-        raise ConfigError(f"distillation.teacher = {str(folder)!r} is not a run folder: train one first")
-    theirs = Recipe.of_run(folder)
-    if Tokenizer.load(folder).to_json() != tokenizer.to_json():
-        raise ConfigError(f"the teacher {folder} has a different tokenizer from the run that this one begins with")
+    theirs = helping_recipe("distillation.teacher", folder, tokenizer)
     if theirs.task_class is not recipe.task_class:
         raise ConfigError(f"the teacher {folder} was trained for another task than the student")
     recipe.task.refuse_teacher(theirs.task)

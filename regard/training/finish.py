@@ -36,14 +36,14 @@ def choose_weights(
             return what, {}
         with learner.resting(), signals.interruptible():
             values = task.validate(learner.model)
-        if is_better(values[task.metric], progress.best_value, task.higher_is_better):
+        if is_better(values[task.config.metric], progress.best_value, task.higher_is_better):
             return what, values
     step = progress.step if progress.best_step is None else progress.best_step
     with advised(f"rm -r {step_folder(checkpoints.folder, step)}; {resume_command(run)}", "it was the best"):
         tensors = checkpoints.load(step, files=("model", "ema")).tensors
     which = "ema" if "ema" in tensors else "model"  # as it was validated: a resume may have changed training.ema since
     set_weights(learner.model, tensors[which], str(step_folder(checkpoints.folder, step)))
-    what = f"step {step}, " + ("the last" if progress.best_step is None else f"the best by {task.metric}")
+    what = f"step {step}, " + ("the last" if progress.best_step is None else f"the best by {task.config.metric}")
     return what + (" (running average)" if which == "ema" else ""), values_at(run, step)
 
 

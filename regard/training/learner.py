@@ -127,6 +127,7 @@ class Learner(Generic[B]):
 
     def update(self, step: int, batches: list[B], places: list[tuple[int, int]]) -> None:
         """The gradient of the mean loss over all targets of all the batches, then one step of the optimizer."""
+        self.task.step = step
         random, carried = random_states(self.device), self.task.tensors()
         loss = self.accumulate_gradients(batches, self.recorder or self.learn)
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
@@ -195,6 +196,7 @@ class Learner(Generic[B]):
     def explain(self, bad: Unread, loss: float, norm: float) -> NonFinite:
         """Run a bad step again, with the same chance, to name its lines and the first layer that went wrong."""
         set_random_states(bad.random, self.device)
+        self.task.step = bad.step
         self.task.restore(bad.carried, self.model)
         batches = [self.ready(self.task.batch(*place)) for place in bad.places]
         lines = [line for batch in batches for line in batch.lines]

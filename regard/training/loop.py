@@ -196,7 +196,7 @@ class Training:
         with self.learner.smoothed(), self.learner.resting(), self.signals.interruptible():
             values = task.validate(self.learner.model)
             samples = task.samples(self.learner.model)
-        is_best = self.progress.note_validation(values[task.metric], task.higher_is_better)
+        is_best = self.progress.note_validation(values[task.config.metric], task.higher_is_better)
         self.metrics.add_validation(self.progress.step, values, samples)
         self.screen.validation(self.progress.step, values, is_best, samples)
 
@@ -231,7 +231,7 @@ class Training:
         )
         keep_expected(self.learner, self.run, self.signals)
         path = save_finished(self.learner.model, self.lora, self.run)
-        draw_curves(self.run, self.learner.task.metric)
+        draw_curves(self.run, self.learner.task.config.metric)
         write_card(self.run, about, result, path.name, self.config, environment)
         self.screen.say(f"done: {result.reason}; {path} holds {result.weights}")
         return result

@@ -18,7 +18,7 @@ from regard.tasks.task import AnyTask
 from regard.text.imported import IMPORTED
 from regard.text.tokenizer import Tokenizer
 from regard.training.changes import record_data, refuse_other_data, refuse_other_settings
-from regard.training.distill import load_teacher, take_layers
+from regard.training.distill import load_judge, load_teacher, take_layers
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,8 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
         model.fit(tokenizer.tokens(range(tokenizer.vocab_size)), task.documents())
     rows = [*describe(recipe, tokenizer, task, model), *changes]
     origin = begin_with_weights(model, folder, resume, has_steps, weights_from, rows)
+    if recipe.task.judging_run:
+        task.consult(*load_judge(recipe, tokenizer))
     teacher = None
     if recipe.distillation.teacher:
         teacher = load_teacher(recipe, tokenizer)

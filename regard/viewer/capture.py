@@ -1,4 +1,4 @@
-"""What was seen of one forward pass: attention maps with their words.  Every view takes a `Capture`."""
+"""What was seen of one forward pass: attention and other tables, with their words.  Every view takes a `Capture`."""
 
 import json
 import unicodedata
@@ -9,70 +9,8 @@ import numpy as np
 
 from regard.choose import choose
 from regard.errors import RegardError
+from regard.viewer.kinds import KINDS, OF_IMAGES, MapKind
 from regard.viewer.pictured import CLASS_ROW, Pictured
-
-
-@dataclass(frozen=True)
-class MapKind:
-    """Who looks at whom: a name for headings, a sentence for learners, and what the two sides are called."""
-
-    title: str
-    meaning: str
-    queries: str
-    keys: str
-    has_heads: bool = True  # False: one map is all there is of this kind
-    patches: tuple[str, ...] = ()  # which of "queries" and "keys" are patches of an image
-
-
-KINDS = {
-    "encoder": MapKind(
-        "Encoder self-attention", "Every word of the source looks at every word of the source, before and after it.",
-        "source", "source",
-    ),
-    "decoder": MapKind(
-        "Decoder self-attention", "Every word of the target looks at itself and at the words before it, never ahead.",
-        "target", "target",
-    ),
-    "cross": MapKind(
-        "Cross-attention", "Every word of the target looks at the words of the source.",
-        "target", "source",
-    ),
-    "self": MapKind("Self-attention", "Every word looks at words of the same text.", "text", "text"),
-    "rollout": MapKind(
-        "Attention rollout",
-        "How much of each word reaches each row through all layers: the product of (mean of heads + identity) / 2.",
-        "text", "text", has_heads=False,
-    ),
-    "votes": MapKind(
-        "Whose votes count",
-        "After every word, the words before it vote together with it; the weight is what each vote counts for.",
-        "text", "text", has_heads=False,
-    ),
-    "ballots": MapKind(
-        "What they vote for",
-        "After the last word: the next words that each earlier word, together with the last one, votes for.",
-        "text", "next words", has_heads=False,
-    ),
-}  # fmt: skip
-
-BOTH = ("queries", "keys")
-OF_IMAGES = {  # where what is read is an image
-    **KINDS,
-    "encoder": MapKind(
-        "Encoder self-attention", "Every patch of the image looks at every patch.", "image", "image", patches=BOTH
-    ),
-    "cross": MapKind(
-        "Cross-attention", "Every word looks at the patches of the image.", "caption", "image", patches=("keys",)
-    ),
-    "self": MapKind(
-        "Self-attention", "Every patch of the image looks at every patch.", "image", "image", patches=BOTH
-    ),
-    "rollout": MapKind(
-        "Attention rollout",
-        "How much of each patch reaches each row through all layers: the product of (mean of heads + identity) / 2.",
-        "image", "image", has_heads=False, patches=BOTH,
-    ),
-}  # fmt: skip
 
 VECTORS = ("query_vectors", "key_vectors", "value_vectors")
 
@@ -104,7 +42,7 @@ class Map:
             raise RegardError(f"{self.name} has no words to show: {expected[0]} queries, {expected[1]} keys")
         if self.weights.shape != expected:
             raise RegardError(f"{self.name}: weights must have shape {expected}, got {self.weights.shape}")
-        if not np.isfinite(self.weights).all() or self.weights.min() < 0:
+        if not np.isfinite(self.weights).all() or (self.weights.min() < 0 and not KINDS[self.kind].is_signed):
             raise RegardError(f"{self.name}: weights must be finite and not negative")
         for name in VECTORS:
             vectors = getattr(self, name)
@@ -118,15 +56,16 @@ class Map:
 
     @property
     def name(self) -> str:
-        if not KINDS[self.kind].has_heads:
-            return KINDS[self.kind].title
+        kind = KINDS[self.kind]
+        if not kind.has_heads:
+            return kind.title
         layer = "mean of layers" if self.layer is None else f"layer {self.layer}"
-        head = "mean of heads" if self.head is None else f"head {self.head}"
-        return f"{KINDS[self.kind].title}, {layer}, {head}"
+        head = f"mean of {kind.head}s" if self.head is None else f"{kind.head} {self.head}"
+        return f"{kind.title}, {layer}, {head}"
 
     def strongest(self, n: int = 1) -> list[list[int]]:
-        """For every query the keys it looks at most, strongest first; the earlier key wins a tie."""
-        order = np.argsort(-self.weights, axis=1, kind="stable")[:, :n]
+        """For every query the keys it looks at most, strongest first, whatever the sign; the earlier key wins a tie."""
+        order = np.argsort(-np.abs(self.weights), axis=1, kind="stable")[:, :n]
         return [[int(key) for key in row] for row in order]
 
 
@@ -158,6 +97,11 @@ class Capture:
         return (KINDS if self.image is None else OF_IMAGES)[kind]
 
     @property
+    def has_page(self) -> bool:
+        """The page shows shares; numbers with a sign are for the terminal and for pictures."""
+        return not any(KINDS[kind].is_signed for kind in self.kinds)
+
+    @property
     def kinds(self) -> list[str]:
         return [kind for kind in KINDS if any(map.kind == kind for map in self.maps)]
 
@@ -168,7 +112,11 @@ class Capture:
         return sorted({map.head for map in self.maps if map.kind == kind and map.head is not None})
 
     def pick(self, kind: str, layer: int | None = None, head: int | None = None) -> Map:
-        """The map of one head; where layer or head is None, the mean over all of them."""
+        """The map of one head; where layer or head is None, the mean over all of them; of units, which are others in
+        every layer, the last layer and the first direction."""
+        if kind in KINDS and KINDS[kind].has_units:
+            layer = max(self.layers(kind), default=None) if layer is None else layer
+            head = min(self.heads(kind), default=None) if head is None else head
         chosen = [m for m in self.maps if m.kind == kind and layer in (None, m.layer) and head in (None, m.head)]
         if not chosen:
             has = ", ".join(f"{k} (layers {self.layers(k)}, heads {self.heads(k)})" for k in self.kinds)

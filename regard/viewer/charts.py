@@ -1,4 +1,4 @@
-"""Pictures (PNG) of figures side by side: the rungs of the ladder, and how far gradients reach."""
+"""Pictures (PNG) of figures side by side: the rungs of the ladder, how far gradients reach, and how large they are."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 from matplotlib.ticker import NullFormatter
 
-from regard.viewer.picture import INK, RULE, SOFT, blank, plain
+from regard.viewer.picture import INK, LINES, RULE, SOFT, blank, plain
 
 BAR = "#3d66d8"
-LINES = ("#3d66d8", "#cc5a16", "#11806a", "#7d49c6", "#b03a6f", "#7a7412", "#1f1d1b", "#6b6660")
 STYLES = ("-", "--", ":")  # once the colors are used up
 
 
@@ -48,8 +47,8 @@ def short(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def reach(curves: dict[str, np.ndarray], path: str | Path) -> None:
-    """|∂L/∂h_{T-d}| by distance d, as a share of that at distance 0, one line a name, on a logarithmic scale."""
+def reach(curves: dict[str, np.ndarray], path: str | Path, what: str = "|∂L/∂h|") -> None:
+    """|∂L/∂h_{T-d}|, or another norm, by distance d as a share of distance 0, a line a name, on a logarithmic scale."""
     figure = blank(7.6, 4.6)
     axes = figure.add_subplot()
     for number, (name, shares) in enumerate(curves.items()):
@@ -58,7 +57,34 @@ def reach(curves: dict[str, np.ndarray], path: str | Path) -> None:
         axes.plot(places, shares[places], style, color=color, linewidth=1.4, label=name)
     axes.set_yscale("log")
     axes.set_xlabel("distance d, in tokens", color=SOFT)
-    axes.set_title("|∂L/∂h at distance d|, as a share of distance 0", fontsize=11, color=INK, loc="left")
+    axes.set_title(f"{what} at distance d, as a share of distance 0", fontsize=11, color=INK, loc="left")
+    axes.grid(color=RULE, linewidth=0.6)
+    axes.legend(frameon=False, fontsize=9)
+    plain(axes)
+    figure.savefig(path, format="png")
+
+
+def norms(curves: dict[str, tuple[list[int], list[float], float]], path: str | Path) -> None:
+    """|∂L/∂w| by step, before clipping, one line a name, on a logarithmic scale; dotted, where it was clipped to.
+
+    A curve is its steps, its norms and the largest norm that its run let pass (0: any).
+    """
+    figure = blank(7.6, 4.6)
+    axes = figure.add_subplot()
+    for number, (name, (steps, values, clip)) in enumerate(curves.items()):
+        color = LINES[number % len(LINES)]
+        axes.plot(
+            steps,
+            values,
+            color=color,
+            linewidth=1.0,
+            label=f"{name}, {f'clipped to {clip:g}' if clip else 'not clipped'}",
+        )
+        if clip:
+            axes.axhline(clip, color=color, linewidth=1.2, linestyle=":")
+    axes.set_yscale("log")
+    axes.set_xlabel("step", color=SOFT)
+    axes.set_title("norm of the gradient before clipping", fontsize=11, color=INK, loc="left")
     axes.grid(color=RULE, linewidth=0.6)
     axes.legend(frameon=False, fontsize=9)
     plain(axes)

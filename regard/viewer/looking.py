@@ -1,5 +1,5 @@
-"""A model at work, caught as a `Capture`: attention while it reads a text or an image, or translates, and the votes of
-a Markov model."""
+"""A model at work, caught as a `Capture`: attention while it reads a text or an image, or translates, the gates of a
+recurrent model, XLNet's two streams, and the votes of a Markov model."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -11,11 +11,13 @@ from torch import Tensor
 from regard.errors import RegardError
 from regard.models.interface import Model
 from regard.models.markov import Markov
+from regard.models.xlnet import PermutationModel
 from regard.nn.grid import Grid
 from regard.nn.layout import Ragged
-from regard.nn.watch import Seen, refuse_unknown, watch
+from regard.nn.watch import Seen, Sighting, refuse_unknown, watch
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture, Map
+from regard.viewer.gates import look_at_gates
 from regard.viewer.pictured import Pictured
 
 NEXT_WORDS = 12  # that the votes of a Markov model are shown for
@@ -32,21 +34,24 @@ class Asked:
     vectors: bool = False
 
     def check(self, model: Model) -> None:
-        attentions = list(model.attentions())
-        if not attentions:
+        layers = [(layer + 1, module.n_heads) for _, layer, module in model.attentions()]
+        layers = layers or [(layer + 1, direction + 1) for layer, direction, _ in model.cells()]
+        if not layers:
             raise RegardError(
                 "this model has no attention to look at; a stack, a vit, an attentive or a skip model has, or "
-                "a translator with a model.score"
+                "a translator with a model.score; and a recurrent model has gates"
             )
-        refuse_unknown("layer", self.layers, max(layer + 1 for _, layer, _ in attentions))
-        refuse_unknown("head", self.heads, max(module.n_heads for _, _, module in attentions))
+        refuse_unknown("layer", self.layers, max(n_layers for n_layers, _ in layers))
+        refuse_unknown("head", self.heads, max(n_heads for _, n_heads in layers))
 
 
 @torch.no_grad()
 def look_at_text(model: Model, tokenizer: Tokenizer, ids: list[int], title: str, asked: Asked) -> Capture:
-    """A reader that attends, whatever is read off it."""
+    """A reader that attends, or one that is recurrent, whatever is read off it."""
     asked.check(model)
     check_length(model, ids, len(ids))
+    if not any(model.attentions()):
+        return look_at_gates(model, tokenizer.tokens(ids), ids, title, asked.layers, asked.heads)
     with watch(model, asked.layers, asked.heads, asked.vectors) as seen:
         model(torch.tensor(ids, device=model.device), Ragged([len(ids)], model.device))
     words = tokenizer.tokens(ids)
@@ -106,6 +111,32 @@ def look_at_votes(model: Markov, tokenizer: Tokenizer, ids: list[int], title: st
         ),
     ]
     return Capture(title=title, maps=maps)
+
+
+@torch.no_grad()
+def look_at_streams(
+    model: PermutationModel, tokenizer: Tokenizer, ids: list[int], turns: list[int], title: str, asked: Asked
+) -> Capture:
+    """Both streams of XLNet while it predicts every token of a text, each at its turn, 1 being the first.
+
+    The contents of the last layer are not looked at by anyone, so there are none.
+    """
+    asked.check(model)
+    check_length(model, ids, len(ids))
+    tokens, layout = torch.tensor(ids, device=model.device), Ragged([len(ids)], model.device)
+    ranks, targets = torch.tensor([turns], device=model.device), torch.arange(len(ids), device=model.device)
+    with watch(model, asked.layers, asked.heads, asked.vectors) as seen:
+        model(tokens, layout, ranks, targets, layout)
+    of_layer: dict[int, list[Sighting]] = {}
+    for sighting in seen.sightings:  # in every layer, the queries look first
+        of_layer.setdefault(sighting.layer, []).append(sighting)
+    streams = [
+        replace(sighting, kind=kind)
+        for sightings in of_layer.values()
+        for kind, sighting in zip(("query", "content"), sightings, strict=False)
+    ]
+    words = [f"{word} ({turn})" for word, turn in zip(tokenizer.tokens(ids), turns, strict=True)]
+    return capture(title, Seen(streams), {kind: (words, words) for kind in ("query", "content")})
 
 
 def check_length(model: Model, ids: list[int], length: int) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.errors import RegardError
 from regard.viewer.capture import Capture, Map, begins_word, visible
 from regard.viewer.pictured import Pictured
 
@@ -28,6 +29,8 @@ def write_page(capture: Capture, path: str | Path) -> None:
 
 
 def page(capture: Capture) -> str:
+    if not capture.has_page:
+        raise RegardError("the page shows shares of attention; see numbers with --terminal, or draw them with --png")
     script = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in SCRIPTS)
     script = f'"use strict";\n(() => {{\n{script}\n}})();\n'
     style = (STATIC / "page.css").read_text(encoding="utf-8")

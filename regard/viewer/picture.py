@@ -16,19 +16,30 @@ from matplotlib.ft2font import FT2Font
 from matplotlib.image import AxesImage
 
 from regard.errors import RegardError
-from regard.viewer.capture import KINDS, Capture, Map, visible
+from regard.viewer.capture import Capture, Map, visible
 from regard.viewer.encodings import PositionTable
+from regard.viewer.kinds import KINDS
 
 INK, SOFT, RULE = "#1f1d1b", "#6b6660", "#e5e0d8"
+LINES = ("#3d66d8", "#cc5a16", "#11806a", "#7d49c6", "#b03a6f", "#7a7412", "#1f1d1b", "#6b6660")  # of several things
 HUES = {  # middle and darkest color of each kind, as on the page
     "encoder": ("#3d66d8", "#15245e"),
     "decoder": ("#11806a", "#06362d"),
     "cross": ("#bd5012", "#571f04"),
     "self": ("#7d49c6", "#331363"),
+    "steps": ("#7d49c6", "#331363"),
     "rollout": ("#8a5a00", "#3a2400"),
     "votes": ("#b03a6f", "#4d0f2b"),
     "ballots": ("#7a7412", "#332f00"),
-}
+    **dict.fromkeys(("across", "past", "future", "patches", "columns"), ("#3d66d8", "#15245e")),
+    "query": ("#bd5012", "#571f04"),
+    "content": ("#7d49c6", "#331363"),
+    "gates": ("#11806a", "#06362d"),
+    "forget": ("#bd5012", "#571f04"),
+    "reset": ("#bd5012", "#571f04"),
+    "update": ("#11806a", "#06362d"),
+    "output": ("#7d49c6", "#331363"),
+}  # what is signed goes from brown through white to blue
 SIGNED = LinearSegmentedColormap.from_list("signed", ["#b4552d", "#ffffff", "#3d66d8"])
 # matplotlib always brings the first; the others add scripts where the machine has them.
 FAMILIES = (
@@ -59,7 +70,8 @@ def attention(map: Map, path: str | Path) -> None:
     image = heat(axes, map)
     name_words(axes, map)
     axes.set_title(map.name, fontsize=11, color=INK, pad=14, loc="left")
-    bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=18, pad=0.03, format=lambda x, _: f"{x:.0%}")
+    figures = "{:+.2g}" if KINDS[map.kind].is_signed else "{:.0%}"
+    bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=18, pad=0.03, format=lambda x, _: figures.format(x))
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8, colors=SOFT, length=0)
     figure.savefig(path, format="png")
@@ -120,8 +132,8 @@ def positions(tables: list[PositionTable], path: str | Path) -> None:
     figure.savefig(path, format="png")
 
 
-def embeddings(vectors: np.ndarray, labels: list[str], path: str | Path) -> None:
-    """The vectors in the plane of their two principal components, each with its word."""
+def embeddings(vectors: np.ndarray, labels: list[str], path: str | Path, classes: list[str] | None = None) -> None:
+    """The vectors in the plane of their two principal components, each with its word, a color for each class."""
     if vectors.ndim != 2 or len(vectors) != len(labels) or len(labels) < 2:
         raise RegardError(
             f"embeddings need two or more rows and a label for each, got {vectors.shape} and {len(labels)}"
@@ -129,7 +141,13 @@ def embeddings(vectors: np.ndarray, labels: list[str], path: str | Path) -> None
     points, shares = principal_plane(vectors)
     figure = blank(8.5, 6.5)
     axes = figure.add_subplot()
-    axes.scatter(points[:, 0], points[:, 1], s=16, color=HUES["encoder"][0], alpha=0.75, linewidths=0, zorder=2)
+    names = list(dict.fromkeys(classes or ()))
+    colors = [LINES[names.index(name) % len(LINES)] for name in classes] if classes else LINES[0]
+    axes.scatter(points[:, 0], points[:, 1], s=20, color=colors, alpha=0.8, linewidths=0, zorder=2)
+    if len(names) > 1:
+        for i, name in enumerate(names):
+            axes.scatter([], [], s=20, color=LINES[i % len(LINES)], label=shown(name))
+        axes.legend(fontsize=8, frameon=False, labelcolor=INK, prop={"family": list(fonts()), "size": 8})
     axes.set_xlabel(f"first principal component ({shares[0]:.0%} of the variance)", color=SOFT)
     axes.set_ylabel(f"second ({shares[1]:.0%})", color=SOFT)
     axes.grid(color=RULE, linewidth=0.6)
@@ -179,14 +197,16 @@ def place_labels(figure: Figure, axes: Axes, points: np.ndarray, labels: list[st
         )  # fmt: skip
 
 
-def heat(axes: Axes, map: Map) -> AxesImage:
-    """The image, shaded to the strongest weight."""
-    top = float(map.weights.max()) or 1.0
-    colors = LinearSegmentedColormap.from_list(map.kind, ["#ffffff", *HUES[map.kind]])
-    smooth = max(map.weights.shape) > 400
-    return axes.imshow(
-        map.weights, cmap=colors, vmin=0, vmax=top, aspect="auto", interpolation="antialiased" if smooth else "nearest"
-    )
+def heat(axes: Axes, map: Map, turned: bool = False) -> AxesImage:
+    """The image, shaded to the strongest weight, gates to 1; turned, the queries are columns."""
+    is_signed = KINDS[map.kind].is_signed
+    is_gate = KINDS[map.kind].has_units and not is_signed
+    top = 1.0 if is_gate else float(np.abs(map.weights).max()) or 1.0
+    colors = SIGNED if is_signed else LinearSegmentedColormap.from_list(map.kind, ["#ffffff", *HUES[map.kind]])
+    smooth = "antialiased" if max(map.weights.shape) > 400 else "nearest"
+    lowest = -top if is_signed else 0
+    weights = map.weights.T if turned else map.weights
+    return axes.imshow(weights, cmap=colors, vmin=lowest, vmax=top, aspect="auto", interpolation=smooth)
 
 
 def name_words(axes: Axes, map: Map) -> None:

@@ -4,11 +4,13 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from regard.viewer.capture import KINDS, Map, visible
+from regard.viewer.capture import Map, visible
+from regard.viewer.kinds import KINDS
 
 SHADES = " ·░▒▓█"
 COLOR = "#5b84e8"  # seen on black and on white
 CELL = 2  # columns of a square
+NUMBER = 12  # columns of a number
 MOST_LETTERS = 14  # of a word above its column
 
 
@@ -17,8 +19,11 @@ def show(map: Map, console: Console) -> None:
     console.print(Text(map.name, style="bold"))
     console.print(Text(KINDS[map.kind].meaning, style="dim"))
     console.print()
-    room = console.width - name_width(map) - 2 - CELL * len(map.keys)
-    if room >= 0:
+    kind, width = KINDS[map.kind], console.width - name_width(map) - 2
+    room = width - CELL * len(map.keys)
+    if kind.in_numbers and NUMBER * len(map.keys) <= width:
+        show_numbers(map, console)
+    elif room >= 0 and not kind.is_signed:
         show_squares(map, console, room)
     else:
         show_strongest(map, console, n=5)
@@ -44,15 +49,32 @@ def show_squares(map: Map, console: Console, room: int) -> None:
     console.print(Text(f"{SHADES[1]} little   {SHADES[-1]} {top:.0%}, the strongest weight here", style="dim"))
 
 
+def show_numbers(map: Map, console: Console) -> None:
+    """A column of numbers for each key."""
+    sign = "+" if KINDS[map.kind].is_signed else ""
+    headings = (Text(visible(key)) for key in map.keys)
+    line = Text(" " * (name_width(map) + 2))
+    for heading in headings:
+        heading.truncate(NUMBER - 2, overflow="ellipsis")
+        line.append(" " * (NUMBER - heading.cell_len)).append(heading)
+    console.print(line, no_wrap=True)
+    for query in range(len(map.queries)):
+        line = name(map, query)
+        for weight in map.weights[query]:
+            line.append(f"{weight:{sign}{NUMBER}.3f}", style=COLOR if weight > 0 else "dim")
+        console.print(line, no_wrap=True)
+
+
 def show_strongest(map: Map, console: Console, n: int = 3) -> None:
     """A row per query word: the n keys that it looks at most, with their shares."""
     for query, keys in enumerate(map.strongest(n)):
         line = name(map, query)
         for place, key in enumerate(keys):
             weight = float(map.weights[query, key])
-            entry = f"{visible(map.keys[key])} {share(weight)}" if weight else "nothing"
+            figure = f"{weight:+.3f}" if KINDS[map.kind].is_signed else share(weight)
+            entry = f"{visible(map.keys[key])} {figure}" if weight else "nothing"
             full = line.cell_len + cell_len(entry) + 3 > console.width
-            if place > 0 and (full or weight < 0.005):
+            if place > 0 and (full or abs(weight) < 0.005):
                 break
             line.append(entry + "   ", style="bold" if place == 0 else "dim")
         line.rstrip()

@@ -126,8 +126,8 @@ def test_an_ensemble_answers(ask: Call) -> None:
 def test_evaluate_gives_bleu_with_all_references_and_writes_outputs(ask: Call, gallery: Path) -> None:
     told = json.loads(ask("evaluate", "run", "--outputs", "out.txt", "--json", "--device", "cpu").out)
     names = [metric["name"] for metric in told["metrics"]]
-    assert names == ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4"] and told["images"] == 8
-    assert all("nrefs:2" in metric["signature"] for metric in told["metrics"])
+    assert names == ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "exact match"] and told["images"] == 8
+    assert all("nrefs:2" in metric["signature"] for metric in told["metrics"][:4])
     outputs = (gallery / "out.txt").read_text(encoding="utf-8").splitlines()
     assert len(outputs) == 8 and told["distinct_captions"] == len(set(outputs))
     assert outputs == ask("caption", "run", *(f"{i}.png" for i in range(24, 32)), "--device", "cpu").out.splitlines()
@@ -167,3 +167,23 @@ def test_a_captioner_begins_with_a_trained_reader_of_images(ask: Call, gallery: 
     assert ask("caption", "begun", "24.png", "--device", "cpu").code == 0  # with a tokenizer of captions, not of labels
     told = ask("train", "tiny.toml", "--run", "other", "--from", "reader", "--device", "cpu")
     assert told.code == 1 and "must have the shape of this recipe's [model]" in told.err
+
+
+def test_point_measures_looks_at_what_is_named(ask: Call, gallery: Path) -> None:
+    """Each image is four patches; what has a color are the two at the top or those at the bottom."""
+    lines = []
+    for i in range(32):
+        top = 8 * (i // 2 % 2)
+        known = {"name": list(COLORS)[i % 2], "box": [top, 0, top + 8, 16], "nouns": [0, 3]}
+        lines.append(json.dumps({"path": f"{i}.png", "objects": [known]}))
+    (gallery / "boxes.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    told = json.loads(ask("point", "run", "boxes.jsonl", "--json", "--device", "cpu").out)
+    values = {metric["name"]: metric["value"] for metric in told["metrics"]}
+    assert values["pointing anywhere"] == 50 and told["metrics"][0]["signature"].startswith("n:16|")
+    on_validation = [metric["value"] for metric in told["validation"]]  # which is also the test
+    layer, head = told["head"]
+    assert values["all nouns"] == max(on_validation) == on_validation[2 * layer + head] and len(on_validation) == 2
+    shown = ask("point", "run", "boxes.jsonl", "valid.csv", "--device", "cpu").out
+    assert f"{values['all nouns']:.1f}" in shown and "pointing at the center" in shown
+    missing = ask("point", "run", "nowhere.jsonl", "--device", "cpu")
+    assert missing.code == 1 and "nowhere.jsonl" in missing.err

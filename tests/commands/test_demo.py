@@ -8,7 +8,7 @@ from calling import Call
 
 from regard.commands.tour import dependence, differences
 from regard.data.corpora import grammar
-from regard.viewer.capture import KINDS
+from regard.viewer.kinds import KINDS
 
 TIRED = "The animal didn't cross the street because it was too tired."
 STEPS = ("--steps", "3", "--device", "cpu")

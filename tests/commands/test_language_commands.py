@@ -1,4 +1,4 @@
-"""Language models on the command line: train, evaluate, generate, score, neighbours, show; and after loading."""
+"""Language models on the command line: train, evaluate, generate, score, neighbors, show; and after loading."""
 
 import json
 import math
@@ -259,9 +259,9 @@ def test_show_of_a_count_says_what_it_holds(at: Call) -> None:
     assert "reader.blocks.0-1.attention.to_queries.weight" in at("show", "stack")
 
 
-def test_neighbours_of_a_reader_and_of_a_model_that_counts(desk: Path, at: Call, regard: Call) -> None:
-    assert at("neighbours", "stack", "the", "-n", "3").count("0.") + at("neighbours", "lstm", "t").count("0.") > 3
-    told = regard("neighbours", desk / "trigram", "the")
+def test_neighbors_of_a_reader_and_of_a_model_that_counts(desk: Path, at: Call, regard: Call) -> None:
+    assert at("neighbors", "stack", "the", "-n", "3").count("0.") + at("neighbors", "lstm", "t").count("0.") > 3
+    told = regard("neighbors", desk / "trigram", "the")
     assert told.code == 1 and "has no embeddings" in told.err
 
 

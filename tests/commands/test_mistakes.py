@@ -32,7 +32,7 @@ from calling import Call
         (("look", "ONE", "dog " * 200, "--target", "chien"), "do not fit the model's 128; shorten the text"),
         (("evaluate", "ONE", "ONE", "ONE"), "evaluate takes one or two runs, got 3"),
         (("score", "ONE", "TINY", "no.fr"), "no file no.fr"),
-        (("neighbours", "ONE", "qqq"), "'qqq' is not one token of this run"),
+        (("neighbors", "ONE", "qqq"), "'qqq' is not one token of this run"),
         (("doctor", "nothing"), "no recipe 'nothing'"),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, tuple) else "",

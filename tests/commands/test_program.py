@@ -30,15 +30,20 @@ def test_help_imports_no_torch() -> None:
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
-def test_help_is_quick() -> None:
-    """Processor time, the least of three, so that a busy machine does not count."""
+def processor_time(*arguments: str) -> float:
+    """Seconds of the processor, the least of three, so that a busy machine does not count."""
     seconds = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-m", "regard", "--help"], check=True, capture_output=True)
+        subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(seconds) < 0.4
+    return min(seconds)
+
+
+def test_help_is_quick() -> None:
+    """Beside what importing PyTorch takes on the same machine: nothing heavy is imported."""
+    assert processor_time("-m", "regard", "--help") < 0.5 * processor_time("-c", "import torch")
 
 
 def test_every_command_takes_debug() -> None:
@@ -80,7 +85,7 @@ def test_debug_lets_a_fault_of_ours_out(regard: Call, tmp_path: Path, monkeypatc
         (("tokenizer", ""), {"train", "show"}),
         (("train", "--res"), {"--resume"}),
         (("show", "--d"), {"--debug"}),
-        (("--debug", "neigh"), {"neighbours"}),
+        (("--debug", "neigh"), {"neighbors"}),
     ],
 )
 def test_a_shell_completes(

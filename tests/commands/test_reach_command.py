@@ -114,11 +114,41 @@ def test_the_table_and_the_picture(place: Path) -> None:
     assert note not in call(place, "reach", "rnn", "--distance", "20").out  # one run has no order
 
 
+def test_jacobians_are_measured_beside_gradients(place: Path) -> None:
+    asked = ("--distance", "6", "--jacobians", "--passages", "3")
+    outcome = call(place, "reach", "rnn", *asked, "--json", "--device", "cpu")
+    assert outcome.code == 0, outcome.err
+    [row] = json.loads(outcome.out)
+    assert row["passages"] == 3 and row["norms"][0] == 1 and len(row["norms"]) == 7
+    V = load(place / "rnn", "cpu").model.reader.stack.forwards[0].weights().V
+    assert 0 < row["norms"][1] <= float(torch.linalg.matrix_norm(V, 2).detach())  # J = diag(1 - h²) V
+    shown = call(place, "reach", "rnn", *asked, "--png", "jacobians.png", "--device", "cpu").out
+    assert "‖∂h_T/∂h‖ at a distance" in shown and (place / "jacobians.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_norms_of_a_training_are_those_of_its_steps(place: Path) -> None:
+    outcome = call(place, "norms", "rnn", "attention", "--json")
+    assert outcome.code == 0, outcome.err
+    rnn, _ = json.loads(outcome.out)
+    written = [json.loads(line) for line in (place / "rnn" / "metrics.jsonl").read_text().splitlines()]
+    steps = [row for row in written if row["kind"] == "train"]
+    assert rnn["norms"] == [row["grad_norm"] for row in steps] and rnn["steps"] == list(range(1, 13))
+    assert rnn["clip"] == 1.0 and rnn["last_loss"] == steps[-1]["loss"]
+    shown = call(place, "norms", "rnn", "attention", "--png", "norms.png")
+    n_clipped = sum(row["grad_norm"] > 1 for row in steps)
+    assert shown.code == 0 and f"{n_clipped / 12:.1%}" in shown.out
+    assert (place / "norms.png").read_bytes()[:4] == b"\x89PNG"
+    for run in ("nowhere", "counted"):  # what was counted had no steps
+        refused = call(place, "norms", run)
+        assert refused.code == 1 and "has no gradient norms: name the folder of a run that was trained" in refused.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("counted",), "trained by counting"),
         (("attention", "--distance", "64"), "65 tokens do not fit the model's 64"),
+        (("attention", "--distance", "5", "--jacobians"), "along the states of a recurrent net"),
         (("rnn", "--distance", "9000"), "has no passage of 9001"),
         (("nowhere",), "is not a run folder"),
     ],

@@ -5,7 +5,7 @@ import pytest
 import sacrebleu
 
 from regard.errors import DataError
-from regard.evaluation.translation import bleu, caption_bleu, chrf, exact_match, paired
+from regard.evaluation.translation import bleu, caption_bleu, caption_match, chrf, exact_match, paired
 
 WORDS = ["the", "a", "Dog", "cat", "House", "river", "runs", "sleeps", "sees", "quickly", "old", "in", "of", "and"]
 
@@ -111,3 +111,10 @@ def test_captions_may_have_different_numbers_of_references() -> None:
     assert [caption_bleu(OUTPUTS, alone, order, 0).name for order in (1, 2)] == ["BLEU-1", "BLEU-2"]
     with pytest.raises(DataError, match="1 outputs cannot be compared with 80"):
         caption_bleu(OUTPUTS[:1], alone)
+
+
+def test_a_caption_matches_if_it_equals_one_of_its_references() -> None:
+    references = [["a red circle", "a circle "], ["a square"], ["a cross", "a red cross"], ["a cross", "a red cross"]]
+    match = caption_match(["a circle", "A square", " a red cross", "a red"], references)
+    assert (match.name, match.value) == ("exact match", 50.0)
+    assert match.interval is not None and match.interval[0] < 50 < match.interval[1]

@@ -40,6 +40,7 @@ EXAMPLES: dict[str, dict[str, Example]] = {
     "pairs": {"en": plain, "back": plain},
     "labeled": {"jsonl": json_line(lambda i, line: {"text": line, "label": ("in", "out")[i % 2]})},
     "tagged": {"tags": tagged},
+    "numbered": {"tags": lambda i, line: "".join(f"{word}\t{len(word)}\n" for word in line.split()) + "\n"},
     "questions": {
         "jsonl": json_line(
             lambda i, line: {
@@ -69,9 +70,11 @@ COMMANDS_OF_FILES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 CASES = [(command, task) for command, (_, tasks) in COMMANDS_OF_FILES.items() for task in tasks]
 OF_EACH_KIND = [case for case in CASES if case[1] in FAST]
-# Nothing that a user wrote: `show` reads recipes (test_settings.py), `import` and `export` models (tests/interop), and
-# `caption` images (tests/data/images).
-WITHOUT_TEXT = {"recipes", "demo", "bench", "show", "import", "export", "caption"}
+# Nothing that a user wrote: `show` reads recipes (test_settings.py), `import` and `export` models (tests/interop),
+# `caption` images (tests/data/images), `point` boxes (tests/tasks/captions/test_point.py), and `forecast` tables of
+# numbers (tests/data/series); `record` reads nothing, and `play` a run (tests/commands/test_play_command.py).
+OF_FILES = {"caption", "point", "forecast", "play", "record", "norms", "neighbours"}
+WITHOUT_TEXT = {"recipes", "demo", "bench", "show", "import", "export", *OF_FILES}
 
 
 def write_files(task: str, lines: list[str], folder: Path) -> list[Path]:

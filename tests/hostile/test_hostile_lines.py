@@ -20,11 +20,13 @@ COMMANDS: dict[str, tuple[str, list[str], Callable[[str], str]]] = {
     "tag": ("tagging", [], str),
     "restore": ("restoration", [], str),
     "fill": ("masked", [], lambda line: f"{line} <mask>"),
+    "follow": ("masked", [], lambda line: f"{line}\t{line}"),
     "embed": ("reading", [], str),
     "generate": ("language", ["--set", "max_length=6"], str),
     "score": ("language", [], str),
     "chat": ("chat", ["--set", "max_length=4"], str),
     "answer": ("answers", [], lambda line: json.dumps({"question": line, "context": line})),
+    "judge": ("reward", [], lambda line: json.dumps({"prompt": line, "answer": line})),
 }
 NAMES = {"restore": "tag"}  # of the command, where a row is about another task
 
@@ -34,7 +36,7 @@ ARGUMENTS = {
     "look": ("translation", "look RUN --html page.html --terminal --device cpu -- TEXT"),
     "look --target": ("translation", "look RUN --target TEXT --device cpu -- cat"),
     "look, one text": ("classification", "look RUN --device cpu -- TEXT"),
-    "neighbours": ("translation", "neighbours RUN -- TEXT"),
+    "neighbors": ("translation", "neighbors RUN -- TEXT"),
     "tokenizer show": ("translation", "tokenizer show RUN -- TEXT"),
     "translate --prefix": ("translation", "translate RUN --prefix TEXT --device cpu"),
     "answer --context": ("answers", "answer RUN --context TEXT --device cpu -- cat"),

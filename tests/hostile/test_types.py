@@ -28,7 +28,9 @@ METHODS = {
     "tag": ("tagging", ("lines",)),
     "embed": ("reading", ("texts",)),
     "fill": ("masked", ("texts",)),
+    "follow": ("masked", ("texts", "nexts")),
     "answer": ("answers", ("questions", "contexts")),
+    "judge": ("reward", ("prompts", "answers")),
 }
 TEXT = "the cat says <mask>"
 WRONG = {
@@ -78,13 +80,13 @@ def test_what_is_no_text_is_an_error_that_says_what_was_expected(method: str, ru
 
 
 def test_every_method_that_answers_texts_is_walked() -> None:
-    """The texts of `generate_as` have a default, and `caption` takes images: they have tests of their own."""
+    """The texts of `generate_as` have a default, `caption` takes images and `forecast` tables: they have own tests."""
     with_texts = {
         name
         for name, verb in VERBS.items()
         if any(FOR_EACH_ANSWER in kinds_of(hint) for hint in get_type_hints(verb, include_extras=True).values())
     }
-    assert with_texts == {*METHODS, "generate_as", "caption"}
+    assert with_texts == {*METHODS, "generate_as", "caption", "forecast"}
     assert not [name for name, verb in LINE_VERBS.items() if name not in with_texts]
 
 
@@ -102,6 +104,16 @@ def test_what_is_no_image_is_an_error_that_says_what_was_expected(what: str, run
     kinds, text, trace = end.value
     assert "RegardError" in kinds, trace
     assert "image" in text and ("expected" in text or "no file" in text), text
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_no_history_is_an_error_that_says_what_was_expected(what: str, runs: Runs) -> None:
+    bound = load(runs["forecasting"], device="cpu").forecast
+    end = bounded(lambda: repr(bound(WRONG[what])))
+    assert end.how == "raised", end
+    kinds, text, trace = end.value
+    assert "RegardError" in kinds, trace
+    assert "expected" in text or "not a table" in text, text
 
 
 WRONG_SETTINGS = {

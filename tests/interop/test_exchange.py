@@ -9,7 +9,7 @@ from small_runs import save_translator
 
 from regard.errors import ConfigError
 from regard.interop.certifying.samples import dev_set
-from regard.interop.exporting import find_family
+from regard.interop.exporting import export_folder, find_family
 from regard.interop.formats.to_ctranslate2 import write_folder
 from regard.interop.formats.to_onnx import write_graphs
 from regard.tasks.exchange import CAUSAL, IMAGE_LABELS, LABELS, MASKED, PERMUTED, ROWS, SOURCE_TO_TARGET, TAGS, Exchange
@@ -38,6 +38,14 @@ def test_a_family_of_another_architecture_is_refused(tmp_path: Path) -> None:
     run = save_writer(tmp_path / "run")
     with pytest.raises(ConfigError, match="xlnet has no place for a model of architecture 'stack'"):
         find_family(run.recipe, "xlnet")
+
+
+def test_a_window_is_refused(tmp_path: Path) -> None:
+    run = save_writer(tmp_path / "run")
+    run.recipe = replace(run.recipe, model=replace(run.recipe.model, attention_window=4))
+    for write in (write_graphs, write_folder, export_folder):
+        with pytest.raises(ConfigError, match="has settings for long sequences, such as attention_window"):
+            write(run, tmp_path / "out")
 
 
 def test_a_translator_is_compared_on_its_dev_set(tmp_path: Path) -> None:

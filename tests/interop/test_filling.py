@@ -6,7 +6,8 @@ import pytest
 import torch
 import transformers
 
-from tests.interop.test_importing import brought_in, make_folder
+from tests.interop import tiny
+from tests.interop.test_importing import TOKENIZERS, brought_in, make_folder
 
 TEXTS = ["the {} sat on the mat.", "{} good day {}", "{}"]
 PAIRS = [("the cat {}.", "it was {} good"), ("a", "{}")]
@@ -33,3 +34,19 @@ def test_hidden_words_have_the_same_probabilities(name: str, tmp_path: Path) -> 
             best = theirs.topk(4)
             assert [share for _, share in ours] == pytest.approx(best.values.tolist(), abs=1e-4)
             assert [word for word, _ in ours] == [run.tokenizer.token(i) for i in best.indices.tolist()]
+
+
+def test_what_follows_has_the_same_probability(tmp_path: Path) -> None:
+    words = TOKENIZERS["bert-uncased"]()
+    words.save_pretrained(tmp_path / "hf")
+    torch.manual_seed(0)
+    model = tiny.bert("BertForPreTraining", vocab_size=len(words)).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    model.save_pretrained(tmp_path / "hf")
+    run = brought_in(tmp_path / "hf", tmp_path / "run")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
+    for first, second in (("the cat sat", "it was good"), ("a good day", "the mat.")):
+        with torch.no_grad():
+            answer = model(**tokenizer(first, second, return_tensors="pt")).seq_relationship_logits.softmax(-1)
+        assert run.follow(first, second).probability == pytest.approx(float(answer[0, 0]), abs=1e-4)

@@ -16,6 +16,7 @@ from regard.errors import RegardError
 from regard.interop.certifying.in_transformers import certify
 from regard.interop.importing import import_source, open_source
 from regard.runs.run import load
+from regard.tasks.pretraining.repair import with_gaps
 from regard.text.tokenizer import Tokenizer
 from tests.interop.test_translators import SIZES, T5_SIZES, shake
 
@@ -163,3 +164,24 @@ def test_another_frame_is_found_by_the_certificate(tmp_path: Path) -> None:
     certificate = certify(load(tmp_path / "run", "cpu"), tmp_path / "bart", "bart", n_strings=50)
     wrong = [finding.what for finding in certificate.findings if not finding.holds]
     assert wrong == ["share of identical sources with the tokens around them"]
+
+
+@pytest.mark.parametrize("text", ["the {} did not cross", "it was too {}.", "{} the street {}", "nothing missing"])
+def test_bart_repairs_what_transformers_repairs(text: str, tmp_path: Path) -> None:
+    model = bart(tmp_path).eval()
+    shake(model)
+    model.save_pretrained(tmp_path)
+    source = open_source(tmp_path)
+    import_source(source, Tokenizer.load(source.path), tmp_path / "run")
+    run = load(tmp_path / "run", "cpu")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    asked = tokenizer(text.replace("{}", "<mask>"), return_tensors="pt")
+    given = with_gaps(text.replace("{}", "[MASK]"), run.tokenizer, numbered=False)
+    assert run.task.frame.source(given) == asked["input_ids"][0].tolist()
+    model.generation_config.forced_eos_token_id = None
+    limit = run.recipe.decoding.within(run.model.max_length).limit(asked["input_ids"][0].tolist())
+    with torch.no_grad():
+        written = model.generate(**asked, max_new_tokens=limit, do_sample=False, num_beams=1)
+    expected = [i for i in written[0, 1:].tolist() if i != run.tokenizer.end_id]
+    assert run.recipe.decoding.beam == 1
+    assert run.fill(text.replace("{}", "[MASK]")).text == run.tokenizer.decode(expected).strip()

@@ -12,6 +12,7 @@ from regard.errors import ConfigError
 from regard.models.image_seq2seq import ImageSeq2Seq, ImageSeq2SeqConfig
 from regard.models.image_transformer import ImageTransformer, ImageTransformerConfig
 from regard.models.interface import Translator
+from regard.models.seq2seq import LOOKS
 from regard.nn import paths
 from regard.nn.grid import ImagePrompt
 from regard.nn.layout import Ragged
@@ -41,6 +42,7 @@ def transformer(**settings: object) -> ImageTransformer:
 
 MODELS = {
     **{f"recurrent-{score}": (recurrent, {"score": score}) for score in (*SCORES, "none")},
+    **{f"recurrent-{look}": (recurrent, {"look": look}) for look in ("feed", "before")},
     **{f"transformer-{place}": (transformer, {"position": place}) for place in ("sinusoidal", "learned", "rotary")},
     "class-row": (transformer, {"class_row": True}),
     "convolutions": (transformer, {"convolutions": True}),
@@ -83,9 +85,10 @@ def test_what_is_written_depends_on_the_image(name: str) -> None:
     assert (rows[0] - rows[1]).abs().max() > 1e-3
 
 
-def test_the_penalty_is_its_equation() -> None:
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_penalty_is_its_equation(look: str) -> None:
     """λ Σ_i (1 - Σ_t a_ti)², from the weights that a watcher sees."""
-    model, (target, layout) = recurrent(doubly_stochastic=0.7), targets()
+    model, (target, layout) = recurrent(doubly_stochastic=0.7, look=look), targets()
     prompts = prompts_for(model)
     source, source_layout = model.inputs.join(prompts, CPU)
     expected = 0.0
@@ -152,8 +155,9 @@ def test_the_cost_is_what_pytorch_counts(monkeypatch: pytest.MonkeyPatch) -> Non
     for model in (transformer(), transformer(convolutions=True)):
         unseen = 2 * 2 * (n / 2) * 16  # products, FLOPs: the half of the decoder's keys that its rule hides
         assert counted(model, n) == pytest.approx(model.cost(n).forward + unseen)
-    model = recurrent(score="general")
-    assert counted(model, n) == pytest.approx(model.cost(n).forward)
+    for look in LOOKS:
+        model = recurrent(score="general", look=look)
+        assert counted(model, n) == pytest.approx(model.cost(n).forward)
 
 
 def test_wrong_settings_say_what_is_wrong() -> None:

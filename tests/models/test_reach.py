@@ -5,7 +5,7 @@ from torch import nn
 
 from regard.errors import RegardError
 from regard.inputs import Words
-from regard.models.reach import gradient_reach
+from regard.models.reach import gradient_reach, jacobian_norms
 from regard.nn.layout import Ragged
 from regard.nn.recurrent import CELLS, RecurrentStack
 
@@ -91,3 +91,47 @@ def test_measuring_leaves_the_reader_as_it_was():
 def test_a_sequence_without_a_last_token_is_an_error(lengths):
     with pytest.raises(RegardError, match="a sequence has none"):
         gradient_reach(Reader(), torch.zeros(sum(lengths), dtype=torch.long), Ragged(lengths), one_channel)
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 1.5])
+def test_the_product_of_jacobians_of_an_rnn_is_a_power(factor):
+    norms = jacobian_norms(rnn_that_scales_by(factor), torch.randint(0, 10, (20,)), Ragged([12, 8]))
+    assert norms.shape == (12,)
+    np.testing.assert_allclose(norms, factor ** np.arange(12), rtol=1e-4)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_product_of_jacobians_is_that_of_the_unrolled_net(cell):
+    """∂s_T/∂s_{T-d} by automatic differentiation through d steps of two layers at once."""
+    torch.manual_seed(0)
+    reader = Reader(cell)
+    reader.embedding.weight.data *= 1e7
+    reader.stack = RecurrentStack(CELLS[cell], [D, 4, 3], False, dropout=0.5, recurrent_dropout=0.5, locked=False)
+    tokens = torch.randint(0, 10, (5,))
+    norms = jacobian_norms(reader, tokens, Ragged([5]))
+    reader.eval()
+    rows, sizes = (
+        reader.embedding.weight[tokens],
+        [len(state) * width for state, width in zip(reader.stack.start(1, torch.zeros(1)), (4, 3), strict=True)],
+    )
+
+    def run_from(place, joint):
+        states = [part.view(-1, 1, width) for part, width in zip(joint.split(sizes), (4, 3), strict=True)]
+        for x in rows[place:]:
+            _, states = reader.stack.step(x[None], states, reader.stack.weights())
+        return torch.cat([state.flatten() for state in states])
+
+    joint = torch.zeros(sum(sizes))
+    for place in range(5):
+        if place:  # s_place, after so many tokens
+            jacobian = torch.autograd.functional.jacobian(lambda s, place=place: run_from(place, s), joint)
+            assert norms[5 - place] == pytest.approx(float(torch.linalg.matrix_norm(jacobian, 2)), rel=1e-4)
+        with torch.no_grad():
+            states = [part.view(-1, 1, width) for part, width in zip(joint.split(sizes), (4, 3), strict=True)]
+            _, states = reader.stack.step(rows[place][None], states, reader.stack.weights())
+            joint = torch.cat([state.flatten() for state in states])
+
+
+def test_without_states_there_are_no_jacobians_to_multiply():
+    with pytest.raises(RegardError, match="along the states of a recurrent net in one direction; this has none"):
+        jacobian_norms(Average(), torch.zeros(4, dtype=torch.long), Ragged([4]))

@@ -10,7 +10,7 @@ from regard.decoding.forced import score as forced_score
 from regard.decoding.graphs import fastest
 from regard.decoding.search import generate
 from regard.errors import ConfigError, RegardError
-from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from regard.models.seq2seq import LOOKS, Seq2Seq, Seq2SeqConfig
 from regard.nn.layout import Ragged, Rectangle
 from regard.nn.linear import logits
 from regard.nn.recurrent import CELLS
@@ -25,6 +25,8 @@ VARIANTS = [
     {"bidirectional": False},
     {"bidirectional": False, "score": "none"},
     {"tied": False},
+    *({"look": look, "score": score} for look in ("feed", "before") for score in ("additive", "location")),
+    *({"look": look, "cell": cell, "n_layers": 2} for look in ("feed", "before") for cell in ("lstm", "gru")),
 ]
 
 
@@ -122,9 +124,10 @@ def test_copies_share_one_memory_and_give_the_same_logits(variant):
             close(model.step(tokens, shared), model.step(tokens, apart))
 
 
-def test_the_forward_pass_is_the_equations():
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_forward_pass_is_the_equations(look):
     """One sentence at a time, one step at a time; the encoder by PyTorch's own bidirectional LSTM."""
-    model = make(d_model=5, d_hidden=4)
+    model = make(d_model=5, d_hidden=4, look=look)
     score, attention = model.attention.attend.score, []
     twin = nn.LSTM(5, 4, bidirectional=True)
     for name, cell in (("", model.encoder.forwards[0]), ("_reverse", model.encoder.backwards[0])):
@@ -132,19 +135,31 @@ def test_the_forward_pass_is_the_equations():
             getattr(twin, f"{kind}_l0{name}").data = weight.data
     source, source_layout, target, target_layout = batch()
     expected = []
+
+    def look_with(h, memory):
+        hidden = torch.tanh(score.query_to_hidden.weight @ h[0] + memory @ score.key_to_hidden.weight.T)
+        attention.append((hidden @ score.hidden_to_score).softmax(0))
+        return attention[-1] @ memory
+
     for s, t in zip(source.split(SOURCES), target.split(TARGETS), strict=True):
         rows, (h_last, _) = twin(model.embedding.weight[s] * 5**0.5)
         memory = rows @ model.to_memory.weight.T
         h, c = torch.tanh(model.bridge(h_last.flatten())).view(2, 1, 4)
-        cell = model.decoder.forwards[0]
+        cell, attentional = model.decoder.forwards[0], torch.zeros(5)
         for y in model.embedding.weight[t] * 5**0.5:
+            if look == "before":  # Bahdanau: alpha from s_{i-1}, and c_i goes into s_i
+                context = look_with(h, memory)
+                y = torch.cat([y, context])
+            if look == "feed":  # Luong: the last h̃ goes into h_t, which then looks
+                y = torch.cat([y, attentional])
             h, c = cell.step(y[None], torch.stack([h, c]), cell.weights())
-            hidden = torch.tanh(score.query_to_hidden.weight @ h[0] + memory @ score.key_to_hidden.weight.T)
-            weights = (hidden @ score.hidden_to_score).softmax(0)
-            attention.append(weights)
-            expected.append(torch.tanh(model.combine.weight @ torch.cat([weights @ memory, h[0]])))
+            if look != "before":
+                context = look_with(h, memory)
+            attentional = torch.tanh(model.combine.weight @ torch.cat([context, h[0]]))
+            expected.append(attentional)
     with watch(model) as seen:
         close(model(source, source_layout, target, target_layout), torch.stack(expected))
+    assert len(seen.sightings) == 1
     seen_rows = target_layout.flatten(seen.of("cross", 0).weights[:, 0])
     for row, weights in zip(seen_rows, attention, strict=True):
         close(row[: len(weights)], weights)
@@ -152,13 +167,14 @@ def test_the_forward_pass_is_the_equations():
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("score", SCORES)
-def test_seen_weights_sum_to_one_and_make_the_answer(score, cell):
-    model = make(score=score, cell=cell)
+@pytest.mark.parametrize("look", LOOKS)
+def test_seen_weights_sum_to_one_and_make_the_answer(score, cell, look):
+    model = make(score=score, cell=cell, look=look)
     source, source_layout, target, target_layout = batch()
     with watch(model, vectors=True) as seen, torch.no_grad():
         out = model(source, source_layout, target, target_layout)
-        _, start = model.hand_over(model.encode(source, source_layout), source_layout)
-        states, _ = model.decoder.carry(model.embedding(target, target_layout), target_layout, start)
+    with torch.no_grad():
+        states = model.read_both(source, source_layout, target, target_layout).hidden
     assert [(s.kind, s.layer, s.heads) for s in seen.sightings] == [("cross", 0, (0,))]
     cross = seen.of("cross", 0)
     assert cross.error < 1e-5
@@ -224,7 +240,8 @@ def test_the_parameters_are_those_of_the_equations(variant):
     def cells(d_in):
         return gates * m * (d_in + m + 2)
 
-    encoder, decoder = ways * (cells(d) + last * cells(ways * m)), cells(d) + last * cells(m)
+    d_fed = {"after": 0, "feed": d, "before": m}[c.look]
+    encoder, decoder = ways * (cells(d) + last * cells(ways * m)), cells(d + d_fed) + last * cells(m)
     bridge = (ways * m + 1) * c.n_layers * (2 if c.cell == "lstm" else 1) * m
     scores = {"cosine": 1, "additive": 2 * m * m + m, "location": 32 * m, "general": m * m}
     attends = c.score != "none"
@@ -246,6 +263,8 @@ def test_a_source_longer_than_the_location_scores_rows_is_an_error():
     [
         ({"cell": "lsmt"}, "unknown cell 'lsmt'; choose one of: gru, lstm, relu_rnn, rnn"),
         ({"score": "bahdanau"}, "unknown attention score 'bahdanau'; choose one of: additive, cosine, dot, general, "),
+        ({"look": "bahdanau"}, "look must be one of after, feed, before, got 'bahdanau'"),
+        ({"look": "feed", "score": "none"}, 'look = "feed" needs attention: set score to other than "none"'),
         ({"n_layers": 0}, "n_layers must be at least 1, got 0"),
         ({"recurrent_dropout": 1.0}, "recurrent_dropout must be at least 0 and below 1, got 1.0"),
     ],

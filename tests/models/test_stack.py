@@ -20,6 +20,9 @@ KINDS += [
     {"n_heads": 4, "n_key_heads": 2, "position": "rotary"},  # grouped
     {"n_heads": 3, "n_key_heads": 1, "d_head": 6, "norm_heads": True, "position": "rotary"},
     {"scale_embedding": False, "embedding_norm": True, "pre_norm": False, "d_embedding": 6},
+    {"attention_window": 5, "global_rows": 1},
+    {"reversible": True, "position": "rotary"},
+    {"hash_rounds": 2, "hash_chunk": 16, "position": "rotary"},
 ]
 
 
@@ -189,3 +192,20 @@ def test_what_begins_small_adds_less_the_deeper_the_stack():
 def test_settings_that_cannot_be_say_so(settings, message):
     with pytest.raises(ConfigError, match=message):
         make(**settings)
+
+
+def test_rows_see_their_window_and_global_rows_see_all():
+    """In one layer; layers on top of each other see further."""
+    model = make(causal=False, n_layers=1, attention_window=1, global_rows=1)
+    tokens, layout = tokens_of([8])
+    reached = []
+    for i in range(8):
+        changed = tokens.clone()
+        changed[i] = (changed[i] + 1) % 11
+        reached.append(((model(tokens, layout) - model(changed, layout)).abs().amax(1) > 1e-7).tolist())
+    assert reached == [[abs(i - j) <= 1 or 0 in (i, j) for j in range(8)] for i in range(8)]
+
+
+def test_global_rows_without_a_window_are_refused():
+    with pytest.raises(ConfigError, match="without attention_window all rows are global"):
+        make(global_rows=1)

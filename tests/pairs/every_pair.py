@@ -48,12 +48,14 @@ class TinyTask:
     settings: Settings = field(default_factory=dict)
     extra: tuple[str, ...] = ()  # special tokens
     only: tuple[str, ...] = ()  # the architectures that it takes, of those with the right role; (): all
+    writes: bool = True  # False: what it predicts are no tokens, though it sees the past alone
     cannot_learn: str = ""  # why there is nothing to learn
     figures: tuple[str, ...] = ()  # those that do not depend on chance drawn for a whole batch; (): all
 
 
 BLOCKS = {"d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 16, "max_length": 64, "dropout": 0.1}
 RECURRENT = {"d_model": 8, "d_hidden": 8, "n_layers": 1, "dropout": 0.1, "max_length": 64}
+WINDOWS = {"look_back": 2, "horizon": 2, "normalize": "none"}
 ARCHITECTURE_ROWS = {
     "bag": TinyArchitecture(settings={"n_features": 60}),
     "markov": TinyArchitecture(settings={"order": 2}, past={}),
@@ -62,28 +64,51 @@ ARCHITECTURE_ROWS = {
         settings={"d_model": 8, "n_layers": 2, "max_length": 64}, past={}, both={"causal": False}
     ),
     "attentive": TinyArchitecture(settings={**RECURRENT, "embedding_range": 1.0}, past={}, attends=True),
-    "seq2seq": TinyArchitecture(settings=RECURRENT, past={}, attends=True),
+    "seq2seq": TinyArchitecture(settings={**RECURRENT, "look": "feed"}, past={}, attends=True),
     "transformer": TinyArchitecture(settings=BLOCKS, past={}, attends=True),
     "bilm": TinyArchitecture(settings={"d_model": 8, "n_layers": 1, "max_length": 64}, both={}),
     "elmo": TinyArchitecture(
         settings={"d_model": 8, "n_layers": 1, "d_task": 8, "frozen": False, "max_length": 64}, both={}
     ),
     "stack": TinyArchitecture(settings=BLOCKS, past={}, both={"causal": False}, attends=True),
+    "transformer-xl": TinyArchitecture(settings={**BLOCKS, "memory": 8}, past={}, attends=True),
     "xlnet": TinyArchitecture(settings=BLOCKS, both={}, attends=True),
     "residual": TinyArchitecture(settings={"patch": 4, "side": 3, "d_model": 32, "n_blocks": 1}, both={}),
     "vit": TinyArchitecture(settings={**BLOCKS, "patch": 4, "side": 3}, both={}, attends=True),
     "image-seq2seq": TinyArchitecture(
-        settings={**RECURRENT, "patch": 4, "side": 3, "d_image": 32, "n_blocks": 1, "doubly_stochastic": 0.1},
+        settings={
+            **RECURRENT,
+            "patch": 4,
+            "side": 3,
+            "d_image": 32,
+            "n_blocks": 1,
+            "doubly_stochastic": 0.1,
+            "look": "before",
+        },
         past={},
         attends=True,
     ),
     "image-transformer": TinyArchitecture(settings={**BLOCKS, "patch": 4, "side": 3}, past={}, attends=True),
+    "recurrent-series": TinyArchitecture(settings={**WINDOWS, "d_hidden": 8, "n_layers": 1, "dropout": 0.1}, both={}),
+    "transformer-series": TinyArchitecture(settings={**BLOCKS, **WINDOWS}, both={}, attends=True),
+    "nlinear": TinyArchitecture(settings=WINDOWS, both={}),
+    "dlinear": TinyArchitecture(settings={**WINDOWS, "smooth": 3}, both={}),
+    "patchtst": TinyArchitecture(settings={**BLOCKS, **WINDOWS, "patch": 2, "stride": 1}, both={}, attends=True),
+    "itransformer": TinyArchitecture(settings={**BLOCKS, **WINDOWS}, both={}, attends=True),
 }
 CHAT = ("<system>", "<user>", "<assistant>")
 TASK_ROWS = {
     "classification": TinyTask(data="labeled", sees="any"),
     "images": TinyTask(data="images", sees="any", settings={"flip": 0.5, "erase": 0.5}),
     "captions": TinyTask(data="captions", sees="past", settings={"validation_lines": 2, "flip": 0.5, "erase": 0.5}),
+    "decisions": TinyTask(
+        data="episodes",
+        sees="past",
+        settings={"game": "steer", "context": 4, "episodes": 2},
+        only=("recurrent", "convolutional", "stack"),
+        writes=False,
+    ),
+    "forecasting": TinyTask(data="series", sees="both", settings={"quantiles": [0.1, 0.5, 0.9]}),
     "language": TinyTask(data="text", sees="past", settings={"window": 8, "sample_length": 4}),
     "bidirectional": TinyTask(data="text", sees="both", settings={"window": 8}),
     "masked": TinyTask(data="text", sees="both", settings={"window": 16}, extra=("<mask>",), only=("stack",)),
@@ -100,10 +125,15 @@ TASK_ROWS = {
     "permutation": TinyTask(data="text", sees="both", settings={"window": 12}, only=("xlnet",)),
     "chat": TinyTask(data="conversations", sees="past", settings={"sample_length": 4}, extra=CHAT),
     "preference": TinyTask(data="preferences", sees="past", extra=CHAT),
+    "reward": TinyTask(data="preferences", sees="any", extra=CHAT),
+    "policy": TinyTask(
+        data="preferences", sees="past", extra=CHAT, cannot_learn="it learns from a run that judges what it writes"
+    ),
     "reading": TinyTask(data="text", sees="any", cannot_learn="a reader without a head predicts nothing"),
     "label-to-text": TinyTask(data="labeled", sees="past", settings={"sample_length": 4}),
     "tagging": TinyTask(data="tagged", sees="any", settings={"neutral": "O"}),
     "restoration": TinyTask(data="text", sees="any"),
+    "numbers": TinyTask(data="numbered", sees="any"),
     "answers": TinyTask(
         data="questions", sees="any", settings={"max_question": 3, "max_answer": 3, "stride": 4, "dropout": 0.0}
     ),

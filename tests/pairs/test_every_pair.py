@@ -67,7 +67,7 @@ def with_gradients(pair: Pair) -> bool:
 
 def writing(pair: Pair) -> bool:
     """A model that sees both sides has no future to be kept from, and cannot be stepped."""
-    return pair.rows[1].sees == "past"
+    return pair.rows[1].sees == "past" and pair.rows[1].writes
 
 
 def attending(pair: Pair) -> bool:
@@ -124,7 +124,11 @@ def test_the_tables_are_whole_and_the_covering_covers() -> None:
     assert list(ARCHITECTURE_ROWS) == list(ARCHITECTURES), "a new architecture takes a row in every_pair.py"
     assert list(TASK_ROWS) == list(TASKS), "a new task takes a row in every_pair.py"
     assert {name for pair in COVERING for name in pair} == {*ARCHITECTURES, *TASKS}
-    assert len(COVERING) <= max(len(ARCHITECTURES), len(TASKS)) + 2
+    of_one_task = [
+        name for name in ARCHITECTURES if len({pair.task for pair in PAIRS if pair.architecture == name}) == 1
+    ]
+    other_tasks = set(TASKS) - {pair.task for pair in PAIRS if pair.architecture in of_one_task}
+    assert len(COVERING) <= len(of_one_task) + max(len(ARCHITECTURES) - len(of_one_task), len(other_tasks)) + 2
 
 
 @pytest.mark.parametrize("pair", [pair for pair in WITH_THE_ROLE if pair not in PAIRS], ids=str)

@@ -33,6 +33,11 @@ def tagged(i: int) -> str:
     return "".join(f"{word}\t{'SOUND' if word in ANIMALS.values() else 'O'}\n" for word in sentence(i).split()) + "\n"
 
 
+def numbered(i: int) -> str:
+    """How many letters a word has."""
+    return "".join(f"{word}\t{len(word)}\n" for word in sentence(i).split()) + "\n"
+
+
 def question(i: int) -> str:
     animal, sound, _ = example(i)
     context = sentence(i)
@@ -66,6 +71,20 @@ def captions(i: int) -> str:
     return "".join([f"{i}.png,{side} is bright\n", *others])
 
 
+def episode(i: int) -> str:
+    """Of 3 to 7 steps: a push, and the distance that is left."""
+    draw = np.random.default_rng(i)
+    n = 3 + i % 5
+    states, pushes = draw.uniform(-2, 2, (n, 2)).round(3), draw.uniform(-1, 1, (n, 1)).round(3)
+    rewards = (-np.abs(states[:, 1] - states[:, 0])).round(3)
+    return json.dumps({"states": states.tolist(), "actions": pushes.tolist(), "rewards": rewards.tolist()}) + "\n"
+
+
+def measured(i: int) -> str:
+    """A day of two columns, which swing: a value is the opposite of that two days before."""
+    return f"2024-02-{i + 1:02},{(0, 1, 0, -1)[i % 4]},{(5, 3, 1, 3)[i % 4]}\n"
+
+
 # By kind: the header of a file, and the line or lines of an example; two files where examples are pairs of lines.
 KINDS: dict[str, dict[str, tuple[str, Callable[[int], str]]]] = {
     "text": {"txt": ("", text)},
@@ -75,10 +94,13 @@ KINDS: dict[str, dict[str, tuple[str, Callable[[int], str]]]] = {
     },
     "labeled": {"tsv": ("text\tlabel\n", lambda i: f"{sentence(i)}\t{'in' if i % 2 else 'out'}\n")},
     "tagged": {"tags": ("", tagged)},
+    "numbered": {"tags": ("", numbered)},
     "questions": {"jsonl": ("", question)},
     "conversations": {"jsonl": ("", conversation)},
     "preferences": {"jsonl": ("", preference)},
+    "episodes": {"jsonl": ("", episode)},
     "images": {"csv": ("path,label\n", lambda i: f"{i}.png,{'top' if i % 2 else 'bottom'}\n")},
+    "series": {"csv": ("date,load,wind\n", measured)},
     "captions": {"csv": ("path,caption\n", captions)},
 }
 

@@ -204,6 +204,8 @@ TATOEBA = tuple(f"tatoeba-en-fr/{part}.{code}.xz" for part in ("train", "valid")
         ("language", tuple(f"wikitext2/wiki.{part}.tokens.xz" for part in ("train", "valid", "test"))),
         ("answers", ("quac/train.jsonl.xz", "quac/val.jsonl.xz")),
         ("answers", ("xquad/xquad.en.json.xz",)),
+        ("forecasting", ("ett/ETTh1.csv.xz",)),
+        ("forecasting", ("weather/weather.csv.xz",)),
     ],
 )
 def test_real_data_sets_are_recognized(task, names):
@@ -211,6 +213,5 @@ def test_real_data_sets_are_recognized(task, names):
 
 
 @needs_data
-@pytest.mark.parametrize("name", ["ett/ETTh1.csv.xz", "weather/weather.csv.xz", "mnist/t10k-images.idx3-ubyte.xz"])
-def test_tables_of_numbers_and_images_are_not_recognized(name):
-    assert recognize_all([DATA / name]) == []
+def test_images_without_labels_are_not_recognized():
+    assert recognize_all([DATA / "mnist/t10k-images.idx3-ubyte.xz"]) == []

@@ -14,6 +14,7 @@ from regard.decoding.config import DecodingConfig
 from regard.learning.config import TrainingConfig
 from regard.models.heads import LanguageModel
 from regard.models.recurrent import Recurrent, RecurrentConfig
+from regard.models.transformer_xl import TransformerXL, TransformerXLConfig
 from regard.runs.card import About
 from regard.runs.checkpoints import Checkpoints
 from regard.runs.weights import read_tensors
@@ -95,6 +96,27 @@ def test_killed_at_any_step_it_ends_the_same_bit_for_bit(whole: Path, tmp_path: 
     run(tmp_path / "run", resume=True)
     assert read_metrics(tmp_path / "run/metrics.jsonl") == read_metrics(whole / "metrics.jsonl")
     ours, theirs = ((folder / "model.safetensors").read_bytes() for folder in (tmp_path / "run", whole))
+    assert ours == theirs
+
+
+def test_a_killed_memory_ends_the_same_bit_for_bit(tmp_path: Path) -> None:
+    """Transformer-XL: rows of a Transformer are carried as states are."""
+
+    def remembering() -> LanguageModel:
+        torch.manual_seed(5)
+        sizes = {"d_model": 8, "n_heads": 2, "n_layers": 2, "d_ff": 8, "memory": 7}
+        return LanguageModel(TransformerXL(TransformerXLConfig(vocab_size=32, dropout=0.3, **sizes)))
+
+    run(tmp_path / "whole", model=remembering())
+    with pytest.raises(Killed):
+        run(tmp_path / "run", at_loss=5, model=remembering())
+    path = tmp_path / "run/checkpoints/step-4/task.safetensors"
+    assert {name: tuple(tensor.shape) for name, tensor in read_tensors(path).items()} == {
+        "layer.0": (4, 7, 8), "layer.1": (4, 7, 8), "lengths": (4,)
+    }  # fmt: skip
+    run(tmp_path / "run", resume=True, model=remembering())
+    assert trained(tmp_path / "run") == trained(tmp_path / "whole")
+    ours, theirs = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("run", "whole"))
     assert ours == theirs
 
 

@@ -5,15 +5,21 @@ import copy
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
 
 from regard.data.batching.packing import Packing
-from regard.models.heads import LanguageModel
+from regard.models.heads import Classifier, LanguageModel
+from regard.models.residual import ResidualNetworkConfig
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.stack import Stack, StackConfig
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.vit import ViT, ViTConfig
 from regard.nn.attention import pads
+from regard.nn.grid import GridForm
 from regard.nn.layout import Ragged, filled, power_of_two, rounded
 from regard.nn.loss import IGNORED
+from regard.tasks.images.batches import read_pixels
+from regard.tasks.images.task import LabeledImageBatch
 from regard.tasks.language.batches import TextBatch
 from regard.tasks.tagging.batches import TagBatch
 from regard.tasks.translation.batches import Frame, PairBatch, make_batch
@@ -175,3 +181,33 @@ def test_replayed_dropout_is_drawn_anew_and_repeats_with_the_generator() -> None
     first = [float(recorder(batch, n_targets)) for _ in range(4)]
     torch.cuda.set_rng_state(state)
     assert len(set(first)) > 1 and [float(recorder(batch, n_targets)) for _ in range(4)] == first
+
+
+def images_of(sides: list[tuple[int, int]], form: GridForm) -> LabeledImageBatch:
+    draw = np.random.default_rng(1)
+    images = [draw.integers(0, 256, (4 * height, 4 * width, 3), np.uint8) for height, width in sides]
+    return LabeledImageBatch(["" for _ in sides], *read_pixels(images, form), None, torch.arange(len(sides)) % 3)
+
+
+def test_images_of_many_sizes_filled_up_teach_the_same() -> None:
+    torch.manual_seed(0)
+    config = ViTConfig(vocab_size=9, patch=4, side=5, d_model=32, n_heads=2, n_layers=2, d_ff=64, dropout=0.0)
+    model = Classifier(ViT(config), n_labels=3, pooling="first", dropout=0.0)
+    batch = images_of([(1, 3), (2, 2), (5, 5), (5, 4), (5, 4)], config.grid)
+    more = batch.filled()
+    assert more.is_fillable and not batch.is_fillable and sum(more.n_added) > 0
+    assert (more.n_targets, more.n_tokens) == (batch.n_targets, batch.n_tokens) == (5, 5 + 3 + 4 + 25 + 20 + 20)
+    found = []
+    for one in (batch, more):
+        nats = F.cross_entropy(model(one.patches(), one.layout), one.labels, reduction="sum")
+        found.append((nats, *torch.autograd.grad(nats, list(model.parameters()))))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-4)
+
+
+def test_images_of_one_size_and_those_that_must_stay_whole_are_not_filled_up() -> None:
+    form = ViTConfig(vocab_size=9, patch=4, side=5).grid
+    same = images_of([(2, 3)] * 4, form)
+    assert same.filled().pixels is same.pixels and same.is_fillable
+    for config in (ViTConfig(vocab_size=9, patch=4, side=5, convolutions=True), ResidualNetworkConfig(vocab_size=9)):
+        whole = images_of([(2, 3), (3, 3)], config.grid)
+        assert whole.filled().pixels is whole.pixels and not whole.filled().is_fillable

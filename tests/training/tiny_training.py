@@ -8,6 +8,7 @@ import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ class TinyBatch(Batch):
 class TinyTask:
     """Ragged sequences in which each word names the next; four of them to a batch, in an order of chance."""
 
-    metric = "loss"
+    config = SimpleNamespace(metric="loss")
     higher_is_better = False
 
     def __init__(self, bad_line: int | None = None) -> None:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import ConfigError, RegardError
-from regard.viewer.capture import KINDS, Capture, Map, Place, begins_word, visible
+from regard.viewer.capture import Capture, Map, Place, begins_word, visible
+from regard.viewer.kinds import KINDS
 
 
 def small(**changes: object) -> Map:

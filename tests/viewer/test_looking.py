@@ -49,7 +49,7 @@ MODELS = {
     "skips": 'architecture = "markov"\nkind = "skips"\nreach = 4',
     "chain": 'architecture = "markov"',
     "stack": 'architecture = "stack"\nd_model = 16\nn_heads = 2\nn_layers = 2\nd_ff = 16\nmax_length = 64',
-    "recurrent": 'architecture = "recurrent"\nd_model = 8\nd_hidden = 8',
+    "convolutional": 'architecture = "convolutional"\nd_model = 8',
 }
 
 
@@ -116,7 +116,7 @@ def test_a_stack_shows_every_head_of_the_text(tmp_path: Path) -> None:
     ("name", "arguments", "message"),
     [
         ("chain", {}, "a chain has no votes"),
-        ("recurrent", {}, "no attention to look at"),
+        ("convolutional", {}, "no attention to look at"),
         ("stack", {"layers": [2]}, "there is no layer 2; the model has 2"),
         ("stack", {"target": "please"}, "no target"),
         ("stack", {"source": ""}, "give the text"),

@@ -6,8 +6,9 @@ from matplotlib.image import imread
 
 from regard.errors import RegardError
 from regard.viewer import picture
-from regard.viewer.capture import KINDS, Capture, Map
+from regard.viewer.capture import Capture, Map
 from regard.viewer.encodings import PositionTable, lecture_table
+from regard.viewer.kinds import KINDS
 
 ODD = [
     "$\\alpha$",

@@ -7,6 +7,7 @@ The words are in lexicon.toml in their base forms; number and gender are made by
 exceptions.
 """
 
+import argparse
 import random
 import re
 import tomllib
@@ -261,3 +262,13 @@ def generate(n: int = 12_000, seed: int = 0) -> PairCorpus:
 
 def words(sentence: Sentence) -> set[str]:
     return set(sentence.english().split() + sentence.french().split())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m regard.data.corpora.grammar", description=__doc__.split("\n")[0])
+    parser.add_argument("folder", metavar="FOLDER", type=Path)
+    given = parser.parse_args()
+    made = generate()
+    made.write(given.folder)
+    n_others = len(made.valid) + len(made.held_out)
+    print(f"wrote {given.folder}: {len(made.train):,} pairs to learn from, {n_others:,} others")

@@ -51,18 +51,18 @@ class Examples:
         return f"{self.files[group * n + column % n]}:{self.line_numbers[i]}"
 
 
-def read_lines(path: Path | str, notes: Notes | None = None) -> list[str]:
-    """The lines of a UTF-8 file (.gz and .xz are unpacked), without their ends; CRLF and a BOM are noted."""
+def read_lines(path: Path | str, notes: Notes | None = None, encoding: str = "utf-8") -> list[str]:
+    """The lines of a text file (.gz and .xz are unpacked), without their ends; CRLF and a BOM are noted."""
     path, notes = Path(path), Notes() if notes is None else notes
     data = read_bytes(path)
     if data.startswith(codecs.BOM_UTF8):
         data = data[len(codecs.BOM_UTF8) :]
         notes.add("byte order mark dropped", f"{path.name}:1")
     try:
-        text = data.decode("utf-8")
+        text = data.decode(encoding)
     except UnicodeDecodeError as error:
         hint = "save it as UTF-8" if data.startswith(UTF_16) else "fix the line or convert the file to UTF-8"
-        kind = "UTF-16" if data.startswith(UTF_16) else f"not UTF-8 (byte 0x{data[error.start]:02x})"
+        kind = "UTF-16" if data.startswith(UTF_16) else f"not {encoding.upper()} (byte 0x{data[error.start]:02x})"
         number = data.count(b"\n", 0, error.start) + 1
         raise DataError(f"{path}:{number} is {kind}; {hint}") from None
     lines = text.split("\n")

@@ -108,3 +108,9 @@ class CaptionedImages(Divisible):
 
     def take(self, places: np.ndarray) -> "CaptionedImages":
         return CaptionedImages(self.images.take(places), [self.captions[i] for i in places])
+
+    def exchanged(self, seed: int) -> "CaptionedImages":
+        """The same images, each with the captions of another one."""
+        order = np.random.default_rng(seed).permutation(len(self))
+        others = dict(zip(order, np.roll(order, 1), strict=True))
+        return CaptionedImages(self.images, [self.captions[others[i]] for i in range(len(self))])

@@ -93,7 +93,11 @@ class NoPlaceError(ConfigError):
 
 
 def exchange_of(recipe: Recipe) -> Exchange:
-    """What other tools call the run's task.  ConfigError where they have no such task."""
+    """What other tools call the run's task.  ConfigError where they have no such task, or no such model."""
+    if not recipe.model.is_plain:
+        raise ConfigError(
+            f"{recipe.name} has settings for long sequences, such as attention_window, and other tools' models do not"
+        )
     exchange: Exchange | None = recipe.task_class.exchange
     if exchange is None:
         raise ConfigError(f"other tools have no model for the task of {recipe.name}")

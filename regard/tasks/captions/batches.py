@@ -73,10 +73,13 @@ class CaptionSet:
         """All captions of each image."""
         return self.raw.captions
 
+    def by_shape(self, captions: np.ndarray) -> np.ndarray:
+        """Images of one shape beside each other, so that they are one block."""
+        return captions[np.lexsort(self.pictures.shapes[self.image_of[captions]].T)]
+
     def batch(self, chosen: np.ndarray, augmentation: Augmentation, epoch: int | None) -> CaptionBatch:
         """The captions at these places of `kept`, each with an image of its own."""
-        captions = self.kept[chosen]
-        captions = captions[np.lexsort(self.pictures.shapes[self.image_of[captions]].T)]
+        captions = self.by_shape(self.kept[chosen])
         images = self.image_of[captions]
         draws = self.pictures.draw(augmentation, self.setup.seed, epoch, images, captions)
         pixels, layout = self.pictures.read(images)

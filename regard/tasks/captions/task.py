@@ -14,6 +14,7 @@ from regard.checks import expect, not_negative, one_of, share
 from regard.data.config import DataConfig
 from regard.data.files.splits import Parts
 from regard.data.images.augment import Augmentation
+from regard.data.images.boxes import Boxes, read_boxes
 from regard.data.images.examples import CaptionedImages
 from regard.data.images.files import captioned_images
 from regard.data.images.pixels import Picture, Resizing, name_of, pictures_of
@@ -23,13 +24,15 @@ from regard.data.report import AT, PERCENTILES, Row, column_rows, note_rows
 from regard.decoding.graphs import fastest
 from regard.errors import ConfigError, RegardError
 from regard.evaluation.measured import Measured, count_notes, metric_row
-from regard.evaluation.translation import caption_bleu
+from regard.evaluation.pointing import Pointing
+from regard.evaluation.translation import caption_bleu, caption_match
 from regard.models.interface import AnyTranslator
 from regard.nn.grid import GridForm
 from regard.nn.loss import cross_entropy
 from regard.tasks.captions.batches import CaptionBatch, CaptionSet
+from regard.tasks.captions.pointing import measure_pointing, point
 from regard.tasks.captions.use import look_at_caption, write_captions
-from regard.tasks.captions.verbs import Caption, Captioned
+from regard.tasks.captions.verbs import Caption, Captioned, Point
 from regard.tasks.framing import Frame
 from regard.tasks.images.batches import Pixels
 from regard.tasks.images.changes import draw_changes
@@ -51,6 +54,8 @@ class CaptionsConfig(TaskConfig, Resizing, Augmentation):
     smoothing: float = 0.1  # label smoothing ε: the label gets 1 - ε, the vocabulary ε
     validation_lines: int = 500  # how many validation images also get a caption, greedily, for BLEU; 0: none
     shown: int = 3  # fixed validation samples printed at each validation
+    # A control: every training image gets the captions of another one, so a model can learn only what captions are like
+    shuffled: bool = False
 
     def __post_init__(self) -> None:
         for settings in (Resizing, Augmentation):
@@ -96,6 +101,8 @@ class Captions(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
         return (caption for captions in captioned_images(data).train.captions for caption in captions)
 
     def part(self, raw: CaptionedImages, to_learn: bool) -> CaptionSet:
+        if to_learn and self.config.shuffled:
+            raw = raw.exchanged(self.setup.seed)
         return CaptionSet(raw, self.config.form(self.grid.channels), self.grid, self.setup, self.frame)
 
     # Learning.
@@ -151,13 +158,14 @@ class Captions(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
         return least_expected(self.greedily(model, self.valid, range(0, n, -(-n // N_EXPECTED))))
 
     def measure(self, use: Use[AnyTranslator], files: Sequence[str] = ()) -> Measured:
-        """BLEU-1 to BLEU-4 with all references, how many captions are distinct, and the speed."""
+        """BLEU-1 to BLEU-4 and exact match with all references, how many captions are distinct, and the speed."""
         of, raw = self.test(files)
         part, begin = self.part(raw, to_learn=False), time.perf_counter()
         answers = self.write(use, [part.pictures.store[i] for i in range(len(raw))], Caption(()))
         seconds = time.perf_counter() - begin
         outputs = [answer.text for answer in answers]
         metrics = [caption_bleu(outputs, raw.captions, order) for order in (1, 2, 3, 4)]
+        metrics.append(caption_match(outputs, raw.captions))
         notes = count_notes((note for answer in answers for note in answer.notes), (":",))
         record: dict[str, object] = {"images": len(outputs), "distinct_captions": len(set(outputs))}
         record |= {"metrics": [asdict(metric) for metric in metrics], "decoding": asdict(use.decoding)}
@@ -203,10 +211,25 @@ class Captions(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
 
     @property
     def verbs(self) -> Verbs:
-        return {"caption": self.caption, **super().verbs}
+        return {"caption": self.caption, "point": self.point, **super().verbs}
 
     def caption(self, use: Use[AnyTranslator], ask: Caption) -> list[Captioned]:
         return self.write(use, pixels_given(ask.images, self.config, self.grid), ask)
+
+    def point(self, use: Use[AnyTranslator], ask: Point) -> Measured:
+        parts, boxes = self.read_parts(self.config, self.setup.data), read_boxes(Path(ask.boxes))
+        if self.config.size:
+            raise ConfigError(f"boxes are in pixels of the files, and this run resizes images to {self.config.size}")
+        if parts.valid is None:
+            raise ConfigError("the head is chosen on validation data, and the recipe names none")
+        of, test = parts.to_evaluate(tuple(ask.files), or_valid=False)
+        valid, tested = (self.pointing(use.model, raw, boxes) for raw in (parts.valid, test))
+        learned = (boxes.get(name, []) for _, name in parts.train.images.found)
+        return measure_pointing(of, valid, tested, {named.name for objects in learned for named in objects})
+
+    def pointing(self, model: AnyTranslator, raw: CaptionedImages, boxes: Boxes) -> Pointing:
+        part = self.part(raw, to_learn=False)
+        return point(model, part, boxes, self.packing(part, self.batch_tokens, "grouped", seed=0).epoch(0))
 
     def write(self, use: Use[AnyTranslator], images: Pixels, ask: Caption) -> list[Captioned]:
         """Captions of images as the model reads them; none is longer than those that can be learned."""

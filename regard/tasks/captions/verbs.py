@@ -1,11 +1,11 @@
-"""What can be asked of a run that writes captions: one for each image."""
+"""What can be asked of a run that writes captions: one for each image, and where it looks while it writes nouns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.outputs import Hypothesis
-from regard.tasks.request import LineRequest, Texts
+from regard.tasks.request import LineRequest, Request, Texts
 
 
 @dataclass(frozen=True)
@@ -52,3 +52,13 @@ class Caption(LineRequest[Captioned]):
         if answer.n_best:
             record["n_best"] = [{"text": other, "score": score} for other, score in answer.n_best]
         return record
+
+
+@dataclass(frozen=True)
+class Point(Request[float]):
+    """How often attention points at what a noun names, by a file of boxes; on test files, or those of the recipe."""
+
+    name = "point"
+
+    boxes: str
+    files: Sequence[str] = ()

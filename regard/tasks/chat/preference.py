@@ -17,7 +17,7 @@ from regard.data.files.splits import Parts
 from regard.models.heads import LanguageModel
 from regard.tasks.chat.batches import AnswerBatch, Turns, answer_log_probs
 from regard.tasks.chat.task import PAIR, Talk, TalkConfig, replies, share_equal
-from regard.tasks.setup import Use
+from regard.tasks.setup import B, Use
 
 
 def dpo_loss(log_probs: Tensor, reference: Tensor, beta: float) -> Tensor:
@@ -110,16 +110,7 @@ class Preference(Talk[PreferenceBatch]):
         }
 
     def test_figures(self, use: Use[LanguageModel], part: Turns) -> dict[str, float]:
-        """Which answer is more probable, and what the model answers itself."""
-        chosen, rejected = all_log_probs(use.model, part, self.batch_tokens)
-        asked = part.dialogues.take(part.kept)
-        texts = replies(self, use, asked.prompts)
-        return {
-            "the chosen answer is more probable, %": 100 * float((chosen > rejected).float().mean()),
-            "answers as the chosen one, %": share_equal(texts, [best for best, _ in asked.answers]),
-            "answers as the rejected one, %": share_equal(texts, [other for _, other in asked.answers]),
-            "characters of an answer": math.fsum(map(len, texts)) / len(texts),
-        }
+        return pair_figures(self, use, part)
 
     def signature(self, part: Turns) -> str:
         return f"pairs:{len(part)}|tok:{self.tokenizer.kind}|beta:{self.config.beta:g}"
@@ -130,3 +121,16 @@ def all_log_probs(model: LanguageModel, turns: Turns, budget: int) -> Tensor:
     """log P of both answers to every prompt (2, prompts), on the host."""
     batches = (turns.batch(indices).to(model.device) for indices in turns.in_order(budget))
     return torch.cat([answer_log_probs(model, batch).view(2, -1).cpu() for batch in batches], 1)
+
+
+def pair_figures(task: Talk[B], use: Use[LanguageModel], part: Turns) -> dict[str, float]:
+    """Which of two answers is more probable, and what the model answers itself."""
+    chosen, rejected = all_log_probs(use.model, part, task.batch_tokens)
+    asked = part.dialogues.take(part.kept)
+    texts = replies(task, use, asked.prompts)
+    return {
+        "the chosen answer is more probable, %": 100 * float((chosen > rejected).float().mean()),
+        "answers as the chosen one, %": share_equal(texts, [best for best, _ in asked.answers]),
+        "answers as the rejected one, %": share_equal(texts, [other for _, other in asked.answers]),
+        "characters of an answer": math.fsum(map(len, texts)) / len(texts),
+    }

@@ -6,6 +6,7 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
+import torch
 
 from regard.checks import at_least, not_negative, one_of, share
 from regard.data.batching.template import template_of
@@ -28,10 +29,10 @@ from regard.errors import ConfigError
 from regard.evaluation.measured import Versus, perplexity
 from regard.models.heads import LanguageModel
 from regard.models.interface import AnyReader
-from regard.tasks.chat.batches import AnswerBatch, Turns, answer_nats, mean_nats
+from regard.tasks.chat.batches import AnswerBatch, Turns, answer_log_probs, answer_nats, mean_nats
 from regard.tasks.chat.use import Talker, usual_length
 from regard.tasks.exchange import CAUSAL
-from regard.tasks.setup import B, Sample, TaskConfig, Use, Verbs
+from regard.tasks.setup import B, M, Sample, TaskConfig, Use, Verbs
 from regard.tasks.task import AnyTask, Task
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text
@@ -64,15 +65,11 @@ class ChatConfig(TalkConfig):
         one_of(self, ("loss",), "metric")
 
 
-class Talk(Task[Dialogues, Turns, LanguageModel, B]):
+class Conversations(Task[Dialogues, Turns, M, B]):
     """What all tasks on conversations have in common."""
 
-    compared_as = "conversations"
     cut_once = "a conversation"
-    exchange = CAUSAL
-    commands = ("regard chat RUN", "regard evaluate RUN")
     answer_names: ClassVar[tuple[str, ...]] = SINGLE
-    config: TalkConfig
 
     @classmethod
     def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[Dialogues]:
@@ -92,6 +89,18 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
         """As what a user says, up to where the answer begins."""
         return template_of(self.tokenizer).prompts([(Message(USER, text),)])[0]
 
+    def inspect(self) -> list[Row]:
+        return [row for name, part in self.parts().items() for row in part_rows(name, part, self.answer_names)]
+
+
+class Talk(Conversations[LanguageModel, B]):
+    """What all have in common whose models answer."""
+
+    compared_as = "conversations"
+    exchange = CAUSAL
+    commands = ("regard chat RUN", "regard evaluate RUN")
+    config: TalkConfig
+
     def first_samples(self, model: LanguageModel, valid: Turns) -> list[Sample]:
         """What the model answers to the first validation prompts."""
         few = valid.dialogues.take(valid.kept[: self.config.shown])
@@ -108,8 +117,10 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
         (ours, first), (theirs, second) = side(self, use, pairs, talk), side(other, its, pairs, talk)
         won, tied, lost = wins(ours, theirs, [chosen for chosen, _ in pairs.answers])
         ratio = first["perplexity"] / second["perplexity"]
+        drifts = [drift(self, pairs, ours, use, its), drift(other, pairs, theirs, its, use)]
         record: dict[str, object] = {"pairs": of_pairs, "conversations": of_talk}
         record |= {"wins_percent": won, "ties_percent": tied, "losses_percent": lost, "perplexity_ratio": ratio}
+        record |= {"drifts": drifts}
 
         def row(what: str, name: str, form: str) -> tuple[str, ...]:
             return what, form.format(first[name]), form.format(second[name])
@@ -121,14 +132,12 @@ class Talk(Task[Dialogues, Turns, LanguageModel, B]):
             row("characters of an answer", "characters", "{:.1f}"),
             ("wins: the chosen one, the other's not", f"{won:.1f} %", f"{lost:.1f} %"),
             ("neither wins", f"{tied:.1f} %", ""),
+            ("drift: nats by which an answer is likelier than to the other", *(f"{nats:.2f}" for nats in drifts)),
             row(f"perplexity of {of_talk}", "perplexity", "{:.4f}"),
         ]
         title = f"{of_pairs} ({len(pairs):,} prompts)"
         records: list[dict[str, object]] = [{**first}, {**second}]
         return Versus(record, records, [(title, rows)], footing=[f"perplexity ratio: {ratio:.4f}"])
-
-    def inspect(self) -> list[Row]:
-        return [row for name, part in self.parts().items() for row in part_rows(name, part, self.answer_names)]
 
     @property
     def verbs(self) -> Verbs:
@@ -213,6 +222,19 @@ def side(task: AnyTask, use: Use, pairs: Dialogues, others: Dialogues) -> tuple[
         "characters": sum(map(len, texts)) / len(texts),
         "perplexity": perplexity(mean_nats(use.model, turns, task.batch_tokens)),
     }
+
+
+@torch.no_grad()
+def drift(task: AnyTask, asked: Dialogues, texts: Sequence[str], use: Use, its: Use) -> float:
+    """log P(answer) - log P(answer) to the other model, of a model's own answers, on average."""
+    own = replace(asked, answers=[(text,) for text in texts])
+    turns = Turns(own, task.tokenizer, use.model.max_length - 1, last_only=True)
+    batches = [turns.batch(chosen) for chosen in turns.in_order(task.batch_tokens)]
+    ours, theirs = (
+        torch.cat([answer_log_probs(model, batch.to(model.device)).cpu() for batch in batches])
+        for model in (use.model, its.model)
+    )
+    return float((ours - theirs).mean())
 
 
 def share_equal(texts: Sequence[str], wanted: Sequence[str]) -> float:

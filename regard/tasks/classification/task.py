@@ -32,6 +32,9 @@ from regard.tasks.exchange import LABELS
 from regard.tasks.framing import KEEPS, Framing
 from regard.tasks.setup import B, M, Setup, TaskConfig, Use
 from regard.text.tokenizer import Tokenizer
+from regard.viewer.capture import Capture
+from regard.viewer.looking import Asked
+from regard.viewer.ngrams import look_at_ngrams, look_at_vocabulary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,3 +190,15 @@ class Classification(TextLabelTask[Classifier, DocumentBatch]):
     def predictions(self, model: Classifier, batch: DocumentBatch) -> tuple[Tensor, Tensor, Tensor]:
         rows = model.reader(batch.tokens, batch.layout)
         return model.label_logits(rows, batch.layout), batch.labels, rows
+
+    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
+        """Of a bag of words: the n-grams of a text, or, without one, of the whole model."""
+        if not use.model.is_fitted or target is not None:
+            return super().look(use, source, target, asked)
+        labels, words = self.config.shown_labels, self.tokenizer.tokens(range(self.tokenizer.vocab_size))
+        if not source:
+            return look_at_vocabulary(use.model, words, labels)
+        [parts] = self.framing.encode([source])
+        answer = self.classify(use, Classify([source]))[0]
+        title = f"{source} → {answer.label} ({answer.probability:.1%})"
+        return look_at_ngrams(use.model, words, labels, self.framing.join(parts), title)

@@ -1,14 +1,16 @@
 """Images as rows of patches, alone or in batches, as they are or as training changes them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.checks import expect
 from regard.data.batching.batch import Batch, by_length, put_back
@@ -46,26 +48,42 @@ def check_shape(shape: Shape, form: GridForm, where: str) -> None:
 class ImageBatch(Batch):
     """Images, one after the other; with draws they change before the model reads them."""
 
-    pixels: Tensor  # 8-bit
-    layout: Grid
+    pixels: Tensor  # 8-bit; of a batch that was filled, cut into patches (N, C P P)
+    layout: Ragged
     draws: Draws | None
+    n_added: tuple[int, int] = field(default=(0, 0), kw_only=True)  # rows and images that `filled` added
 
     @property
     def n_targets(self) -> int:
-        return self.layout.n_sequences
+        return self.layout.n_sequences - self.n_added[1]
 
     @property
     def n_tokens(self) -> int:
-        return self.layout.n_rows
+        return self.layout.n_rows - self.n_added[0]
+
+    @property
+    def is_cut(self) -> bool:
+        return self.pixels.ndim == 2
 
     @property
     def is_fillable(self) -> bool:  # type: ignore[override]
-        """Images of one size make batches of few shapes."""
-        return self.layout.is_full
+        """Images of one size make batches of few shapes as they are."""
+        return self.layout.is_full or self.is_cut
+
+    def filled(self) -> Self:
+        """Images of many sizes, with rows added that nothing is learned from; not those that change on the device, nor
+        those that must stay whole."""
+        grid = expect(self.layout, Grid)
+        if grid.is_full or grid.form.in_blocks or self.draws is not None:
+            return self
+        layout = grid.filled()
+        n_rows, n_images = layout.n_rows - grid.n_rows, layout.n_sequences - grid.n_sequences
+        patches = F.pad(self.patches(), (0, 0, 0, n_rows))
+        return replace(self, pixels=patches, layout=layout, n_added=(n_rows, n_images))
 
     def patches(self) -> Tensor:
         """What the model reads."""
-        return patches_of(self.pixels, self.layout, self.draws)
+        return self.pixels if self.is_cut else patches_of(self.pixels, self.layout, self.draws)
 
     def pictures(self) -> list[np.ndarray]:
         return pictures(self.patches(), self.layout)
@@ -163,7 +181,7 @@ def joined(drawn: Sequence[Draws]) -> Draws:
 
 @torch.no_grad()
 def read_each(
-    model: Callable[[Tensor, Grid], Tensor], images: Pixels, form: GridForm, budget: int, device: torch.device
+    model: Callable[[Tensor, Ragged], Tensor], images: Pixels, form: GridForm, budget: int, device: torch.device
 ) -> Tensor:
     """What a model makes of each image, on the host (images, ...); those of about one length are read together."""
     shapes = np.array([form.shape_of(*image.shape[:2]) for image in images]).reshape(-1, 2)

@@ -1,9 +1,10 @@
 """Classification of images: pixels in, one label out."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ from regard.errors import RegardError
 from regard.models.heads import Classifier
 from regard.models.interface import AnyReader
 from regard.nn.grid import GridForm
+from regard.nn.loss import IGNORED
 from regard.nn.pooling import POOLINGS
 from regard.tasks.classification.labels import LabelsConfig, LabelTask
 from regard.tasks.classification.verbs import Classified, Classify
@@ -58,6 +60,10 @@ class ImageLabelsConfig(LabelsConfig, Resizing, Augmentation):
 @dataclass(frozen=True)
 class LabeledImageBatch(ImageBatch):
     labels: Tensor  # B
+
+    def filled(self) -> Self:
+        more = super().filled()
+        return replace(more, labels=F.pad(self.labels, (0, more.n_added[1]), value=IGNORED))
 
 
 class LabeledImagePart(ImagePart):

@@ -8,7 +8,8 @@ from torch import Tensor
 from regard.choose import choose
 from regard.data.images.pixels import Picture, Resizing, pixels_of
 from regard.models.interface import Model
-from regard.nn.grid import Grid, GridForm
+from regard.nn.grid import GridForm
+from regard.nn.layout import Ragged
 from regard.nn.pooling import POOLINGS, summary
 from regard.tasks.embedding import BATCH_TOKENS, rows_of
 from regard.tasks.images.batches import Pixels, check_shape, read_each
@@ -28,7 +29,7 @@ def embed_images(model: Model, images: Pixels, grid: GridForm, pooling: str, lay
     """One vector for each image, (images, D): of the rows that the model reads from it."""
     choose(POOLINGS, pooling, "pooling")
 
-    def vectors(patches: Tensor, layout: Grid) -> Tensor:
+    def vectors(patches: Tensor, layout: Ragged) -> Tensor:
         return summary(rows_of(model, patches, layout, layer), layout, pooling)
 
     return read_each(vectors, images, grid, BATCH_TOKENS, model.device).numpy()

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.checks import one_of, share, sorted_classes
+from regard.checks import not_negative, one_of, share, sorted_classes
 from regard.data.config import DataConfig
 from regard.data.files.labelled import Labelled, label_set, labelled_parts, named
 from regard.data.files.splits import Parts
@@ -17,7 +17,8 @@ from regard.decoding.forced import score
 from regard.errors import RegardError
 from regard.evaluation.classification import classification
 from regard.evaluation.measured import Metric, perplexity
-from regard.models.heads import Conditioned
+from regard.inputs import paired
+from regard.models.conditioned import Conditioned, LabelBeside, LabelFirst
 from regard.models.interface import AnyReader
 from regard.nn.layout import Ragged
 from regard.tasks.classification.batches import Documents
@@ -25,6 +26,7 @@ from regard.tasks.framing import Framing
 from regard.tasks.language.batches import TextBatch
 from regard.tasks.language.use import Continuations
 from regard.tasks.language.verbs import Generate, GenerateAs, Written
+from regard.tasks.own_words import OwnWordsConfig
 from regard.tasks.setup import Sample, TaskConfig, Use, Verbs
 from regard.tasks.task import Task
 from regard.viewer.capture import Capture
@@ -32,19 +34,25 @@ from regard.viewer.looking import Asked
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelToTextConfig(TaskConfig):
+class LabelToTextConfig(OwnWordsConfig):
     labels: tuple[str, ...] = ()  # the labels, sorted; empty: those of the training data
+    # width of the vector x of a label, which is read beside every token, [x; y_{t-1}], by a recurrent model; 0: the
+    # vector is as wide as an embedding and is read once, before the text
+    d_vector: int = 0
     smoothing: float = 0.0  # label smoothing of the tokens
     shown: int = 1  # samples written at each validation, for each label
     sample_length: int = 60  # tokens of each sample
 
     def __post_init__(self) -> None:
         sorted_classes(self, "labels")
+        self.check_own_words()
+        not_negative(self, "d_vector")
         share(self, "smoothing")
         one_of(self, ("loss",), "metric")
 
     def build(self, reader: AnyReader) -> Conditioned:
-        return Conditioned(reader, max(len(self.labels), 2))
+        n_labels = max(len(self.labels), 2)
+        return LabelBeside(reader, n_labels, self.d_vector) if self.d_vector else LabelFirst(reader, n_labels)
 
 
 class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
@@ -71,13 +79,18 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
     def collate(self, part: Documents, chosen: np.ndarray, epoch: int | None = None) -> TextBatch:
         batch = part.batch(chosen, epoch)
         texts = np.split(batch.tokens.numpy(), batch.layout.offsets[1:-1].numpy())
-        vocab_size, end_id = self.tokenizer.vocab_size, self.tokenizer.end_id
-        return conditioned_batch(texts, batch.labels.numpy(), batch.lines, vocab_size, end_id, self.max_length)
+        vocab_size, end_id, is_beside = self.tokenizer.vocab_size, self.tokenizer.end_id, bool(self.config.d_vector)
+        labels = batch.labels.numpy()
+        return conditioned_batch(texts, labels, batch.lines, vocab_size, end_id, self.max_length, is_beside)
 
     # Loss, validation and measuring.
 
     def nats(self, model: Conditioned, batch: TextBatch, smoothing: float) -> Tensor:
         return model.nats(batch.tokens, batch.labels, batch.layout, smoothing)
+
+    def loss(self, model: Conditioned, batch: TextBatch) -> Tensor:
+        read = self.config.text_read(model, batch.tokens, batch.layout, self.setup.seed, self.step)
+        return super().loss(model, replace(batch, tokens=read))
 
     def figures(self, model: Conditioned, part: Documents) -> dict[str, float]:
         """Nats a token, each text read with its own label."""
@@ -149,11 +162,22 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
 
 
 def conditioned_batch(
-    texts: list[np.ndarray], labels: np.ndarray, lines: list[str], vocab_size: int, end_id: int, max_length: int
+    texts: list[np.ndarray],
+    labels: np.ndarray,
+    lines: list[str],
+    vocab_size: int,
+    end_id: int,
+    max_length: int,
+    is_beside: bool = False,
 ) -> TextBatch:
-    """The label, then the text.  One that fills `max_length` was cut, so nothing says that it ends there."""
+    """The label before the text, or beside each token.  A text that fills `max_length` was cut, so nothing says that it
+    ends there."""
     ends = [[end_id] if len(text) < max_length else [] for text in texts]
     targets = [np.append(text, end).astype(np.int64) for text, end in zip(texts, ends, strict=True)]
-    read = [np.append(vocab_size + label, y[:-1]) for label, y in zip(labels, targets, strict=True)]
+    if is_beside:
+        shifted = [np.append(vocab_size, y[:-1]) for y in targets]
+        read = [paired(words, label, vocab_size) for words, label in zip(shifted, labels, strict=True)]
+    else:
+        read = [np.append(vocab_size + label, y[:-1]) for label, y in zip(labels, targets, strict=True)]
     tokens, written = (torch.from_numpy(np.concatenate(rows).astype(np.int64)) for rows in (read, targets))
     return TextBatch(lines, tokens, written, Ragged([len(y) for y in targets]))

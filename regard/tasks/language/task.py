@@ -22,6 +22,7 @@ from regard.tasks.language.batches import TextBatch, accuracy, carried_nats, mak
 from regard.tasks.language.running_text import StreamConfig, StreamTask, check_window
 from regard.tasks.language.use import Continuations, Reached, measure_reach
 from regard.tasks.language.verbs import Generate, Reach
+from regard.tasks.own_words import OwnWordsConfig
 from regard.tasks.setup import Sample, Use, Verbs
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text, look_at_votes
@@ -32,7 +33,7 @@ N_COLUMNS = 10  # in which a validation text is read where states are carried
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageConfig(StreamConfig):
+class LanguageConfig(StreamConfig, OwnWordsConfig):
     # in validation and evaluation, how many tokens of each window were counted in the one before and are only read
     # here, so that no token is predicted without as much before it; 0: windows do not overlap
     context: int = 0
@@ -46,6 +47,7 @@ class LanguageConfig(StreamConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.check_own_words()
         at_least(self, 1, "sample_length")
         not_negative(self, "shown")
         share(self, "blank", "smoothing")
@@ -54,6 +56,8 @@ class LanguageConfig(StreamConfig):
                 f"context must be below window = {self.window}, and 0 for lines and where states are carried; "
                 f"got {self.context}"
             )
+        if self.carry and self.own_words:
+            raise ConfigError("with own_words every window begins anew: set carry = false, or own_words = 0")
         if self.carry and self.unit == "lines":
             raise ConfigError("lines are texts of their own: nothing is carried; set unit = 'stream' or carry = false")
 
@@ -123,7 +127,8 @@ class Language(StreamTask[LanguageModel, TextBatch]):
 
     def loss(self, model: LanguageModel, batch: TextBatch) -> Tensor:
         if not self.config.carry:
-            return super().loss(model, batch)
+            read = self.config.text_read(model, batch.tokens, batch.layout, self.setup.seed, self.step)
+            return super().loss(model, replace(batch, tokens=read))
         before = None if batch.begins else self.state
         nats, self.state = model.carried_nats(batch.tokens, batch.labels, batch.layout, before, self.config.smoothing)
         return nats
@@ -181,7 +186,7 @@ class Language(StreamTask[LanguageModel, TextBatch]):
 
     def reach(self, use: Use[LanguageModel], ask: Reach) -> Reached:
         _, text = self.test([str(file) for file in ask.files])
-        return measure_reach(use.model, self.part(text, to_learn=False), ask.distance, ask.n_passages)
+        return measure_reach(use.model, self.part(text, to_learn=False), ask)
 
     def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
         if target is not None or not source:

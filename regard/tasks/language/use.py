@@ -16,10 +16,10 @@ from regard.decoding.search import generate, stream
 from regard.decoding.stopping import Stops, TextPieces
 from regard.errors import RegardError
 from regard.models.heads import LanguageModel
-from regard.models.reach import gradient_reach
+from regard.models.reach import gradient_reach, jacobian_norms
 from regard.nn.linear import logits
 from regard.tasks.language.batches import make_batch
-from regard.tasks.language.verbs import Generate, ScoreTexts, StreamText, Written
+from regard.tasks.language.verbs import Generate, Reach, ScoreTexts, StreamText, Written
 from regard.tasks.setup import Use
 from regard.text.tokenizer import Tokenizer
 
@@ -153,7 +153,7 @@ def unknown_words(text: str, tokenizer: Tokenizer) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Reached:
-    norms: np.ndarray  # |∂L/∂h_{T-d}| for d = 0, 1, 2 ..., the mean over the passages
+    norms: np.ndarray  # |∂L/∂h_{T-d}| or ‖∂h_T/∂h_{T-d}‖ for d = 0, 1, 2 ..., the mean over the passages
     n_passages: int
 
     @property
@@ -168,8 +168,9 @@ class Reached:
         return None if last + 1 == len(self.norms) else int(last) + 1
 
 
-def measure_reach(model: LanguageModel, stream: Stream, distance: int, n_passages: int) -> Reached:
+def measure_reach(model: LanguageModel, stream: Stream, ask: Reach) -> Reached:
     """Passages of distance + 1 tokens, spread evenly over the text; L is the loss of the token that follows them."""
+    distance, n_passages = ask.distance, ask.n_passages
     if distance < 1 or n_passages < 1:
         raise RegardError(f"distance and passages must be at least 1, got {distance} and {n_passages}")
     if model.is_counted:
@@ -181,6 +182,8 @@ def measure_reach(model: LanguageModel, stream: Stream, distance: int, n_passage
         raise RegardError(f"a text of {len(stream):,} tokens has no passage of {length}; lower the distance")
     starts = np.unique(np.linspace(0, len(stream) - length, n_passages).astype(np.int64))
     batch = make_batch(stream, np.stack([starts, starts + length], 1)).to(model.device)
+    if ask.jacobians:
+        return Reached(jacobian_norms(model.reader, batch.tokens, batch.layout), len(starts))
     next_tokens = batch.labels[length - 1 :: length]
 
     def loss(last: Tensor) -> Tensor:

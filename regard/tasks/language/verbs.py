@@ -66,10 +66,14 @@ class ScoreTexts(Request[list[float]]):
 
 @dataclass(frozen=True)
 class Reach(Request[float]):
-    """|∂L/∂h_{T-d}| by distance, measured on a text (default: the recipe's test or validation text)."""
+    """|∂L/∂h_{T-d}| by distance, measured on a text (default: the recipe's test or validation text).
+
+    With `jacobians`, of a recurrent model: the norm of the product of Jacobians, ‖∂h_T/∂h_{T-d}‖.
+    """
 
     name = "reach"
 
     files: Sequence[str] = ()
     distance: int = 100
     n_passages: int = 64
+    jacobians: bool = False

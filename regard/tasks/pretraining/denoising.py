@@ -1,7 +1,7 @@
 """Denoising: a corrupted text in, the text as it was out (BART), or only what is missing (T5)."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from regard.models.interface import AnyTranslator
 from regard.tasks.exchange import SOURCE_TO_TARGET
 from regard.tasks.framing import Frame
 from regard.tasks.language.running_text import NoisedConfig, NoisedTask
-from regard.tasks.setup import Sample, Use
+from regard.tasks.pretraining.repair import repair
+from regard.tasks.setup import Sample, Use, Verbs
 from regard.tasks.translation.batches import PairBatch, make_batch
 from regard.tasks.translation.framed import FramedConfig, FramedTask, pair_loss
 from regard.text.tokenizer import Tokenizer
@@ -65,7 +66,12 @@ class Denoising(FramedTask[PlainText, Stream, AnyTranslator, PairBatch], NoisedT
     settings = DenoisingConfig
     roles = ("translator",)
     exchange = SOURCE_TO_TARGET
-    commands = ("regard train RECIPE --from RUN", "regard embed RUN FILE", "regard evaluate RUN")
+    commands = (
+        'regard fill RUN "Paris is the [MASK] of France."',
+        "regard train RECIPE --from RUN",
+        "regard embed RUN FILE",
+        "regard evaluate RUN",
+    )
     config: DenoisingConfig
 
     def read(self, parts: Parts[PlainText]) -> None:
@@ -127,6 +133,11 @@ class Denoising(FramedTask[PlainText, Stream, AnyTranslator, PairBatch], NoisedT
     def purpose(self) -> str:
         what = "the text" if self.config.objective == "text" else "what is missing"
         return f"was trained to read a corrupted text and to write {what}"
+
+    @property
+    def verbs(self) -> Verbs:
+        writes_gaps = self.config.objective == "spans"
+        return {"fill": partial(repair, self.tokenizer, self.frame, writes_gaps), **super().verbs}
 
     def own_target(self, use: Use[AnyTranslator], source: str) -> str:
         raise RegardError("this run restores corrupted texts: say what it is to write, as the target (--target)")

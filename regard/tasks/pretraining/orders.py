@@ -10,7 +10,7 @@ from regard.checks import at_least, expect, proper_share
 from regard.data.batching.batch import SequenceBatch
 from regard.data.batching.noise import Draws, predicted_spans, turns
 from regard.data.batching.streams import Stream
-from regard.errors import ConfigError
+from regard.errors import ConfigError, RegardError
 from regard.evaluation.measured import perplexities
 from regard.models.elmo import BiLM
 from regard.models.interface import AnyReader
@@ -19,6 +19,9 @@ from regard.nn.layout import Ragged
 from regard.tasks.exchange import PERMUTED
 from regard.tasks.language.batches import TextBatch, accuracy, make_batch, total_nats
 from regard.tasks.language.running_text import NoisedConfig, NoisedTask, StreamConfig, StreamTask, check_window
+from regard.tasks.setup import Use
+from regard.viewer.capture import Capture
+from regard.viewer.looking import Asked, look_at_streams
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +87,12 @@ class Permutation(NoisedTask[PermutationModel, TurnBatch]):
 
     settings = PermutationConfig
     exchange = PERMUTED
-    commands = ("regard train RECIPE --from RUN", "regard embed RUN FILE", "regard evaluate RUN")
+    commands = (
+        "regard train RECIPE --from RUN",
+        "regard embed RUN FILE",
+        "regard evaluate RUN",
+        'regard look RUN "a sentence"',
+    )
     purpose = "was trained to predict the tokens of a text in any order"
     config: PermutationConfig
 
@@ -102,3 +110,11 @@ class Permutation(NoisedTask[PermutationModel, TurnBatch]):
 
     def how(self, part: Stream) -> str:
         return f"window:{self.config.window}|share:{self.config.share:.3g}|spans:1-{self.config.longest_span}"
+
+    def look(self, use: Use[PermutationModel], source: str, target: str | None, asked: Asked) -> Capture:
+        """Both streams while every token is predicted, in an order that the recipe's seed draws."""
+        if target is not None or not source:
+            raise RegardError("this run reads one text: give the text, and no target")
+        ids = self.encode(source)
+        order = turns(np.ones(len(ids), bool), Draws(self.setup.seed))
+        return look_at_streams(use.model, self.tokenizer, ids, order.tolist(), source, asked)

@@ -24,8 +24,8 @@ from regard.models.masked import MaskedWords, ReplacedWords, draw, rows_at
 from regard.tasks.exchange import MASKED
 from regard.tasks.language.running_text import check_window, inspect_texts
 from regard.tasks.pretraining.batches import N_FIXED, MaskedBatch, MaskedPassages
-from regard.tasks.pretraining.use import fill
-from regard.tasks.pretraining.verbs import Fill, Filled
+from regard.tasks.pretraining.use import fill, follow
+from regard.tasks.pretraining.verbs import Fill, Filled, Follow, Followed
 from regard.tasks.setup import M, Sample, TaskConfig, Use, Verbs
 from regard.tasks.task import Task
 from regard.text.tokenizer import Tokenizer
@@ -183,11 +183,14 @@ class MaskedLanguage(MaskingTask[MaskedWords]):
 
     @property
     def verbs(self) -> Verbs:
-        return {"fill": self.fill, **super().verbs}
+        return {"fill": self.fill, **({"follow": self.follow} if self.config.nsp else {}), **super().verbs}
 
     def fill(self, use: Use[MaskedWords], ask: Fill) -> list[Filled]:
         documents = [np.array(self.encode(text), np.int64) for text in ask.texts]
         return fill(use.model, self.tokenizer, documents, ask.top, self.batch_tokens)
+
+    def follow(self, use: Use[MaskedWords], ask: Follow) -> list[Followed]:
+        return follow(use.model, self.tokenizer, ask, self.batch_tokens)
 
 
 def with_marks(ids: list[int], tokenizer: Tokenizer) -> str:

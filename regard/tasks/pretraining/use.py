@@ -1,4 +1,4 @@
-"""Masked words filled in: what may stand in place of each [MASK] of a text."""
+"""BERT's two questions: what may stand in place of each [MASK] of a text, and whether one text follows another."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -9,7 +9,8 @@ import torch
 from regard.data.batching.batch import read_together
 from regard.models.masked import MaskedWords, rows_at
 from regard.tasks.framing import SEPARATOR
-from regard.tasks.pretraining.verbs import Filled
+from regard.tasks.pretraining.batches import FOLLOWS, N_FIXED
+from regard.tasks.pretraining.verbs import Filled, Follow, Followed
 from regard.text.tokenizer import Tokenizer
 
 
@@ -44,3 +45,27 @@ def written(ids: np.ndarray, tokenizer: Tokenizer) -> str:
     """The text of some tokens, its parts separated as in the question."""
     parts = [list(part) for is_end, part in groupby(ids.tolist(), lambda i: i == tokenizer.end_id) if not is_end]
     return f" {SEPARATOR[0]} ".join(tokenizer.decode(part).strip() for part in parts)
+
+
+@torch.no_grad()
+def follow(model: MaskedWords, tokenizer: Tokenizer, ask: Follow, budget: int) -> list[Followed]:
+    """P(b follows a) of <s> a </s> b </s>, one for each pair, in order.  Of a pair that is too long, the end of a and
+    the beginning of b are read."""
+    room, documents, answers_notes = model.max_length - N_FIXED[True], [], []
+    for first, second in zip(ask.texts, ask.nexts, strict=True):
+        a, b = tokenizer.encode(first), tokenizer.encode(second)
+        n_first = min(len(a), max(room - len(b), room - room // 2))
+        read_a, read_b = a[len(a) - n_first :], b[: room - n_first]
+        ids = [tokenizer.start_id, *read_a, tokenizer.end_id, *read_b, tokenizer.end_id]
+        notes = [
+            f"the {name} text is empty" for name, text in (("first", first), ("second", second)) if not text.strip()
+        ]
+        if len(a) + len(b) > room:
+            notes.append(f"cut to {room:,} of {len(a) + len(b):,} tokens, those around the place where they meet")
+        documents.append(np.array(ids, np.int64))
+        answers_notes.append(notes)
+    shares = np.zeros(len(documents))
+    for group, tokens, layout in read_together(documents, budget, model.device):
+        logits = model.next_logits(model(tokens, layout), layout)
+        shares[group] = logits.float().softmax(-1)[:, FOLLOWS].cpu().numpy()
+    return [Followed(float(share), notes) for share, notes in zip(shares, answers_notes, strict=True)]

@@ -1,15 +1,16 @@
-"""What can be asked of a model of masked words: the words in place of each [MASK]."""
+"""What can be asked of a model that was pre-trained: the words in place of each [MASK], and what follows a text."""
 
 from dataclasses import dataclass
 from typing import Annotated
 
+from regard.errors import ConfigError, DataError
 from regard.tasks.request import Help, LineRequest, Texts
 
 
 @dataclass(frozen=True)
 class Filled:
     text: str  # with the likeliest word in every place
-    words: list[list[tuple[str, float]]]  # for every [MASK] the likeliest words and their probabilities
+    words: list[list[tuple[str, float]]]  # for every [MASK] the likeliest words and their probabilities; BART: none
     notes: list[str]  # what happened to the text: "nothing is masked", "cut to the first 128 of 140 tokens"
 
 
@@ -18,7 +19,8 @@ class Fill(LineRequest[Filled]):
     """Predict the word in place of each [MASK]: N lines in, N lines out; [SEP] divides two texts.
 
     Texts that come as lines give lines, filled with the likeliest words.  Texts given as arguments also give other
-    likely words for each [MASK], with their probabilities.
+    likely words for each [MASK], with their probabilities.  BART and T5 may write several words for each, BART anew
+    also the rest of the text.
     """
 
     name, takes_texts = "fill", True
@@ -38,3 +40,40 @@ class Fill(LineRequest[Filled]):
             f"  {place}: " + ", ".join(f"{word.strip()} {share:.3f}" for word, share in options)
             for place, options in enumerate(answer.words, start=1)
         ]
+
+
+@dataclass(frozen=True)
+class Followed:
+    probability: float  # that the second text follows the first
+    notes: list[str]  # "empty", "cut to 128 of 140 tokens"
+
+
+@dataclass(frozen=True)
+class Follow(LineRequest[Followed]):
+    """Give the probability that a text follows another: N lines in, N probabilities out.
+
+    Without --next, a tab or [SEP] divides the two texts of each line.
+    """
+
+    name, takes_texts = "follow", True
+
+    texts: Texts
+    nexts: Annotated[Texts, Help(text="the text that may follow", for_every_line="--next")]
+
+    def read(self, line: str, where: str) -> dict[str, str]:
+        if self.nexts:  # one for every line
+            return super().read(line, where)
+        for mark in ("\t", "[SEP]"):
+            first, found, second = line.partition(mark)
+            if found:
+                return {"texts": first.strip(), "nexts": second.strip()}
+        hint = "give the text that may follow it with --next, or after a tab or [SEP]"
+        if where:
+            raise DataError(f"{where} is one text, {line[:60]!r}; {hint}")
+        raise ConfigError(f"{line[:60]!r} is one text; {hint}")
+
+    def line(self, answer: Followed) -> str:
+        return f"{answer.probability:.4f}"
+
+    def record(self, number: int, text: str, answer: Followed) -> dict[str, object]:
+        return {"line": number, "text": text, "probability": answer.probability, "notes": answer.notes}

@@ -1,6 +1,7 @@
 """Tagging (aligned seq2seq): words in, one tag for each of them out."""
 
-from collections.abc import Iterable
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import ClassVar
@@ -75,13 +76,12 @@ class RestorationConfig(TaggerConfig):
     neutral: ClassVar[str] = restoring.NEUTRAL
 
 
-class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
-    """What all taggers share; where tags come from and what they are good for differs."""
+class AlignedTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
+    """Something for each word, whatever it is: how words are read, and how their rows are read off."""
 
     cut_once = "a word that gets a tag"
     commands = ("regard tag RUN < lines.txt", "regard evaluate RUN")
-    purpose = "was trained to tag the words of a sentence"
-    config: TaggingConfig | RestorationConfig
+    config: TaggerConfig
 
     @staticmethod
     def words_of(line: str) -> list[str]:
@@ -90,15 +90,13 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
 
     @staticmethod
     def write(words: list[str], tags: list[str]) -> str:
+        """Words with what belongs to each, as a line."""
         return " ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True))
 
     @classmethod
     def texts(cls, data: DataConfig) -> Iterable[str]:
         """Each word with the space before it."""
         return ("".join(f" {word}" for word in words) for words in cls.read_parts(cls.settings(), data).train.words)
-
-    def part(self, raw: Tagged, to_learn: bool) -> TaggedSet:
-        return TaggedSet(raw, self.config.tags, self.tokenizer, self.max_length, self.config.framed)
 
     def encode(self, text: str) -> list[int]:
         ids = self.tokenizer.encode("".join(f" {word}" for word in self.words_of(text)))
@@ -112,6 +110,53 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
     def small_batch(self, n_tokens: int) -> TagBatch:
         return self.train.batch(cut(np.arange(len(self.train.lengths)), self.train.lengths, n_tokens)[0])
 
+    @torch.no_grad()
+    def outputs(self, model: Tagger, pieces: WordPieces) -> Iterator[tuple[np.ndarray, Tensor]]:
+        """Numbers of words, and what the model says of each (words, tags).  Pieces of about one length are read
+        together."""
+        for part in by_length(pieces.lengths, self.batch_tokens):
+            rows = pieces.rows(part)
+            layout = Ragged(torch.from_numpy(rows.lengths)).to(model.device)
+            tokens, last = (torch.from_numpy(array).to(model.device) for array in (rows.tokens, rows.last))
+            yield rows.words, word_logits(model, tokens, layout, last).float()
+
+    # For people.
+
+    def inspect(self) -> list[Row]:
+        return [row for name, part in self.parts().items() for row in part.report(name)]
+
+    # Use.
+
+    @property
+    def verbs(self) -> Verbs:
+        return {"tag": self.tag, **super().verbs}
+
+    @abstractmethod
+    def tag(self, use: Use[Tagger], ask: Tag) -> list[TaggedLine]:
+        """One answer per line, in order."""
+
+    def lines_read(self, lines: Sequence[str]) -> tuple[WordPieces, Iterator[tuple[list[str], slice, list[str]]]]:
+        """Lines as a model reads them; and of each line its words, their places among all words, and notes."""
+        sentences, numbers = [self.words_of(line) for line in lines], [str(i + 1) for i in range(len(lines))]
+        pieces = WordPieces(sentences, numbers, self.tokenizer, self.max_length, self.config.framed)
+        n_pieces = np.bincount(pieces.sentence, minlength=len(sentences))
+        starts = np.cumsum([0, *map(len, sentences)])
+        notes = (
+            ["empty"] if not words else [f"split into {n}"] if n > 1 else []
+            for words, n in zip(sentences, n_pieces, strict=True)
+        )
+        return pieces, zip(sentences, map(slice, starts[:-1], starts[1:]), notes, strict=True)
+
+
+class WordTask(AlignedTask):
+    """What all taggers share; where tags come from and what they are good for differs."""
+
+    purpose = "was trained to tag the words of a sentence"
+    config: TaggingConfig | RestorationConfig
+
+    def part(self, raw: Tagged, to_learn: bool) -> TaggedSet:
+        return TaggedSet(raw, self.config.tags, self.tokenizer, self.max_length, self.config.framed)
+
     def nats(self, model: Tagger, batch: TagBatch, smoothing: float) -> Tensor:
         logits = word_logits(model, batch.tokens, batch.layout, batch.last)
         return F.cross_entropy(logits.float(), batch.tags, reduction="sum")
@@ -124,16 +169,12 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
         accuracy, f1, *_ = self.shares(model, part)
         return {"loss": loss, "accuracy": accuracy.value, "f1": f1.value}
 
-    @torch.no_grad()
     def predict(self, model: Tagger, pieces: WordPieces) -> tuple[np.ndarray, np.ndarray]:
-        """The best tag of every word, and its probability.  Pieces of about one length are read together."""
+        """The best tag of every word, and its probability."""
         best, probabilities = np.zeros(len(pieces.words), np.int64), np.zeros(len(pieces.words))
-        for part in by_length(pieces.lengths, self.batch_tokens):
-            rows = pieces.rows(part)
-            layout = Ragged(torch.from_numpy(rows.lengths)).to(model.device)
-            tokens, last = (torch.from_numpy(array).to(model.device) for array in (rows.tokens, rows.last))
-            highest = word_logits(model, tokens, layout, last).float().softmax(-1).max(-1)
-            best[rows.words], probabilities[rows.words] = highest.indices.cpu().numpy(), highest.values.cpu().numpy()
+        for words, logits in self.outputs(model, pieces):
+            highest = logits.softmax(-1).max(-1)
+            best[words], probabilities[words] = highest.indices.cpu().numpy(), highest.values.cpu().numpy()
         return best, probabilities
 
     def shares(self, model: Tagger, part: TaggedSet) -> list[Metric]:
@@ -161,31 +202,18 @@ class WordTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
 
     # For people.
 
-    def inspect(self) -> list[Row]:
-        return [row for name, part in self.parts().items() for row in part.report(name)]
-
     def settled_rows(self) -> list[tuple[str, str]]:
         return [("tags", f"{len(self.config.tags)}: {', '.join(self.config.tags)}")]
 
     # Use.
 
-    @property
-    def verbs(self) -> Verbs:
-        return {"tag": self.tag, **super().verbs}
-
     def tag(self, use: Use[Tagger], ask: Tag) -> list[TaggedLine]:
-        """One answer per line, in order."""
-        sentences, numbers = [self.words_of(line) for line in ask.lines], [str(i + 1) for i in range(len(ask.lines))]
-        pieces = WordPieces(sentences, numbers, self.tokenizer, self.max_length, self.config.framed)
+        pieces, lines = self.lines_read(ask.lines)
         best, probabilities = self.predict(use.model, pieces)
-        n_pieces = np.bincount(pieces.sentence, minlength=len(sentences))
-        answers, start = [], 0
-        for words, n in zip(sentences, n_pieces, strict=True):
-            own = slice(start, start + len(words))
-            notes = ["empty"] if not words else [f"split into {n}"] if n > 1 else []
+        answers = []
+        for words, own, notes in lines:
             tags = [self.config.tags[i] for i in best[own]]
             answers.append(TaggedLine(words, tags, probabilities[own].tolist(), self.write(words, tags), notes))
-            start += len(words)
         return answers
 
 

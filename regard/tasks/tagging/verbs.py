@@ -11,7 +11,7 @@ class TaggedLine:
 
     words: list[str]
     tags: list[str]
-    probabilities: list[float]  # of each tag
+    probabilities: list[float]  # of each tag; none of a number
     text: str
     notes: list[str] = field(default_factory=list)
 

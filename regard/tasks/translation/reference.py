@@ -23,7 +23,7 @@ from regard.nn.watch import watch
 from regard.tasks.framing import Frame
 from regard.tasks.translation.batches import make_batch
 from regard.text.tokenizer import Tokenizer
-from regard.viewer.capture import KINDS
+from regard.viewer.kinds import KINDS
 
 PRONOUN = re.compile(r"\b(?:ils?|elles?)\b", re.IGNORECASE)
 BATCH = 250  # pairs watched together

@@ -2,6 +2,7 @@
 sequence."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from regard.models.interface import AnyReader, Translator
 from regard.tasks.chat.batches import AnswerBatch, Script, answer_nats, make_batch
 from regard.tasks.exchange import CAUSAL, SOURCE_TO_TARGET
 from regard.tasks.framing import Frame
+from regard.tasks.own_words import PURPOSE, OwnWordsConfig, with_own_words
+from regard.tasks.pretraining.repair import can_repair, repair, writes_gaps_alone
 from regard.tasks.setup import Use, Verbs
 from regard.tasks.translation.batches import PairBatch, PairSet
 from regard.tasks.translation.framed import pair_loss
@@ -27,12 +30,13 @@ from regard.viewer.looking import Asked, look_at_text
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationConfig(PairsConfig):
+class TranslationConfig(PairsConfig, OwnWordsConfig):
     source_start: int = -1  # the id of a token that every source begins with (an imported BART has one); -1: none
     target_start: int = -1  # the id of the token that every target begins with; -1: the tokenizer's <s>
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.check_own_words()
         at_least(self, -1, "source_start", "target_start")
 
     def check_tokens(self, vocab_size: int) -> None:
@@ -48,6 +52,7 @@ class Translation(PairTask[Translator, PairBatch]):
     """By an encoder-decoder."""
 
     settings = TranslationConfig
+    config: TranslationConfig
     roles = ("translator",)
     exchange = replace(SOURCE_TO_TARGET, has_references=True)
     recognize = staticmethod(pairs)
@@ -57,12 +62,23 @@ class Translation(PairTask[Translator, PairBatch]):
 
     nats = staticmethod(pair_loss)
 
+    def loss(self, model: Translator, batch: PairBatch) -> Tensor:
+        if self.config.own_words:
+            sources = [ids.tolist() for ids in batch.source.split(batch.source_layout.lengths.tolist())]
+            draws, chance = [self.setup.seed, PURPOSE, self.step], self.config.chance(self.step)
+            read = with_own_words(model, sources, batch.target, batch.target_layout, chance, draws)
+            batch = replace(batch, target=read)
+        return super().loss(model, batch)
+
     def usage(self, folder: Path) -> tuple[str, ...]:
         return (*super().usage(folder), f'regard look {folder} "a sentence"')
 
     @property
     def verbs(self) -> Verbs:
-        return {**super().verbs, "alignments": self.align}
+        """A model of another tool that was pre-trained with masks or sentinels has tokens for them, and can fill."""
+        fill = partial(repair, self.tokenizer, self.frame, writes_gaps_alone(self.tokenizer))
+        of_gaps = {"fill": fill} if can_repair(self.tokenizer) else {}
+        return {**super().verbs, **of_gaps, "alignments": self.align}
 
     def align(self, use: Use[Translator], ask: Align) -> list[tuple[int, int]]:
         return alignments(use.model, self.tokenizer, self.frame, ask.translated, ask.layer)

@@ -213,3 +213,18 @@ def test_tokens_of_an_image_cannot_be_counted(tmp_path: Path) -> None:
     run = run_of(task_of(tmp_path), tmp_path)
     with pytest.raises(ConfigError, match="an image has no tokens to count"):
         run.caption(str(tmp_path / "0.png"), DecodingConfig(counted="prompt", block_ngrams=2))
+
+
+def test_shuffled_captions_are_a_control_in_training_alone(tmp_path: Path) -> None:
+    task, control = task_of(tmp_path), task_of(tmp_path, shuffled=True)
+    usual = {name: set(captions) for name, captions in CAPTIONS.items()}
+    learned = {
+        control.train.raw.images.where(i).rsplit("/", 1)[-1]: set(captions)
+        for i, captions in enumerate(control.train.references)
+    }
+    assert learned.keys() == usual.keys() and sorted(map(sorted, learned.values())) == sorted(
+        map(sorted, usual.values())
+    )
+    assert all(learned[name] != usual[name] for name in usual)
+    assert control.valid is not None and task.valid is not None
+    assert control.valid.references == task.valid.references

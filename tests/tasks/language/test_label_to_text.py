@@ -9,9 +9,10 @@ from tiny_reviews import CPU, reviews, train_reviews, write_table
 
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, DataError, RegardError, RunError
-from regard.models.heads import Conditioned
+from regard.models.conditioned import LabelBeside, LabelFirst
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.nn.layout import Ragged
+from regard.nn.recurrent import CELLS
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run, load
 from regard.runs.weights import weights_of
@@ -20,6 +21,7 @@ from regard.text.words import END
 from regard.training.prepare import prepare
 
 KINDS = {"bad": ("awful", "dull", "weak"), "good": ("great", "fine", "superb")}
+SMALL = {"vocab_size": 10, "d_model": 8, "d_hidden": 8, "n_layers": 1}
 MODELS = {
     "recurrent": [
         *("d_model = 24", "d_hidden = 32", "n_layers = 1", "max_length = 64", "dropout = 0.0"),
@@ -34,6 +36,7 @@ MODELS = {
     ],  # 19 tokens far
     "stack": ["d_model = 24", "n_heads = 2", "n_layers = 1", "d_ff = 48", "max_length = 64", "dropout = 0.0"],
 }
+WAYS = {**{name: (name, ()) for name in MODELS}, "beside": ("recurrent", ("task.d_vector=8",))}
 RECIPE = """
 [task]
 kind = "label-to-text"
@@ -76,10 +79,11 @@ def write_recipe(root: Path, architecture: str = "recurrent") -> Path:
     return path
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=WAYS)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     place = tmp_path_factory.mktemp(request.param)
-    train_reviews(write_recipe(place, request.param), place / "run")
+    architecture, overrides = WAYS[request.param]
+    train_reviews(write_recipe(place, architecture), place / "run", *overrides)
     return load(place / "run", "cpu")
 
 
@@ -142,7 +146,8 @@ def test_writing_is_as_probable_as_it_was_learnt(run: Run) -> None:
     (written,) = run.generate_as("bad", [""], 40, DecodingConfig())[0]
     ids = np.array(run.tokenizer.encode(written.text))
     assert written.finished
-    batch = conditioned_batch([ids], np.array([0]), [""], run.tokenizer.vocab_size, END, max_length=50)
+    is_beside = run.task.config.d_vector > 0
+    batch = conditioned_batch([ids], np.array([0]), [""], run.tokenizer.vocab_size, END, 50, is_beside)
     with torch.no_grad():
         nats = float(run.model.nats(batch.tokens, batch.labels, batch.layout))
     assert written.log_prob == pytest.approx(-nats, abs=1e-4)
@@ -150,7 +155,8 @@ def test_writing_is_as_probable_as_it_was_learnt(run: Run) -> None:
 
 def test_no_label_can_be_written(run: Run) -> None:
     vocab_size = run.tokenizer.vocab_size
-    assert run.model.reader.embedding.weight.shape[0] == vocab_size + 2
+    n_vectors = len(run.model.reader.word_table)
+    assert n_vectors == vocab_size + (0 if run.task.config.d_vector else 2)
     assert len(run.model.output_table) == vocab_size
 
 
@@ -160,13 +166,38 @@ def test_a_batch_has_the_label_first_and_no_end_where_a_text_was_cut() -> None:
     assert batch.tokens.tolist() == [11, 7, 8, 10, 9, 7]
     assert batch.labels.tolist() == [7, 8, END, 9, 7, 8]
     assert batch.layout.lengths.tolist() == [3, 3]
+    beside = conditioned_batch(texts, np.array([1, 0]), ["a", "b"], 10, END, 3, is_beside=True)
+    assert beside.tokens.tolist() == [21, 18, 19, 10, 9, 7]  # 11 ids a label, of which the last is no word
+    assert beside.labels.tolist() == batch.labels.tolist()
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_vector_is_read_beside_every_token_as_the_equation_says(cell: str) -> None:
+    """h_t = f([x; y_{t-1}], h_{t-1}), y_0 = 0."""
+    torch.manual_seed(0)
+    model = LabelBeside(Recurrent(RecurrentConfig(**SMALL, cell=cell, dropout=0.0)), n_labels=3, d_vector=5).eval()
+    batch = conditioned_batch([np.array([7, 8, 9]), np.array([4])], np.array([2, 0]), ["", ""], 10, END, 20, True)
+    vectors, words, layer = model.embedding.labels.weight, model.embedding.vectors, model.reader.stack.forwards[0]
+    expected = []
+    for label, text in ((2, [7, 8, 9]), (0, [4])):
+        state = layer.zero_state(1, words)
+        for y in (torch.zeros(8), *words[text]):
+            state = layer.step(torch.cat([vectors[label], y])[None], state, layer.weights())
+            expected.append(state[0, 0])
+    torch.testing.assert_close(model(batch.tokens, batch.layout), torch.stack(expected), atol=1e-6, rtol=1e-5)
+
+
+def test_only_a_recurrent_model_reads_a_vector_beside_every_token(tmp_path: Path) -> None:
+    recipe = Recipe.read(str(write_recipe(tmp_path, "stack")), ["task.d_vector=8"])
+    with pytest.raises(ConfigError, match="only a recurrent model reads a vector beside every token"):
+        prepare(recipe, tmp_path / "run", resume=False)
 
 
 def test_the_vectors_of_labels_are_learnt_and_those_of_others_stay() -> None:
     torch.manual_seed(0)
-    reader = Recurrent(RecurrentConfig(vocab_size=10, d_model=8, d_hidden=8, n_layers=1))
+    reader = Recurrent(RecurrentConfig(**SMALL))
     before = reader.embedding.weight.detach().clone()
-    model = Conditioned(reader, n_labels=3)
+    model = LabelFirst(reader, n_labels=3)
     assert torch.equal(reader.embedding.weight[:10], before)
     model.nats(torch.tensor([model.first(1), 5]), torch.tensor([5, END]), Ragged([2])).backward()
     moved = reader.embedding.weight.grad.abs().sum(1) > 0
@@ -175,9 +206,11 @@ def test_the_vectors_of_labels_are_learnt_and_those_of_others_stay() -> None:
         model.first(3)
 
 
-def test_a_resumed_run_is_the_same_to_the_bit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("own_words", [0.0, 0.5])
+def test_a_resumed_run_is_the_same_to_the_bit(own_words: float, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path)
     settings = ["training.save_every=10", "training.validate_every=10", "training.schedule=constant"]
+    settings += [f"task.own_words={own_words}", "task.own_words_steps=15"]
     train_reviews(recipe, tmp_path / "whole", *settings, "training.steps=20")
     train_reviews(recipe, tmp_path / "parted", *settings, "training.steps=10")
     train_reviews(recipe, tmp_path / "parted", "training.steps=20", resume=True)

@@ -1,0 +1,1 @@
+"""Series: tables of numbers in time → regular rows, with what is known of them ahead."""

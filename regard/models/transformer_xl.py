@@ -1,0 +1,116 @@
+"""Transformer-XL: a stack that remembers the segments before the one it reads (Dai et al. 2019)."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from regard.checks import at_least
+from regard.errors import ConfigError, RegardError
+from regard.inputs import InputTable
+from regard.models.stack import BlockStack, StackConfig
+from regard.nn.layout import Layout
+from regard.nn.positions import Space
+from regard.nn.rolling import RollingCache, SegmentMemory, full
+from regard.nn.sight import Once, window
+
+RELATIVE = ("rotary", "alibi", "buckets", "none")  # positions that see distances, wherever a row stands
+ENDLESS = 1_000_000  # tokens of a text that has no limit: a number that few texts reach
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerXLConfig(StackConfig):
+    # rows of each layer that are kept, without gradients, for the window that comes next (with task.carry = true); a
+    # text that is written has no longest length, and each of its tokens attends to so many before it
+    memory: int = 512
+    position: str = "rotary"  # one that sees distances: `rotary`, `alibi`, `buckets` or `none`
+    max_length: int = 1024  # tokens of a text, whatever its length, that are read at once
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, 1, "memory")
+        if self.position not in RELATIVE or self.rotary_scaling == "dynamic" or self.score == "location":
+            raise ConfigError(
+                f"a memory moves away as a text goes on: it needs a position of {', '.join(RELATIVE)}, got "
+                f"{self.position!r}, and neither dynamic scaling nor the score of places"
+            )
+        if not self.causal or self.global_rows or self.n_segments or self.reversible or self.hash_rounds:
+            raise ConfigError("a memory needs causal = true, and no global_rows, n_segments, hash_rounds or reversible")
+
+    @property
+    def is_plain(self) -> bool:
+        return False
+
+    @property
+    def longest_text(self) -> int:
+        return ENDLESS
+
+    @property
+    def most_kept(self) -> int:
+        return 2 * self.memory
+
+    def space(self, one_sided: bool) -> Space:
+        return replace(super().space(one_sided), endless=True)
+
+    def keys_per_row(self, length: int) -> float:
+        return super().keys_per_row(length) + self.memory
+
+
+class TransformerXL(BlockStack["SegmentMemory | RollingCache"]):
+    """k, v of block l = [SG(m^(l-1)) ; h^(l-1)] W,  where m are the rows that it read in segments before
+    (Dai et al. 2019, section 3.2)
+
+    Positions are any that see distances, in place of the paper's own.  From window to window rows are kept; in writing
+    their keys and values, from step to step.
+    """
+
+    config: TransformerXLConfig
+    can_carry = True
+
+    def __init__(self, config: TransformerXLConfig, inputs: InputTable | None = None):
+        super().__init__(config, inputs)
+
+    def carry(
+        self, tokens: Tensor, layout: Layout, state: SegmentMemory | RollingCache | None
+    ) -> tuple[Tensor, SegmentMemory]:
+        n, length, c = layout.n_sequences, layout.longest, self.config
+        if n * length != tokens.numel():
+            raise RegardError("a memory is carried over from sequences of one length; these differ")
+        x = self.embed(tokens.view(n, length), full(n, length, tokens))
+        if state is None:
+            state = SegmentMemory([x.new_zeros(n, 0, c.d_model)] * c.n_layers, torch.zeros_like(layout.lengths))
+        assert isinstance(state, SegmentMemory)
+        n_before = state.layers[0].shape[1]
+        queries, sight = full(n, length, tokens, start=n_before), Once(c.sight)
+        earlier, whole = full(n, n_before, tokens), full(n, n_before + length, tokens)
+        kept = []
+        for block, rows in zip(self.blocks, state.layers, strict=True):
+            kept.append(torch.cat([rows, x.detach()], 1)[:, -c.memory :])
+            x = block(x, queries, sight, past=block.recall(rows, earlier, whole))
+        return layout.arrange(self.norm(x)), SegmentMemory(kept, state.lengths + length)
+
+    def state_of(self, tensors: dict[str, Tensor]) -> SegmentMemory:
+        return SegmentMemory([tensors[f"layer.{i}"] for i in range(self.config.n_layers)], tensors["lengths"])
+
+    # Decoding: the interface of `regard.decoding.interface`, with hidden rows in place of logits.
+
+    def start(self, n_rows: int, room: int) -> RollingCache:
+        c = self.config
+        return RollingCache.empty(
+            c.n_layers, n_rows, c.memory, (c.heads.shared, c.heads.width), like=next(self.parameters())
+        )
+
+    def step(self, tokens: Tensor, state: SegmentMemory | RollingCache) -> Tensor:
+        assert isinstance(state, RollingCache)
+        parts = tokens.split(min(self.config.memory, self.config.max_length), 1)
+        return torch.cat([self.read_on(part, state) for part in parts], 1)
+
+    def read_on(self, tokens: Tensor, state: RollingCache) -> Tensor:
+        n = tokens.shape[1]
+        state.make_room(n)
+        layout, sight = state.queries(n), Once(self.config.sight & window(self.config.memory))
+        x = self.embed(tokens, layout)
+        for i, block in enumerate(self.blocks):
+            x = block(x, layout, sight, past=state.layer(i))
+        state.advance(n)
+        return self.norm(x)

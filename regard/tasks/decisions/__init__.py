@@ -1,0 +1,1 @@
+"""What to do next in a game, learned from episodes."""

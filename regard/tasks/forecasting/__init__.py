@@ -1,0 +1,1 @@
+"""The past of a series gets its future."""

@@ -1,0 +1,1 @@
+"""The tables of these tests are written by `tiny_series`."""

@@ -1,0 +1,94 @@
+"""Windows as blocks: equal to the equation, in values and gradients, and made once for all layers."""
+
+import itertools
+
+import pytest
+import torch
+
+from regard.nn import paths
+from regard.nn.attention import Attend, Memory
+from regard.nn.layout import Ragged
+from regard.nn.positions import POSITIONS, Space
+from regard.nn.scores import SCORES
+from regard.nn.sight import Local, Once, causal, everywhere, global_tokens, order, visible, window
+from regard.nn.windows import Blocks
+
+H, E, T = 2, 8, 27
+INFINITE = float("inf")
+RULES = {
+    "window": window(4),
+    "narrow": window(1),
+    "causal": causal & window(3),
+    "global": window(2) | global_tokens(3),
+    "causal and global": causal & (window(4) | global_tokens(2)),
+}
+LENGTHS = {"one": [T], "full": [16, 16], "ragged": [3, T, 1, 16, 17]}
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(paths, "SMALLEST_BLOCK", 4)
+
+
+@pytest.mark.parametrize("position", ["none", "rotary", "alibi", "buckets"])
+@pytest.mark.parametrize(("rule", "shape"), list(itertools.product(RULES, LENGTHS)))
+def test_blocks_equal_the_equation_in_values_and_gradients(rule, shape, position):
+    torch.manual_seed(0)
+    layout = Ragged(LENGTHS[shape])
+    where = POSITIONS[position](Space(H * E, H, T))
+    attend = Attend(SCORES["scaled_dot"](E, T), where)
+    inputs = [torch.randn(layout.n_rows, H, E, requires_grad=True) for _ in range(3)]
+    queries, keys = (where.rotate(x, layout) for x in inputs[:2])
+    case = paths.Case(queries, layout, keys, inputs[2], layout, RULES[rule], attend.score.scale, where)
+    assert paths.fits_blocks(case)
+    learned = [*inputs, *where.parameters()]
+    push = torch.randn_like(inputs[0])
+    expected = attend.readable(queries, layout, Memory(keys, inputs[2], layout), RULES[rule])
+    for out in (paths.run_blocks(case), attend(queries, layout, Memory(keys, inputs[2], layout), RULES[rule])):
+        torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
+        gradients = [torch.autograd.grad(x, learned, push, retain_graph=True) for x in (out, expected)]
+        for got, want in zip(*gradients, strict=True):
+            torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rule", [causal, everywhere, causal | window(2), order(torch.arange(T)[None])])
+def test_what_is_no_window_has_no_blocks(rule):
+    layout, rows = Ragged([T]), torch.randn(T, H, E)
+    case = paths.Case(rows, layout, rows, rows, layout, rule, 1.0, POSITIONS["none"](Space(H * E, H, T)))
+    assert not paths.fits_blocks(case)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
+def test_a_local_rule_is_what_it_says(rule):
+    local = rule.local()
+
+    def within(band, q, k):
+        return -band[0] <= k - q <= band[1]
+
+    def sees(q, k):
+        is_global = min(q, k) < local.n_global
+        return within(local.near, q, k) or (is_global and within(local.far, q, k))
+
+    layout = Ragged([T])
+    assert visible(rule, layout, layout)[0].tolist() == [[sees(q, k) for k in range(T)] for q in range(T)]
+
+
+def test_rules_that_are_not_local_say_so():
+    assert (window(1) | window(2)).local() == Local((2, 2), (2, 2), 0)
+    assert (causal & window(1) | global_tokens(1)).local() == Local((1, 0), (INFINITE, INFINITE), 1)
+    for rule in (causal | window(1), global_tokens(1) | global_tokens(2), order(torch.arange(T)[None]) & window(1)):
+        assert rule.local() is None
+
+
+def test_masks_are_made_once_for_all_layers(monkeypatch):
+    made = []
+    plain = Blocks.masks
+    monkeypatch.setattr(Blocks, "masks", lambda self, *args: (made.append(1), plain(self, *args))[1])
+    rule, rows = Once(causal & window(3)), torch.randn(2 * T, H, E)
+    attend = Attend(SCORES["scaled_dot"](E, T), POSITIONS["none"](Space(H * E, H, T)))
+    layouts = Ragged([T, T]), Ragged([T - 1, T + 1])
+    for layout, n in zip(layouts, (1, 2), strict=True):
+        for _ in range(3):
+            out = attend(rows, layout, Memory(rows, rows, layout), rule)
+            torch.testing.assert_close(out, attend.readable(rows, layout, Memory(rows, rows, layout), rule))
+        assert len(made) == n  # another layout has other masks

@@ -1,0 +1,74 @@
+"""`fill` by BART and T5: what was learned by heart is repaired, and gaps go where they belong."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from test_denoising import EXTRA, SPANS, denoising, fit, setup, transformer
+
+from regard.decoding.config import DecodingConfig
+from regard.decoding.outputs import Hypothesis
+from regard.errors import RegardError
+from regard.tasks.pretraining.repair import put_in, with_gaps
+from regard.tasks.pretraining.verbs import Fill
+from regard.tasks.setup import Use
+from regard.text import Tokenizer, TokenizerConfig
+
+
+@pytest.mark.parametrize("settings", [{"noises": ("infill",)}, SPANS], ids=["bart", "t5"])
+def test_what_was_learned_by_heart_is_repaired(settings: dict[str, object], tmp_path: Path) -> None:
+    task = denoising(tmp_path, **settings)
+    fit(task, model := transformer(task.tokenizer.vocab_size), 150)
+    batch = task.small_batch(60)
+    sources = [part.tolist()[:-1] for part in batch.source.split(batch.source_layout.lengths.tolist())]
+    texts = [task.spelled(source) for source in sources]
+    use = Use(model.eval(), model, DecodingConfig())
+    answers = task.verbs["fill"](use, Fill(texts, top=2))
+    whole = task.tokenizer.decode(task.train.tokens.tolist())
+    for text, answer in zip(texts, answers, strict=True):
+        assert "<extra_0>" in text or "<mask>" in text
+        assert answer.text in whole and "<" not in answer.text
+        n_gaps = text.count("<extra_")
+        assert len(answer.words) == n_gaps and all(1 <= len(options) <= 2 for options in answer.words)
+
+
+def test_gaps_have_the_tokens_of_the_model() -> None:
+    tokenizer = Tokenizer.train(
+        ["make fried chicken, it tastes great"] * 3, TokenizerConfig(vocab_size=400, extra=EXTRA)
+    )
+    mask, first, second = (tokenizer.special_id(name) for name in ("<mask>", "<extra_0>", "<extra_1>"))
+    text = "make [MASK] chicken, it <mask>"
+    words = tokenizer.encode("make"), tokenizer.encode(" chicken, it")
+    assert with_gaps(text, tokenizer, numbered=False) == [*words[0], mask, *words[1], mask]
+    assert with_gaps(text, tokenizer, numbered=True) == [*words[0], first, *words[1], second]
+    assert with_gaps("make <extra_id_7> chicken, it <extra_3>", tokenizer, numbered=True)[-1] == second
+    with pytest.raises(RegardError, match="no token <extra_6> for gap 7"):
+        with_gaps("[MASK]" * 7, tokenizer, numbered=True)
+
+
+def test_words_are_put_where_their_sentinels_stand() -> None:
+    tokenizer = Tokenizer.train(["make fried chicken great"] * 3, TokenizerConfig(kind="words", extra=EXTRA))
+    first, second = (tokenizer.special_id(name) for name in ("<extra_0>", "<extra_1>"))
+    fried, great, make = (tokenizer.encode(f"x {word}")[-1] for word in ("fried", "great", "make"))
+
+    def hypothesis(tokens: list[int], share: float) -> Hypothesis:
+        return Hypothesis(tokens=tokens, log_prob=math.log(share), score=0.0, finished=True)
+
+    source = with_gaps("make [MASK] chicken [MASK]", tokenizer, numbered=True)
+    best, other = [first, fried, second, great], [second, great, first, make]  # the order in which they come is free
+    answer = put_in(source, [hypothesis(best, 0.5), hypothesis(other, 0.25)], tokenizer, [])
+    assert answer.text == "make fried chicken great" and answer.notes == []
+    shares = [[(word.strip(), share) for word, share in options] for options in answer.words]
+    assert shares[0][0] == ("fried", pytest.approx(0.5)) and shares[0][1][1] == pytest.approx(0.25)
+    assert shares[1] == [("great", pytest.approx(0.75))]
+    silent = put_in(source, [hypothesis([first, fried], 0.5)], tokenizer, [])
+    assert silent.text == "make fried chicken" and silent.notes == ["nothing was written for gap 2"]
+
+
+def test_a_text_that_is_too_long_is_cut_and_that_is_said(tmp_path: Path) -> None:
+    task = denoising(tmp_path)
+    model = transformer(task.tokenizer.vocab_size).eval()
+    with torch.no_grad():
+        [answer] = task.verbs["fill"](Use(model, model, DecodingConfig()), Fill(["a" * 100]))
+    assert "cut to the first 63 of 100 tokens" in answer.notes and setup(tmp_path).tokenizer

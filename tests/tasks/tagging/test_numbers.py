@@ -1,0 +1,72 @@
+"""Aligned real-valued outputs: a number for each word, which only the word after it tells."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny_sentences import MODELS, TAGGING, sentences, train
+
+from regard.errors import ConfigError, DataError
+from regard.runs.recipe import Recipe
+from regard.runs.run import Run, load
+from regard.tasks.tagging.numbers import NumbersConfig
+from regard.training.prepare import prepare
+
+
+def numbers_of(words: list[str]) -> list[float]:
+    """100, and 10 for each letter of the next word."""
+    return [100.0 + 10 * len(after) for after in [*words[1:], ""]]
+
+
+def write_recipe(root: Path) -> Path:
+    for seed, (name, n) in enumerate((("train", 200), ("valid", 30), ("test", 40))):
+        blocks = [zip(words, numbers_of(words), strict=True) for words in sentences(n, seed)]
+        rows = ["".join(f"{word}\t{number}\n" for word, number in block) for block in blocks]
+        (root / f"{name}.txt").write_text("\n".join(rows), encoding="utf-8")
+    settings = {"architecture": "recurrent", "model": "\n".join(MODELS["recurrent"]), "tokenizer": "spaces"}
+    (root / "recipe.toml").write_text(TAGGING.format(root=root, kind="numbers", task="", **settings), encoding="utf-8")
+    return root / "recipe.toml"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    place = tmp_path_factory.mktemp("numbers")
+    train(write_recipe(place), place / "run")
+    return load(place / "run", "cpu")
+
+
+def test_numbers_are_learned_in_their_own_unit(run: Run) -> None:
+    figures = {metric.name: metric.value for metric in run.measure()[1]}
+    assert figures["r2"] > 95 and figures["rmse"] < 3
+    lines = [" ".join(words) for words in sentences(20, seed=7)]
+    answers = run.tag(lines)
+    errors = [
+        float(tag) - true
+        for line, answer in zip(lines, answers, strict=True)
+        for tag, true in zip(answer.tags, numbers_of(line.split()), strict=True)
+    ]
+    assert np.sqrt(np.mean(np.square(errors))) < 3
+    assert answers[0].text.split()[0] == f"{answers[0].words[0]}/{answers[0].tags[0]}"
+    assert run.tag([lines[3]])[0].tags == pytest.approx(answers[3].tags) and run.tag([""])[0].notes == ["empty"]
+
+
+def test_the_loss_is_the_squared_error_in_deviations(run: Run, tmp_path: Path) -> None:
+    prepared = prepare(Recipe.read(str(write_recipe(tmp_path))), tmp_path / "run")
+    settings, batch = prepared.task.config, prepared.task.small_batch(100)
+    true = [number for words in sentences(200, 0) for number in numbers_of(words)]
+    assert (settings.mean, settings.deviation) == pytest.approx((np.mean(true), np.std(true)), rel=1e-5)
+    with torch.no_grad():
+        outputs = run.model(batch.tokens, batch.layout)[batch.last, 0]
+        expected = (((outputs * settings.deviation + settings.mean) - batch.tags) / settings.deviation).square().sum()
+        assert float(prepared.task.loss(run.model, batch)) == pytest.approx(float(expected), rel=1e-3)
+
+
+@pytest.mark.parametrize("wrong", ["NOUN", "nan", "inf", "1,5"])
+def test_what_is_no_number_is_named(wrong: str, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path)
+    (tmp_path / "train.txt").write_text(f"an\t1\n\nbee\t2\ncan\t{wrong}\n", encoding="utf-8")
+    with pytest.raises(DataError, match=f"the sentence at train.txt:3 has '{wrong}' where a number belongs"):
+        prepare(Recipe.read(str(recipe)), tmp_path / "run")
+    with pytest.raises(ConfigError, match="metric must be loss, got 'f1'"):
+        NumbersConfig(metric="f1")
