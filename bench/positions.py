@@ -19,7 +19,7 @@ from rich.table import Table
 
 from bench import machine
 from regard.decoding.config import DecodingConfig
-from regard.decoding.search import generate
+from regard.decoding.engine import generate
 from regard.learning.schedules import Course, cosine
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.positions import POSITIONS

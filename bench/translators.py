@@ -8,8 +8,7 @@ import torch
 
 from bench.peers import ctranslate2_folder, marian
 from regard.decoding.config import DecodingConfig
-from regard.decoding.graphs import fastest
-from regard.decoding.search import generate
+from regard.decoding.engine import Engine
 from regard.models.transformer import Transformer
 from regard.text.words import END, START
 
@@ -20,13 +19,13 @@ Translate = Callable[[list[list[int]]], list[list[int]]]  # a batch of sources -
 
 def ours(model: Transformer, n_tokens: int) -> Translate:
     """As a loaded run does it."""
-    generator = fastest(model, model.embedding.weight.device)
+    engine = Engine(model)
 
     def translate(sources: list[list[int]]) -> list[list[int]]:
         config = DecodingConfig(
             beam=BEAM, length_ratio=0.0, extra_length=n_tokens, batch_tokens=len(sources) * n_tokens
         )
-        return [best.tokens for best, *_ in generate(generator, sources, config, START, END)]
+        return [best.tokens for best, *_ in engine.generate(sources, config, START, END)]
 
     return translate
 

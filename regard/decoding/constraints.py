@@ -7,21 +7,23 @@ the logits, before they are normalized.
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.distribution import Distribution
-from regard.decoding.interface import Ids, Prompts
+from regard.decoding.search import Search
 from regard.errors import ConfigError
-from regard.nn.layout import Prompt
 
 
 def repetition_penalty(logits: Tensor, history: Tensor, penalty: float) -> Tensor:
     """What the history (rows, t) holds gets logit / penalty, or logit · penalty if below 0.  Keskar et al. 2019."""
-    history = torch.where(history < 0, history[:, -1:], history)  # in place of nothing what is there anyway
-    seen = logits.gather(1, history)
-    return logits.scatter(1, history, torch.where(seen > 0, seen / penalty, seen * penalty))
+    n_tokens = logits.shape[1]
+    held = torch.zeros(len(logits), n_tokens + 1, dtype=torch.bool, device=logits.device)
+    held.scatter_(1, torch.where(history < 0, n_tokens, history), True)  # the last column is for nothing (-1)
+    return torch.where(held[:, :n_tokens], torch.where(logits > 0, logits / penalty, logits * penalty), logits)
 
 
 def block_ngrams(log_probs: Tensor, history: Tensor, n: int) -> Tensor:
@@ -64,56 +66,103 @@ def force(log_probs: Tensor, free: Tensor, tokens: Tensor) -> Tensor:
 
 
 class Constraints:
-    """All constraints of a search.  A forced prefix wins over everything else."""
+    """All constraints of searches of one manner, each at its own step.  A forced prefix wins over everything else."""
 
-    def __init__(self, config: DecodingConfig, prefixes: Ids, end_id: int) -> None:
-        self.config, self.ends = config, (end_id, *config.ends)
-        self.n_forced = max(map(len, prefixes), default=0)
-        self.prefixes = torch.tensor([prefix + [-1] * (self.n_forced - len(prefix)) for prefix in prefixes])
+    def __init__(self, config: DecodingConfig, ends: tuple[int, ...], copies: int, device: torch.device) -> None:
+        self.config, self.ends, self.copies, self.device = config, ends, copies, device
+        self.n_forced = np.zeros(0, np.int64)  # tokens of each search's prefix
+        self.prefixes = torch.zeros(0, 0, dtype=torch.long)  # (searches, longest); -1: none
+        # The tokens so far of each row, where they are needed: (rows, longest); -1 stands before what is shorter.
+        self.history = torch.zeros(0, 0, dtype=torch.long, device=device)
+        self.is_checked = False
 
     @property
     def need_history(self) -> bool:
         config = self.config
         return config.repetition_penalty != 1 or config.block_ngrams > 0 or len(config.never_in_a_row) > 0
 
-    def beginning(self, prompts: Prompts, start_id: int) -> Tensor:
-        """The history (prompts, n) before anything is written; -1 stands before what is shorter than others."""
-        beginnings: dict[str, Callable[[Prompt], list[int]]] = {
-            "written": lambda prompt: [],
-            "start": lambda prompt: [start_id],
-            "prompt": list,
-        }
-        rows = list(map(beginnings[self.config.counted if self.need_history else "written"], prompts))
-        longest = max(map(len, rows))
-        padded = [[-1] * (longest - len(row)) + row for row in rows]
-        return torch.tensor(padded, dtype=torch.long).view(len(prompts), longest)
+    def join(self, searches: Sequence[Search]) -> None:
+        prefixes = [search.prefix for search in searches]
+        self.prefixes = stacked(self.prefixes, prefixes, after=True)
+        self.n_forced = np.concatenate([self.n_forced, np.array(list(map(len, prefixes)), np.int64)])
+        if self.need_history:
+            beginning = BEGINNINGS[self.config.counted]
+            rows = [beginning(search) for search in searches for _ in range(self.copies)]
+            self.history = stacked(self.history, rows, after=False)
 
-    def apply(self, logits: Tensor, history: Tensor, t: int, prompts: Tensor) -> Distribution:
-        """history (rows, n): the tokens so far, if needed; prompts (active,): whose rows these are, in equal shares."""
+    def keep(self, places: Tensor) -> None:
+        self.prefixes = self.prefixes[places.cpu()]
+        self.n_forced = self.n_forced[places.cpu().numpy()]
+        if self.need_history:
+            rows = places[:, None] * self.copies + torch.arange(self.copies, device=self.device)
+            history = self.history[rows.flatten()]
+            longest = int((history >= 0).sum(1).max()) if len(history) else 0
+            self.history = history[:, history.shape[1] - longest :]
+
+    def extend(self, tokens: Tensor, parents: Tensor | None) -> None:
+        """The tokens (searches, copies) that were chosen, and the copy that each continues."""
+        if not self.need_history:
+            return
+        if parents is not None:
+            first = self.copies * torch.arange(len(parents), device=self.device)
+            self.history = self.history[(first[:, None] + parents).flatten()]
+        self.history = torch.cat([self.history, tokens.view(-1, 1)], 1)
+
+    def apply(self, logits: Tensor, ages: np.ndarray) -> Distribution:
+        """logits (searches · copies, V), where search i has had ages[i] steps."""
         config = self.config
-        forcing, too_short = t < self.n_forced, t < config.min_length
-        never = config.never + (config.never_first if t == len(config.first) else ())
-        if t == 0:
+        if not self.is_checked:
             self.check(logits.shape[1])
-        if not (forcing or too_short or self.need_history or never):
+        forcing, too_short = ages < self.n_forced, ages < config.min_length
+        is_first = (ages == len(config.first)) & bool(config.never_first)
+        if not (forcing.any() or too_short.any() or is_first.any() or self.need_history or config.never):
             return Distribution(logits)
         if config.repetition_penalty != 1:
-            logits = repetition_penalty(logits, history, config.repetition_penalty)
+            logits = repetition_penalty(logits, self.history, config.repetition_penalty)
         log_probs = free = logits.log_softmax(-1)
-        if never:
-            free = block(free, never)
+        if config.never:
+            free = block(free, config.never)
+        if is_first.any():
+            free = torch.where(self.rows(is_first), block(free, config.never_first), free)
         if config.never_in_a_row:
-            free = block_rows(free, history, config.never_in_a_row)
+            free = block_rows(free, self.history, config.never_in_a_row)
         if config.block_ngrams:
-            free = block_ngrams(free, history, config.block_ngrams)
-        if too_short:
-            free = block_ends(free, self.ends)
-        if forcing:
-            tokens = self.prefixes[:, t].to(logits.device)[prompts]
-            free = force(log_probs, free, tokens.repeat_interleave(len(logits) // len(prompts)))
+            free = block_ngrams(free, self.history, config.block_ngrams)
+        if too_short.any():
+            free = torch.where(self.rows(too_short), block_ends(free, self.ends), free)
+        if forcing.any():
+            t = torch.from_numpy(np.minimum(ages, self.prefixes.shape[1] - 1))
+            tokens = self.prefixes.gather(1, t[:, None])[:, 0].masked_fill(torch.from_numpy(~forcing), -1)
+            free = force(log_probs, free, tokens.to(self.device).repeat_interleave(self.copies))
         return Distribution(free, normalized=True)
+
+    def rows(self, which: np.ndarray) -> Tensor:
+        """The rows of these searches: (rows, 1)."""
+        return torch.from_numpy(which).to(self.device).repeat_interleave(self.copies)[:, None]
 
     def check(self, n_tokens: int) -> None:
         for name, tokens in self.config.tokens.items():
             if tokens and max(tokens) >= n_tokens:
                 raise ConfigError(f"{name} lists the token {max(tokens)}; the model has {n_tokens:,}")
+        self.is_checked = True
+
+
+# What stands in a history before anything is written.
+BEGINNINGS: dict[str, Callable[[Search], list[int]]] = {
+    "written": lambda search: [],
+    "start": lambda search: [search.begin],
+    "prompt": lambda search: [*search.prompt],
+}
+
+
+def stacked(above: Tensor, rows: Sequence[Sequence[int]], after: bool) -> Tensor:
+    """The rows below those that are there, filled up with -1 after them, or before."""
+    longest = max(above.shape[1], *map(len, rows))
+
+    def filled(row: Sequence[int]) -> list[int]:
+        missing = [-1] * (longest - len(row))
+        return [*row, *missing] if after else [*missing, *row]
+
+    wider = (0, longest - above.shape[1]) if after else (longest - above.shape[1], 0)
+    below = torch.tensor(list(map(filled, rows)), dtype=torch.long, device=above.device).view(len(rows), longest)
+    return torch.cat([F.pad(above, wider, value=-1), below])

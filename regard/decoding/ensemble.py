@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -29,17 +30,23 @@ class Ensemble:
         for model in self.models:
             model.check_room(len(self.models) * n_rows, room)
 
-    def start(self, prompts: Prompts, copies: int = 1, room: int = 256) -> JointState:
-        return JointState(*(model.start(prompts, copies, room) for model in self.models))
+    @property
+    def reads_on(self) -> bool:
+        return all(model.reads_on for model in self.models)
+
+    def start(self, prompts: Prompts, begin: int, copies: int = 1, room: int = 256) -> tuple[JointState, Tensor]:
+        states, first = zip(*(model.start(prompts, begin, copies, room) for model in self.models), strict=True)
+        return JointState(*states), self.mean(first)
 
     def step(self, tokens: Tensor, state: JointState) -> Tensor:
+        parts = zip(self.models, state.parts, strict=True)
+        return self.mean([model.step(tokens, part) for model, part in parts])
+
+    def mean(self, logits: Sequence[Tensor]) -> Tensor:
         """log of the mean probability: logits that are already normalized."""
-        total: Tensor | None = None
-        for model, part in zip(self.models, state.parts, strict=True):
-            log_probs = model.step(tokens, part).float().log_softmax(-1)
-            if total is not None and total.shape != log_probs.shape:
-                sizes = f"{total.shape[-1]} and {log_probs.shape[-1]}"
-                raise RunError(f"the runs of an ensemble must share a vocabulary; these have {sizes} tokens")
-            total = log_probs if total is None else torch.logaddexp(total, log_probs)
-        assert total is not None
-        return total - math.log(len(self.models))
+        sizes = list(dict.fromkeys(one.shape[-1] for one in logits))
+        if len(sizes) > 1:
+            found = " and ".join(map(str, sizes))
+            raise RunError(f"the runs of an ensemble must share a vocabulary; these have {found} tokens")
+        log_probs = [one.float().log_softmax(-1) for one in logits]
+        return reduce(torch.logaddexp, log_probs) - math.log(len(self.models))

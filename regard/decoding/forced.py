@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.distribution import surprise
-from regard.decoding.interface import Generator, Ids, Progress, Prompts, S, grouped
+from regard.decoding.interface import Generator, Ids, Progress, Prompts, S
 from regard.decoding.outputs import Place
 from regard.errors import RegardError
 
@@ -67,8 +67,23 @@ def read(
     """
     for group in grouped([max(len(target), 1) for target in targets], batch_tokens):
         longest = max(1, *(len(targets[i]) for i in group))
-        state = model.start([prompts[i] for i in group], 1, longest)
+        state, first = model.start([prompts[i] for i in group], start_id, 1, longest)
         padded = [targets[i] + [end_id] * (longest - len(targets[i])) for i in group]
-        outputs = torch.tensor(padded, device=state.lengths.device)
-        inputs = torch.cat([torch.full_like(outputs[:, :1], start_id), outputs[:, :-1]], 1)
-        yield group, outputs, model.step(inputs, state).float()
+        outputs = torch.tensor(padded, device=first.device)
+        logits = first[:, None]
+        if longest > 1:
+            logits = torch.cat([logits, model.step(outputs[:, :-1], state)], 1)
+        yield group, outputs, logits.float()
+
+
+def grouped(costs: list[int], budget: int) -> list[list[int]]:
+    """Which texts are read together: indices in groups with n · largest cost ≤ budget, similar costs together, the
+    largest first.  What costs more than the budget alone is a group of its own.
+    """
+    groups: list[list[int]] = []
+    for index in sorted(range(len(costs)), key=lambda i: -costs[i]):
+        if groups and (len(groups[-1]) + 1) * costs[groups[-1][0]] <= budget:
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+    return groups

@@ -35,7 +35,12 @@ CS = TypeVar("CS", bound=CapturableState)
 class Capturable(Generator[CS], Watchable, Protocol[CS]):
     """A generator that says is_capturable: with `fixed_room` for the prompts every step has one shape."""
 
-    def start(self, prompts: Prompts, copies: int = 1, room: int = 256, fixed_room: int | None = None) -> CS: ...
+    @property
+    def device(self) -> torch.device: ...
+
+    def start(
+        self, prompts: Prompts, begin: int, copies: int = 1, room: int = 256, fixed_room: int | None = None
+    ) -> tuple[CS, Tensor]: ...
 
 
 class Captured(Generic[CS]):
@@ -68,7 +73,7 @@ class GraphedState(Generic[CS]):
     def __init__(self, captured: Captured[CS] | None, inner: CS, room: int) -> None:
         self.captured = captured
         self.inner = inner
-        self.room, self.stepped = room, 0
+        self.room, self.stepped = room, 1  # the token that a target begins with
         self.is_reordered = False
 
     @property
@@ -126,12 +131,17 @@ class Graphed(Generic[CS]):
     def check_room(self, n_rows: int, room: int) -> None:
         self.model.check_room(n_rows, room)
 
-    def start(self, prompts: Prompts, copies: int = 1, room: int = 256) -> GraphedState[CS]:
+    @property
+    def reads_on(self) -> bool:
+        return self.model.reads_on
+
+    def start(self, prompts: Prompts, begin: int, copies: int = 1, room: int = 256) -> tuple[GraphedState[CS], Tensor]:
         if is_watched(self.model):  # a replayed graph shows nothing of itself
-            return GraphedState(None, self.model.start(prompts, copies, room), room)
+            state, first = self.model.start(prompts, begin, copies, room)
+            return GraphedState(None, state, room), first
         room = rounded(room)
         longest = rounded(max(len(prompt) for prompt in prompts))
-        state = self.model.start(prompts, copies, room, longest)
+        state, first = self.model.start(prompts, begin, copies, room, longest)
         key = (len(prompts), copies, room, longest)
         if key in self.graphs:
             self.graphs.move_to_end(key)
@@ -140,7 +150,7 @@ class Graphed(Generic[CS]):
             self.graphs[key] = Captured(self.model, state)
             if len(self.graphs) > N_GRAPHS:
                 self.graphs.popitem(last=False)
-        return GraphedState(self.graphs[key], self.graphs[key].state, room)
+        return GraphedState(self.graphs[key], self.graphs[key].state, room), first
 
     def step(self, tokens: Tensor, state: GraphedState[CS]) -> Tensor:
         state.stepped += tokens.shape[1]
@@ -156,9 +166,9 @@ class Graphed(Generic[CS]):
         return state.captured.logits
 
 
-def fastest(model: AnyGenerator, device: torch.device) -> AnyGenerator:
-    """The model as the fastest generator on this device."""
-    return Graphed(model) if device.type == "cuda" and can_capture(model) else model
+def fastest(model: AnyGenerator) -> AnyGenerator:
+    """The model as the fastest generator on its device."""
+    return Graphed(model) if can_capture(model) and model.device.type == "cuda" else model
 
 
 def can_capture(model: AnyGenerator) -> TypeGuard[Capturable]:

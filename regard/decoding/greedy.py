@@ -1,63 +1,72 @@
 """One token at a time: the most probable (greedy), or one drawn at random (sampling)."""
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from regard.decoding.config import DecodingConfig
 from regard.decoding.distribution import Distribution, draw, reshape
-from regard.decoding.interface import NEAR, Prompts, Record, is_one_of, length_penalty
+from regard.decoding.interface import NEAR, is_one_of, length_penalty
 from regard.decoding.outputs import Hypothesis
-from regard.decoding.stopping import Stops
+from regard.decoding.search import Search
+from regard.decoding.strategy import Strategy
 from regard.nn.layout import Prompt
 
 
-class Greedy:
+class Greedy(Strategy):
     """y_t = argmax P(y | y_<t).  The rows of a prompt never change places."""
 
-    def __init__(self, prompts: Prompts, config: DecodingConfig, end_id: int, stops: Stops | None = None) -> None:
-        self.config, self.copies, self.ends = config, config.n_best, (end_id, *config.ends)
-        self.stops = stops
-        # Of the active rows, for the stops: the last token of the prompt, and what was written.
-        self.written: list[tuple[list[int], list[int]]] = [([*p][-1:], []) for p in prompts for _ in range(self.copies)]
-        self.record = Record(len(prompts))
-        self.ended: Tensor | None = None  # (active prompts, copies)
+    def __init__(self, like: Search, device: torch.device) -> None:
+        super().__init__(like, device)
+        # Of rows with stop strings, what was written so far; of others, None.
+        self.written: list[list[int] | None] = []
+        self.ended = torch.zeros(0, self.copies, dtype=torch.bool, device=device)
 
-    def choose(self, distribution: Distribution, t: int) -> tuple[Tensor, Tensor, Tensor]:
+    def add(self, searches: Sequence[Search]) -> None:
+        self.written += [None if search.stops is None else [] for search in searches for _ in range(self.copies)]
+        self.ended = F.pad(self.ended, (0, 0, 0, len(searches)))
+
+    def pick(self, distribution: Distribution, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The token of each row, its log-probability, and how far the choice was from another; each (rows,)."""
         log_probs, ids = distribution.top(min(2, distribution.scores.shape[1]))
         return ids[:, 0], log_probs[:, 0], log_probs[:, 0] - log_probs[:, -1]
 
-    def advance(self, distribution: Distribution, t: int) -> tuple[Tensor, None, Tensor]:
-        """See `search.Strategy`."""
-        tokens, log_probs, gaps = (x.view(-1, self.copies) for x in self.choose(distribution, t))
+    def choose(self, distribution: Distribution, t: Tensor, room: int) -> tuple[Tensor, None, Tensor]:
+        """See `Strategy`."""
+        tokens, log_probs, gaps = (x.view(-1, self.copies) for x in self.pick(distribution, t))
         ends = is_one_of(tokens, self.ends)
-        if self.stops is not None:
-            ends = ends | self.stopped(tokens, self.stops)
-        self.record.add(tokens, log_probs, gaps, ends)
-        self.ended = ends if self.ended is None else self.ended | ends
+        if any(written is not None for written in self.written):
+            ends = ends | self.stopped(tokens)
+        self.record.write(t, room, tokens, log_probs, gaps, ends)
+        self.ended = self.ended | ends
         return tokens, None, self.ended.all(1)
 
-    def stopped(self, tokens: Tensor, stops: Stops) -> Tensor:
+    def stopped(self, tokens: Tensor) -> Tensor:
         """Which rows a stop string ends here.  This waits for the device at every step."""
-        for (_, written), token in zip(self.written, tokens.flatten().tolist(), strict=True):
-            written.append(token)
-        reached = [stops.reached(written, before) for before, written in self.written]
+        reached = []
+        for row, token in enumerate(tokens.flatten().tolist()):
+            written, search = self.written[row], self.searches[row // self.copies]
+            if written is not None:
+                written.append(token)
+            reached.append(
+                written is not None
+                and search.stops is not None
+                and search.stops.reached(written, [*search.prompt][-1:])
+            )
         return torch.tensor(reached, device=tokens.device).view(tokens.shape)
 
-    def keep(self, active: np.ndarray, groups: Tensor) -> None:
-        self.record.move(active)
-        if self.ended is not None:
-            self.ended = self.ended[groups]
+    def keep(self, places: Tensor) -> None:
+        super().keep(places)
+        self.ended = self.ended[places]
         self.written = [
-            self.written[group * self.copies + copy] for group in groups.tolist() for copy in range(self.copies)
+            self.written[place * self.copies + copy] for place in places.tolist() for copy in range(self.copies)
         ]
 
-    def hypotheses(self, active: np.ndarray, steps: np.ndarray) -> list[list[Hypothesis]]:
-        self.record.move(active)
-        tokens, log_probs, gaps, ended = self.record.columns()  # (steps, prompts, copies)
+    def hypotheses(self, places: Tensor, steps: np.ndarray) -> list[list[Hypothesis]]:
+        tokens, log_probs, gaps, ended = self.record.read(places, int(steps.max()))  # (steps, prompts, copies)
         by_prompt = []
         for prompt, n_steps in enumerate(steps.tolist()):
             best = []
@@ -78,6 +87,12 @@ class Greedy:
             by_prompt.append(sorted(best, key=lambda hypothesis: -hypothesis.score))
         return by_prompt
 
+    def agreed(self, place: int, n_steps: int) -> list[int]:
+        tokens = self.record.columns[0][place, :n_steps, 0].tolist()
+        ends = self.record.columns[3][place, :n_steps, 0].tolist()
+        length = ends.index(True) if True in ends else n_steps
+        return [token for token in tokens[: length + 1] if token not in self.ends]
+
 
 class Sampling(Greedy):
     """y_t ~ P(y | y_<t), reshaped by the samplers.
@@ -86,26 +101,30 @@ class Sampling(Greedy):
     in any batch, at any place, on any device.
     """
 
-    def __init__(
-        self, prompts: Prompts, limits: list[int], config: DecodingConfig, end_id: int, stops: Stops | None = None
-    ) -> None:
-        super().__init__(prompts, config, end_id, stops)
-        uniforms = torch.zeros(len(prompts), self.copies, max(limits), dtype=torch.float64)
-        for row, (prompt, limit) in enumerate(zip(prompts, limits, strict=True)):
-            for copy in range(self.copies):
-                seed = torch.Generator().manual_seed(seed_of(config.seed, copy, prompt))
-                uniforms[row, copy, :limit] = torch.rand(limit, generator=seed, dtype=torch.float64)
-        self.uniforms = uniforms  # (active prompts, copies, steps)
+    def __init__(self, like: Search, device: torch.device) -> None:
+        super().__init__(like, device)
+        self.uniforms = torch.zeros(0, self.copies, 0, dtype=torch.float64, device=device)  # (searches, copies, steps)
 
-    def choose(self, distribution: Distribution, t: int) -> tuple[Tensor, Tensor, Tensor]:
+    def add(self, searches: Sequence[Search]) -> None:
+        super().add(searches)
+        room = max(self.uniforms.shape[2], *(search.limit for search in searches))
+        uniforms = torch.zeros(len(searches), self.copies, room, dtype=torch.float64)
+        for row, search in enumerate(searches):
+            for copy in range(self.copies):
+                seed = torch.Generator().manual_seed(seed_of(search.config.seed, copy, search.prompt))
+                uniforms[row, copy, : search.limit] = torch.rand(search.limit, generator=seed, dtype=torch.float64)
+        before = F.pad(self.uniforms, (0, room - self.uniforms.shape[2]))
+        self.uniforms = torch.cat([before, uniforms.to(self.device)])
+
+    def pick(self, distribution: Distribution, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         log_probs = distribution.log_probs()
-        self.uniforms = self.uniforms.to(log_probs.device)
-        tokens, distances = draw(reshape(log_probs, self.config), self.uniforms[:, :, t].flatten())
+        now = self.uniforms.gather(2, t[:, None, None].expand(-1, self.copies, 1))
+        tokens, distances = draw(reshape(log_probs, self.config), now.flatten())
         return tokens, log_probs.gather(1, tokens[:, None])[:, 0], distances
 
-    def keep(self, active: np.ndarray, groups: Tensor) -> None:
-        super().keep(active, groups)
-        self.uniforms = self.uniforms[groups]
+    def keep(self, places: Tensor) -> None:
+        super().keep(places)
+        self.uniforms = self.uniforms[places]
 
 
 def seed_of(seed: int, copy: int, prompt: Prompt) -> int:

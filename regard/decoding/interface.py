@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.nn.layout import Prompt
 from regard.nn.state import S
@@ -41,8 +42,15 @@ class Generator(Protocol[S]):
         """Raise where a search of so many rows, each of up to `room` tokens, takes more memory than there is."""
         ...
 
-    def start(self, prompts: Prompts, copies: int = 1, room: int = 256) -> S:
-        """A state with `copies` rows per prompt, which will be stepped by at most `room` tokens."""
+    @property
+    def reads_on(self) -> bool:
+        """Whether a prompt can be read in pieces: `start` reads the first, and steps read the others."""
+        ...
+
+    def start(self, prompts: Prompts, begin: int, copies: int = 1, room: int = 256) -> tuple[S, Tensor]:
+        """A state with `copies` rows per prompt and room to write `room` tokens in each, and the logits (prompts, V) of
+        the first of them.  A translator writes after the token `begin`; a text goes on from its prompt, and only an
+        empty one begins with that token."""
         ...
 
     def step(self, tokens: Tensor, state: S) -> Tensor:
@@ -66,45 +74,28 @@ def length_penalty(length: int, alpha: float) -> float:
     return ((5 + length) / 6) ** alpha
 
 
-def grouped(costs: list[int], budget: int, lengths: list[int] | None = None) -> list[list[int]]:
-    """Which prompts are decoded together: indices in groups with n · largest cost ≤ budget, similar costs together, the
-    largest first; of equal costs, similar lengths.  What costs more than the budget alone is a group of its own.
-    """
-    lengths = costs if lengths is None else lengths
-    groups: list[list[int]] = []
-    for index in sorted(range(len(costs)), key=lambda i: (-costs[i], -lengths[i])):
-        if groups and (len(groups[-1]) + 1) * costs[groups[-1][0]] <= budget:
-            groups[-1].append(index)
-        else:
-            groups.append([index])
-    return groups
-
-
 class Record:
-    """What each step of a search chose, kept for the end: columns of shape (steps, prompts, width), one for each tensor
-    that `add` is given, appended on the device and moved to the host in one go."""
+    """What each step of a search chose, kept for the end: for each tensor that `write` is given, a column of shape
+    (prompts, steps, width).  It stays on the device until a prompt is done."""
 
-    def __init__(self, n_prompts: int) -> None:
-        self.n_prompts = n_prompts
-        self.waiting: list[tuple[Tensor, ...]] = []
-        self.blocks: list[tuple[np.ndarray, ...]] = []
+    def __init__(self) -> None:
+        self.columns: list[Tensor] = []
 
-    def add(self, *columns: Tensor) -> None:
-        """The tensors (active prompts, width) of one step."""
-        self.waiting.append(columns)
+    def write(self, t: Tensor, room: int, *columns: Tensor) -> None:
+        """The tensors (prompts, width) of one step, which is step t (prompts,) of each prompt; of at most `room`."""
+        prompts = torch.arange(len(t), device=t.device)
+        if not self.columns:
+            self.columns = [column.new_zeros(len(t), room, column.shape[1]) for column in columns]
+        for k, column in enumerate(columns):
+            kept = self.columns[k]
+            if kept.shape[0] < len(t) or kept.shape[1] < room:  # prompts have joined
+                missing = (0, 0, 0, max(room - kept.shape[1], 0), 0, len(t) - len(kept))
+                kept = self.columns[k] = F.pad(kept, missing)
+            kept[prompts, t] = column
 
-    def move(self, active: np.ndarray) -> None:
-        """To the host, before the active prompts (indices) change."""
-        if not self.waiting:
-            return
-        block = []
-        for column in zip(*self.waiting, strict=True):
-            part = torch.stack(column).cpu().numpy()
-            whole = np.zeros((len(part), self.n_prompts, part.shape[2]), part.dtype)
-            whole[:, active] = part
-            block.append(whole)
-        self.blocks.append(tuple(block))
-        self.waiting.clear()
+    def keep(self, prompts: Tensor) -> None:
+        self.columns = [column[prompts] for column in self.columns]
 
-    def columns(self) -> list[np.ndarray]:
-        return [np.concatenate(column) for column in zip(*self.blocks, strict=True)]
+    def read(self, prompts: Tensor, n_steps: int) -> list[np.ndarray]:
+        """The first steps of these: a column is (steps, prompts, width)."""
+        return [column[prompts, :n_steps].transpose(0, 1).cpu().numpy() for column in self.columns]

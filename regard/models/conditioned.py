@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Generic, Self
+from typing import Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from regard.checks import expect
 from regard.errors import RegardError
 from regard.inputs import LabeledWords, Words, paired
-from regard.models.heads import LanguageModel, Text
+from regard.models.heads import LanguageModel
 from regard.models.interface import Reader
 from regard.nn.layout import Prompt
-from regard.nn.state import S
+from regard.nn.state import JointState, S, State
 
 
 class Conditioned(LanguageModel[S]):
@@ -68,28 +68,30 @@ class LabelBeside(Conditioned[S]):
     def begin(self, label: int) -> int:
         return paired(self.vocab_size, label, self.vocab_size)
 
-    def start(self, prompts: Sequence[Prompt], copies: int = 1, room: int = 256) -> "LabeledText[S]":
+    def start(  # type: ignore[override]  # its states also know the labels
+        self, prompts: Sequence[Prompt], begin: int, copies: int = 1, room: int = 256
+    ) -> "tuple[LabeledText, Tensor]":
         """The first id of a prompt says the label, and words may follow it."""
-        texts = [[*prompt] for prompt in prompts]
-        labels = [text[0] // paired(0, 1, self.vocab_size) if text else 0 for text in texts]
+        texts = [[*prompt] or [begin] for prompt in prompts]
+        labels = [text[0] // paired(0, 1, self.vocab_size) for text in texts]
         pairs = [
-            [*text[:1], *(paired(word, label, self.vocab_size) for word in text[1:])]
+            [text[0], *(paired(word, label, self.vocab_size) for word in text[1:])]
             for text, label in zip(texts, labels, strict=True)
         ]
-        begun = super().start(pairs, copies, room)
-        return LabeledText(begun.read, begun.last, torch.tensor(labels, device=self.device).repeat_interleave(copies))
+        read, first = super().start(pairs, begin, copies, room)
+        return LabeledText(read, torch.tensor(labels, device=self.device).repeat_interleave(copies)), first
 
-    def step(self, tokens: Tensor, state: Text[S]) -> Tensor:
-        labels = expect(state, LabeledText).labels[:, None]
-        return super().step(paired(tokens, labels, self.vocab_size), state)
+    def step(self, tokens: Tensor, state: State) -> Tensor:
+        own = expect(state, LabeledText)
+        return super().step(paired(tokens, own.labels[:, None], self.vocab_size), cast(S, own.read))
 
 
-class LabeledText(Text[S], Generic[S]):
+class LabeledText(JointState):
     """What was read, and the label of each row."""
 
-    def __init__(self, read: S, last: Tensor | None, labels: Tensor):
-        super().__init__(read, last)
-        self.labels = labels
+    def __init__(self, read: State, labels: Tensor):
+        super().__init__(read)
+        self.read, self.labels = read, labels
 
     def select(self, rows: Tensor) -> None:
         super().select(rows)

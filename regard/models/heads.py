@@ -1,7 +1,7 @@
 """What is read off a reader's hidden rows: the next word, a label for each sequence, a tag for each token."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, Self
+from typing import Generic
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from regard.nn.linear import logits, n_weights
 from regard.nn.loss import cross_entropy
 from regard.nn.pooling import summary
 from regard.nn.recurrent import Cell
-from regard.nn.state import JointState, S
+from regard.nn.state import S
 
 ROWS = 1 << 10  # rows whose logits are there at once
 SHORTEST = 0.75  # of the longest prompt, that is read together with it: of four tokens one at most is padding
@@ -80,7 +80,7 @@ class WordHead(Head):
         return super().own_multiplications() + self.output_table.numel()
 
 
-class LanguageModel(WordHead, TextWriter["Text[S]", S], Generic[S]):
+class LanguageModel(WordHead, TextWriter[S, S], Generic[S]):
     """P(x_t | x_<t) = softmax(E h_{t-1}); E are the embeddings where they are as wide as h (Press and Wolf 2017) and
     the reader's settings do not say tied = false."""
 
@@ -90,6 +90,7 @@ class LanguageModel(WordHead, TextWriter["Text[S]", S], Generic[S]):
         if reader.sees_future:
             raise ConfigError("a language model must not see the future: it needs causal = true, bidirectional = false")
         super().__init__(reader)
+        self.reads_on = not reader.sees_length
         vocab_size, d_model = reader.word_table.shape
         is_tied = d_model == reader.d_out and reader.config.tied
         self.own_table = None if is_tied else nn.Parameter(torch.empty(vocab_size, reader.d_out))
@@ -111,14 +112,9 @@ class LanguageModel(WordHead, TextWriter["Text[S]", S], Generic[S]):
 
     # Decoding: the interface of `regard.decoding.interface`.
 
-    def start(self, prompts: Sequence[Prompt], copies: int = 1, room: int = 256) -> "Text[S]":
-        """Read all of each prompt but its last token, which the first step will read.
-
-        A reader that sees the length of a text reads that token, too, and no padding; then it forgets it.
-        """
-        texts = [[*prompt] for prompt in prompts]
-        if not all(texts):
-            raise RegardError("a text must begin with something: a prompt is empty")
+    def start(self, prompts: Sequence[Prompt], begin: int, copies: int = 1, room: int = 256) -> tuple[S, Tensor]:
+        """A text goes on from its prompt; where that is empty, it begins with `begin`."""
+        texts = [[*prompt] or [begin] for prompt in prompts]
         longest = max(map(len, texts))
         if longest - 1 + room > self.max_length:
             raise RegardError(
@@ -127,37 +123,31 @@ class LanguageModel(WordHead, TextWriter["Text[S]", S], Generic[S]):
             )
         state: S | None = None
         order: list[int] = []
-        whole = self.reader.sees_length
-        share = SHORTEST if self.reader.can_forget and not whole else 1.0
-        for rows in alike([len(text) - 1 for text in texts], share):
-            lengths = torch.tensor([len(texts[i]) - 1 for i in rows])
-            n = int(lengths.max())
-            part = self.reader.start(len(rows), longest - 1 + room)
-            if n:
-                padded = [texts[i] if whole else texts[i][:-1] + [0] * (n - len(texts[i]) + 1) for i in rows]
-                self.reader.step(torch.tensor(padded, device=self.device), part)
-            if int(lengths.min()) < n or whole:
-                part.truncate(lengths.to(self.device))  # what a row read too far was not used yet
+        last_rows: list[Tensor] = []
+        share = SHORTEST if self.reader.can_forget and not self.reader.sees_length else 1.0
+        for places in alike(list(map(len, texts)), share):
+            lengths = torch.tensor([len(texts[i]) for i in places], device=self.device)
+            n = max(len(texts[i]) for i in places)
+            part = self.reader.start(len(places), longest - 1 + room)
+            padded = [texts[i] + [0] * (n - len(texts[i])) for i in places]
+            rows = self.reader.step(torch.tensor(padded, device=self.device), part)
+            last_rows.append(rows[torch.arange(len(places), device=self.device), lengths - 1])
+            if min(len(texts[i]) for i in places) < n:
+                part.truncate(lengths)  # what a row read too far was not used yet
             if state is None:
                 state = part
             else:
                 state.join(part)
-            order += rows
+            order += places
         assert state is not None
-        places = torch.tensor(order).argsort().repeat_interleave(copies)
-        state.select(places.to(self.device))
-        last = torch.tensor([text[-1] for text in texts]).repeat_interleave(copies)
-        return Text(state, last.to(self.device))
+        asked = torch.tensor(order).argsort().to(self.device)  # the texts as they were asked for
+        if copies > 1 or len(order) > 1:
+            state.select(asked.repeat_interleave(copies))
+        return state, logits(torch.cat(last_rows)[asked], self.output_table)
 
-    def step(self, tokens: Tensor, state: "Text[S]") -> Tensor:
-        """The next tokens of each row (rows, n) -> the logits after each of them (rows, n, V).
-
-        A search begins every row with a start token; a text has begun already, and goes on with its prompt's last.
-        """
-        if state.last is not None:
-            tokens = torch.cat([state.last[:, None], tokens[:, 1:]], 1)
-            state.last = None
-        return logits(self.reader.step(tokens, state.read), self.output_table)
+    def step(self, tokens: Tensor, state: S) -> Tensor:
+        """The next tokens of each row (rows, n) -> the logits after each of them (rows, n, V)."""
+        return logits(self.reader.step(tokens, state), self.output_table)
 
 
 def alike(lengths: list[int], share: float) -> list[list[int]]:
@@ -169,28 +159,6 @@ def alike(lengths: list[int], share: float) -> list[list[int]]:
         else:
             groups.append([i])
     return groups[::-1]
-
-
-class Text(JointState, Generic[S]):
-    """What a language model has read: the reader's state, and the last token of the prompts until it is stepped."""
-
-    def __init__(self, read: S, last: Tensor | None):
-        super().__init__(read)
-        self.read, self.last = read, last
-
-    def select(self, rows: Tensor) -> None:
-        super().select(rows)
-        self.last = None if self.last is None else self.last[rows]
-
-    def reorder(self, rows: Tensor) -> None:
-        super().reorder(rows)
-        self.last = None if self.last is None else self.last[rows]
-
-    def join(self, other: Self) -> None:
-        if (self.last is None) != (other.last is None):
-            raise RegardError("texts that were stepped and texts that were not cannot be joined")
-        super().join(other)
-        self.last = None if self.last is None or other.last is None else torch.cat([self.last, other.last])
 
 
 # What may stand between a summary and the labels: a layer with one of these activations.

@@ -29,6 +29,7 @@ class Model(nn.Module, ABC):
 
     config: ModelConfig
     is_capturable = False  # by CUDA graphs in decoding: the tensors of a state stay in place
+    reads_on = False  # in decoding: a prompt can be read in pieces
     is_recordable = False  # by CUDA graphs in training: batches of one shape take the same kernels
     # How it is compiled, as in torch.compile: once for batches of all shapes (True), anew for each shape (False), or
     # anew when something changes that did not change before (None)
@@ -220,12 +221,19 @@ class Translator(Model, Generic[S]):
         return self.embedding.vectors if self.own_table is None else self.own_table
 
     @abstractmethod
-    def start(self, prompts: Sequence[Prompt], copies: int = 1, room: int | None = None) -> S:
-        """Read the sources; every source then has `copies` rows that write their own target and share its memory."""
+    def start(
+        self, prompts: Sequence[Prompt], begin: int, copies: int = 1, room: int | None = None
+    ) -> tuple[S, Tensor]:
+        """Read the sources, and write after the token `begin`: the logits (prompts, V) of the first token.  Every
+        source then has `copies` rows that write their own target and share its memory."""
 
     @abstractmethod
     def step(self, tokens: Tensor, state: S) -> Tensor:
         """The next tokens of each row (rows, n) -> the logits after each of them (rows, n, V)."""
+
+    def first_logits(self, begin: int, state: S) -> Tensor:
+        """After the token with which every target begins: (rows, V)."""
+        return self.step(torch.full((state.n_rows, 1), begin, device=self.device), state)[:, -1]
 
 
 AnyReader = Reader[Any]  # whatever its state

@@ -157,20 +157,33 @@ class Markov(TextWriter["MarkovState", "LastWords"]):
 
     # Decoding: the interface of `regard.decoding.interface`.
 
-    def start(self, prompts: Sequence[Prompt], copies: int = 1, room: int = 256) -> "MarkovState":
-        self.check(torch.tensor([token for prompt in prompts for token in prompt], dtype=torch.long))
-        given = torch.tensor([len(prompt) for prompt in prompts]).repeat_interleave(copies)
-        texts = torch.full((len(prompts), int(given.max()) + room), self.config.vocab_size)
-        for text, prompt in zip(texts, prompts, strict=True):
-            text[: len(prompt)] = torch.tensor([*prompt], dtype=torch.long)
-        return MarkovState(texts.repeat_interleave(copies, 0).to(self.device), given.to(self.device))
+    reads_on = True
+
+    def start(
+        self, prompts: Sequence[Prompt], begin: int, copies: int = 1, room: int = 256
+    ) -> tuple["MarkovState", Tensor]:
+        """A text goes on from its prompt; where that is empty, it begins with `begin`."""
+        read = [[*prompt] or [begin] for prompt in prompts]
+        self.check(torch.tensor([token for text in read for token in text], dtype=torch.long))
+        given = torch.tensor([len(text) for text in read])
+        texts = torch.full((len(read), int(given.max()) + room), self.config.vocab_size)
+        for row, text in zip(texts, read, strict=True):
+            row[: len(text)] = torch.tensor(text, dtype=torch.long)
+        state = MarkovState(texts.to(self.device), given.to(self.device))
+        first = self.next_words(state, 1)[:, 0]
+        state.select(torch.arange(len(read), device=self.device).repeat_interleave(copies))
+        return state, first
 
     def step(self, tokens: Tensor, state: "MarkovState") -> Tensor:
         """The next tokens of each row (rows, n) -> log P of the word after each of them (rows, n, V)."""
         for column in tokens.unbind(1):
             state.write(column)
-        windows = state.windows(self.predictor.window, self.config.vocab_size, tokens.shape[1])
-        return self.predictor.rows(windows.flatten(0, 1)).log().unflatten(0, tokens.shape)
+        return self.next_words(state, tokens.shape[1])
+
+    def next_words(self, state: "MarkovState", n: int) -> Tensor:
+        """log P of the word after each of the last n: (rows, n, V)."""
+        windows = state.windows(self.predictor.window, self.config.vocab_size, n)
+        return self.predictor.rows(windows.flatten(0, 1)).log().unflatten(0, windows.shape[:2])
 
 
 @dataclass
@@ -184,8 +197,7 @@ class LastWords:
 
 
 class MarkovState(RowState):
-    """The texts so far: the prompts, then all tokens but the first that is stepped, with which a search begins a row
-    that has begun already."""
+    """The texts so far: the prompts, then all tokens that were stepped."""
 
     def __init__(self, texts: Tensor, given: Tensor):
         self.texts = texts  # rows, room
@@ -193,14 +205,12 @@ class MarkovState(RowState):
         self.lengths = torch.zeros_like(given)
 
     def write(self, column: Tensor) -> None:
-        # The first token goes where the second will write over it.
-        place = self.given + (self.lengths - 1).clamp(min=0)
-        self.texts.scatter_(1, place[:, None], column[:, None])
+        self.texts.scatter_(1, (self.given + self.lengths)[:, None], column[:, None])
         self.lengths = self.lengths + 1
 
     def windows(self, width: int, boundary: int, n: int) -> Tensor:
-        """The last words before each of the next words that followed the last n steps: (rows, n, W)."""
-        ends = (self.given + self.lengths)[:, None] - torch.arange(n, 0, -1, device=self.given.device)
+        """The last words before each of the next words, n of them: (rows, n, W)."""
+        ends = (self.given + self.lengths)[:, None] - torch.arange(n - 1, -1, -1, device=self.given.device)
         width = width or max(int(ends.max()), 1)
         places = ends[:, :, None] - torch.arange(width, 0, -1, device=ends.device)
         words = self.texts.gather(1, places.clamp(min=0).flatten(1)).view(places.shape)

@@ -251,16 +251,16 @@ class RecurrentTranslator(Translator[TranslatorState[RecurrentState]]):
     # Decoding: the interface of `regard.decoding.interface`.
 
     def start(
-        self, prompts: Sequence[Prompt], copies: int = 1, room: int | None = None
-    ) -> TranslatorState[RecurrentState]:
-        """Read the sources.  A state takes no room, however long the target grows."""
+        self, prompts: Sequence[Prompt], begin: int, copies: int = 1, room: int | None = None
+    ) -> tuple[TranslatorState[RecurrentState], Tensor]:
+        """A state takes no room, however long the target grows."""
         sources, layout = self.inputs.join(prompts, self.device)
         memory, states = self.hand_over(self.encode(sources, layout), layout)
-        own = RecurrentState(
-            [state.repeat_interleave(copies, dim=1) for state in states],
-            torch.zeros(len(prompts) * copies, dtype=torch.long, device=self.device),
-        )
-        return TranslatorState(own, Cache.holding([memory]), copies)
+        own = RecurrentState(list(states), torch.zeros(len(prompts), dtype=torch.long, device=self.device))
+        state = TranslatorState(own, Cache.holding([memory]), 1)
+        first = self.first_logits(begin, state)
+        state.spread(copies)
+        return state, first
 
     def step(self, tokens: Tensor, state: TranslatorState[RecurrentState]) -> Tensor:
         own, n = state.own, tokens.shape[1]

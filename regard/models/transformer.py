@@ -224,8 +224,13 @@ class Transformer(Translator["TransformerState"]):
     # Decoding: the interface of `regard.decoding.interface`.
 
     def start(
-        self, prompts: Sequence[Prompt], copies: int = 1, room: int | None = None, fixed_room: int | None = None
-    ) -> "TransformerState":
+        self,
+        prompts: Sequence[Prompt],
+        begin: int,
+        copies: int = 1,
+        room: int | None = None,
+        fixed_room: int | None = None,
+    ) -> tuple["TransformerState", Tensor]:
         """With `fixed_room` for the sources every step has one shape (see `Cache`), as a CUDA graph needs it."""
         sources, layout = self.inputs.join(prompts, self.device)
         memory = self.encode(sources, layout)
@@ -233,22 +238,12 @@ class Transformer(Translator["TransformerState"]):
         c, room = self.config, self.max_length if room is None else room
         heads = c.heads.shared, c.heads.width
         own = Cache.empty(c.n_layers, len(prompts), room, heads, like=memory, fixed=fixed_room is not None)
-        state = TransformerState(own, Cache.holding(memories, fixed_room), copies)
-        if memory.is_cuda:  # where rows are cheap, and to compare tokens would make the host wait
-            state.part()
-        return state
+        state = TransformerState(own, Cache.holding(memories, fixed_room), 1)
+        first = self.first_logits(begin, state)
+        state.spread(copies)
+        return state, first
 
     def step(self, tokens: Tensor, state: "TransformerState") -> Tensor:
-        if state.is_shared:
-            by_source = tokens.view(-1, state.copies, tokens.shape[1])
-            if bool((by_source == by_source[:, :1]).all()):
-                first = self.step_rows(tokens[:: state.copies], state)
-                state.part()
-                return first.repeat_interleave(state.copies, 0)
-            state.part()
-        return self.step_rows(tokens, state)
-
-    def step_rows(self, tokens: Tensor, state: "TransformerState") -> Tensor:
         n = tokens.shape[1]
         layout, across = state.own.queries(n), state.across(n)
         x = self.embed_target(tokens, layout)

@@ -1,4 +1,5 @@
-"""Keys and values kept from step to step.  Room is allocated ahead; a step writes into it and concatenates nothing.
+"""Keys and values kept from step to step.  Room is allocated ahead, for tokens and for rows; a step writes into it and
+concatenates nothing.
 
 And the state of models that look at a source while they write: their own past, and the source's keys and values.
 """
@@ -21,10 +22,12 @@ class Cache(RowState):
     Sequences that have always advanced together are in lockstep: their new tokens go to one column, and nothing
     needs a mask.  A `fixed` cache shows its whole room at every step, with a mask over the empty part, so that a
     step has one shape and can be captured in a CUDA graph.
+
+    Rows that leave make place for others: what `content` has beyond B is free.
     """
 
     def __init__(self, content: Tensor, lengths: Tensor, longest: int, lockstep: bool, fixed: bool = False):
-        self.content = content  # 2 (keys, values), layers, B, room, H, E
+        self.content = content  # 2 (keys, values), layers, B or more, room, H, E
         self.spare: Tensor | None = None  # room for the rows that `select` takes
         self.lengths = lengths  # B
         self.longest = longest
@@ -64,7 +67,7 @@ class Cache(RowState):
         return self.view(layer, self.longest, self.lengths)
 
     def view(self, layer: int, longest: int, lengths: Tensor) -> Memory:
-        keys, values = self.content[:, layer, :, : self.room if self.fixed else longest]
+        keys, values = self.content[:, layer, : self.n_rows, : self.room if self.fixed else longest]
         return Memory(keys, values, Rectangle(lengths, keys.shape[1], is_full=self.lockstep))
 
     def layer(self, index: int) -> Past:
@@ -74,7 +77,7 @@ class Cache(RowState):
         """Write the new keys and values (B, n, H, E) of a layer after the old ones and return all of them."""
         n = new.keys.shape[1]
         assert self.longest + n <= self.room, f"{self.longest} + {n} tokens do not fit in {self.room}"
-        keys, values = self.content[:, layer]
+        keys, values = self.content[:, layer, : self.n_rows]
         if self.lockstep:
             column = slice(self.longest, self.longest + n)
             keys[:, column], values[:, column] = new.keys, new.values
@@ -91,28 +94,34 @@ class Cache(RowState):
 
     def select(self, rows: Tensor) -> None:
         """Keep these sequences, in this order; one may be taken several times or not at all."""
-        used = self.room if self.fixed else self.longest
-        if len(rows) != self.n_rows:
+        used, capacity = self.room if self.fixed else self.longest, self.content.shape[2]
+        if len(rows) > capacity or (self.content.is_cuda and len(rows) != capacity):
             self.content, self.spare = self.content.index_select(2, rows), None
             self.lengths = self.lengths[rows]
-            return
-        self.lengths.copy_(self.lengths[rows])
-        if self.content.is_cuda:  # in place, as a CUDA graph needs it
+        elif self.content.is_cuda:  # in place, as a CUDA graph needs it
             self.content[:, :, :, :used] = self.content[:, :, :, :used].index_select(2, rows)
+            self.lengths.copy_(self.lengths[rows])
         else:  # from one room into another and back: half of what copying in place takes
             # Zeros, because a mask hides what is not used yet from the weights, but 0 times NaN is NaN.
             taken = torch.zeros_like(self.content) if self.spare is None else self.spare
             width = used * self.content.shape[-2] * self.content.shape[-1]
             for layer, into in zip(self.content.flatten(0, 1).flatten(2), taken.flatten(0, 1).flatten(2), strict=True):
-                torch.index_select(layer[:, :width], 0, rows, out=into[:, :width])
+                torch.index_select(layer[:, :width], 0, rows, out=into[: len(rows), :width])
             self.content, self.spare = taken, self.content
+            self.lengths = self.lengths[rows]
+        if not (self.lockstep or self.fixed or self.content.is_cuda):  # there the host would wait
+            self.measure()
 
     def truncate(self, lengths: Tensor) -> None:
         """Forget all but the first `lengths` tokens of each sequence."""
         self.lengths.copy_(torch.minimum(self.lengths, lengths))
         if not self.fixed:
-            self.longest = int(self.lengths.max())
-            self.lockstep = bool((self.lengths == self.longest).all())
+            self.measure()
+
+    def measure(self) -> None:
+        """Columns that no sequence has reached are not looked at."""
+        self.longest = int(self.lengths.max()) if self.n_rows else 0
+        self.lockstep = bool((self.lengths == self.longest).all())
 
     def copy_(self, other: "Cache") -> None:
         """Take over the content of a cache of the same shape, in place."""
@@ -125,64 +134,60 @@ class Cache(RowState):
 
     def join(self, other: "Cache") -> None:
         """Put another cache's sequences after these."""
-        room = max(self.room, other.room)
-        parts = [F.pad(c.content, (0, 0, 0, 0, 0, room - c.room)) for c in (self, other)]
-        self.content, self.spare = torch.cat(parts, dim=2), None
+        n_both = self.n_rows + other.n_rows
+        capacity, room = self.content.shape[2], max(self.room, other.room)
+        if n_both > capacity or room > self.room:
+            grown = max(n_both, capacity + capacity // 2) if n_both > capacity else capacity
+            content = self.content.new_zeros(*self.content.shape[:2], grown, room, *self.content.shape[4:])
+            content[:, :, : self.n_rows, : self.room] = self.content[:, :, : self.n_rows]
+            self.content, self.spare = content, None
+        into = self.content[:, :, self.n_rows : n_both]
+        into[:, :, :, : other.room] = other.content[:, :, : other.n_rows]
+        into[:, :, :, other.room :] = 0
         self.lockstep = self.lockstep and other.lockstep and self.longest == other.longest
         self.lengths = torch.cat([self.lengths, other.lengths])
         self.longest = max(self.longest, other.longest)
 
 
 class TranslatorState(Generic[S]):
-    """What decoding has so far: each row's own past, and the memory of the source that `copies` rows share.
-
-    The copies of a source begin alike, so one row may stand for all of them through the first step; then they part.
-    """
+    """What decoding has so far: each row's own past, and the memory of the source that `copies` rows share."""
 
     def __init__(self, own: S, source: Cache, copies: int):
         self.own = own
         self.source = source
         self.copies = copies
 
-    @property
-    def is_shared(self) -> bool:
-        return self.own.n_rows < self.n_rows
-
-    def part(self) -> None:
-        """Give each copy its own row."""
-        if self.is_shared:
-            rows = torch.arange(self.source.n_rows, device=self.source.lengths.device)
-            self.own.select(rows.repeat_interleave(self.copies))
+    def spread(self, copies: int) -> None:
+        """Give every source so many rows; until now each has one."""
+        if copies == 1:
+            return
+        rows = torch.arange(self.source.n_rows, device=self.source.lengths.device)
+        self.own.select(rows.repeat_interleave(copies))
+        self.copies = copies
 
     @property
     def n_rows(self) -> int:
-        return self.source.n_rows * self.copies
+        return self.own.n_rows
 
     @property
     def lengths(self) -> Tensor:
-        return self.own.lengths.repeat_interleave(self.copies) if self.is_shared else self.own.lengths
+        return self.own.lengths
 
     def across(self, n: int) -> Rectangle:
         """The rows of one source lie side by side: B sources, copies x n queries each."""
-        n_queries = self.own.n_rows // self.source.n_rows * n
-        return Rectangle(torch.full_like(self.source.lengths, n_queries), n_queries, is_full=True)
+        return Rectangle(torch.full_like(self.source.lengths, self.copies * n), self.copies * n, is_full=True)
 
     def select(self, rows: Tensor) -> None:
-        self.part()
         self.own.select(rows)
         self.source.select(rows[:: self.copies] // self.copies)
 
     def reorder(self, rows: Tensor) -> None:
-        self.part()
         self.own.select(rows)
 
     def truncate(self, lengths: Tensor) -> None:
-        self.part()
         self.own.truncate(lengths)
 
     def join(self, other: Self) -> None:
         assert self.copies == other.copies
-        self.part()
-        other.part()
         self.own.join(other.own)
         self.source.join(other.source)

@@ -1,24 +1,22 @@
 """Products with weights: h W^T + b.  In training a plain product, or on a GPU several of the same rows as one; in
-decoding on a CPU, where a step has few rows and reading W takes most of the time, with a copy of W in the order that is
-read fastest, the blocks of oneDNN.  With W as it is a product takes up to five times as long (docs/decisions.md).
+decoding, whoever steps the model may have copies of weights that are read faster (`regard.nn.packed`).
 """
 
-import platform
 from collections.abc import Sequence
 from contextvars import ContextVar
-from threading import Lock
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.weak import WeakTensorKeyDictionary
 
-SMALLEST = 1 << 17  # numbers: for smaller weights the call costs more than their order gains
-ROOM = 1 << 28  # numbers of all copies together, 1 GiB: weights beyond are read as they are
-HAS_BLOCKS = platform.machine() in ("x86_64", "AMD64") and torch.backends.mkldnn.is_available()
 
-copies = WeakTensorKeyDictionary()  # weight -> (the sums of its bits when it was copied, its copy)
-one_at_a_time = Lock()
+class WeightCopies(Protocol):
+    def product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
+        """x W^T + b by a copy of W; None: W is better read as it is."""
+
+
+in_use: ContextVar[WeightCopies | None] = ContextVar("in_use", default=None)  # by the step that runs now
 
 
 def n_weights(*modules: nn.Module) -> int:
@@ -33,10 +31,9 @@ class Linear(nn.Linear):
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W^T + b"""
-    packed = blocks(x, weight)
-    if packed is None:
-        return F.linear(x, weight, bias)
-    return torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
+    copies = None if torch.compiler.is_compiling() or torch.is_grad_enabled() else in_use.get()
+    by_copy = None if copies is None else copies.product(x, weight, bias)
+    return F.linear(x, weight, bias) if by_copy is None else by_copy
 
 
 def products(x: Tensor, linears: Sequence[nn.Module]) -> Sequence[Tensor]:
@@ -63,60 +60,3 @@ def as_computed(x: Tensor) -> Tensor:
 def logits(hidden: Tensor, table: Tensor, bias: Tensor | None = None) -> Tensor:
     """Hidden states (..., D), the output table (V, D) and what is added (V) -> (..., V)."""
     return product(hidden, table, bias)
-
-
-class PackedReading:
-    """The steps of one search: `with reading:` around each.
-
-    While they last no weight changes, so that a copy is compared with its weight once, not at every step.
-    """
-
-    def __init__(self) -> None:
-        self.known: dict[int, tuple[Tensor, Tensor | None]] = {}
-
-    def __enter__(self) -> None:
-        self.before = current.set(self)
-
-    def __exit__(self, *error: object) -> None:
-        current.reset(self.before)
-
-    def blocks(self, weight: Tensor) -> Tensor | None:
-        if id(weight) not in self.known:
-            self.known[id(weight)] = weight, up_to_date(weight) if packing_pays(weight) else None
-        return self.known[id(weight)][1]
-
-
-current: ContextVar[PackedReading | None] = ContextVar("current", default=None)
-
-
-def blocks(x: Tensor, weight: Tensor) -> Tensor | None:
-    """A weight in blocks, for its product with x.  None: better as it is."""
-    if torch.compiler.is_compiling() or torch.is_grad_enabled() or not isinstance(weight, nn.Parameter):
-        return None
-    reading = current.get()
-    if reading is None or x.device.type != "cpu" or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
-        return None
-    return reading.blocks(weight)
-
-
-def packing_pays(weight: Tensor) -> bool:
-    is_plain = weight.dtype == torch.float32 and weight.is_contiguous() and weight.shape[1] % 2 == 0
-    return HAS_BLOCKS and is_plain and weight.numel() >= SMALLEST
-
-
-def up_to_date(weight: Tensor) -> Tensor | None:
-    """The copy made before, unless the bits of some row have another sum since.  None: there is no room.
-
-    The version that torch counts would not do: fused optimizers, and who writes to `.data`, do not count it up.
-    """
-    sums = weight.detach().view(torch.int64).sum(1)
-    with one_at_a_time:
-        before, packed = copies.get(weight, (None, None))
-        if before is not None and torch.equal(before, sums):
-            return packed
-        copies.pop(weight, None)
-        if weight.numel() + sum(other.numel() for other in copies) > ROOM:
-            return None
-        packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
-        copies[weight] = sums, packed
-        return packed

@@ -11,8 +11,8 @@ import torch
 
 from regard.data.images.pixels import Picture
 from regard.decoding.config import DecodingConfig
+from regard.decoding.engine import Engine
 from regard.decoding.ensemble import Ensemble
-from regard.decoding.graphs import fastest
 from regard.decoding.interface import AnyGenerator
 from regard.errors import RunError
 from regard.evaluation.measured import Measured, Versus
@@ -74,11 +74,11 @@ class Run:
         return joined
 
     @cached_property
-    def generator(self) -> AnyGenerator:
-        """What the searches step: the model, with CUDA graphs on a GPU, or an ensemble."""
+    def engine(self) -> Engine:
+        """What searches: in the model, or in an ensemble."""
         # One that cannot write is never stepped.
         models = [cast(AnyGenerator, run.model) for run in (self, *self.partners)]
-        return Ensemble(models) if self.partners else fastest(models[0], self.device)
+        return Engine(Ensemble(models) if self.partners else models[0])
 
     @property
     def device(self) -> torch.device:
@@ -86,7 +86,7 @@ class Run:
 
     def use(self, decoding: DecodingConfig | None = None) -> Use:
         """The model with the recipe's settings of decoding, or with others."""
-        return Use(self.model, self.generator, decoding or self.recipe.decoding, {} if self.partners else self.expected)
+        return Use(self.model, self.engine, decoding or self.recipe.decoding, {} if self.partners else self.expected)
 
     @cached_property
     def expected(self) -> dict[str, float]:

@@ -61,9 +61,11 @@ def with_own_words(
     columns, was_training = [rows[:, :1]], model.training
     model.eval()
     try:
-        state = model.start(prompts, 1, layout.longest)
+        state, logits = model.start(prompts, int(rows[0, 0]), 1, layout.longest)
         for t in range(1, layout.longest):
-            total = model.step(columns[-1] % (n_words + 1), state)[:, -1].double().softmax(-1).cumsum(-1)
+            if t > 1:
+                logits = model.step(columns[-1] % (n_words + 1), state)[:, -1]
+            total = logits.double().softmax(-1).cumsum(-1)
             own = (total < places[:, t : t + 1]).sum(-1, keepdim=True).clamp(max=n_words - 1)
             beside = rows[:, t : t + 1] // (n_words + 1) * (n_words + 1)  # a label that is read with a word (`paired`)
             columns.append(torch.where(coins[:, t : t + 1] < chance, own + beside, rows[:, t : t + 1]))

@@ -15,7 +15,7 @@ from regard.data.config import DataConfig
 from regard.data.files.reading import Examples
 from regard.data.notes import Notes
 from regard.decoding.config import DecodingConfig
-from regard.decoding.interface import AnyGenerator
+from regard.decoding.engine import Engine
 from regard.errors import ConfigError
 from regard.models.interface import AnyReader, Model
 from regard.nn.grid import GridForm
@@ -148,7 +148,7 @@ class Use(NamedTuple, Generic[M]):
     """A model that is used: what a task's verbs and measures are given."""
 
     model: M
-    generator: AnyGenerator  # what a search steps: the model, the model with CUDA graphs, or an ensemble
+    engine: Engine  # what searches: in the model, or in an ensemble
     decoding: DecodingConfig  # the recipe's, or as asked
     expected: Mapping[str, float] = MappingProxyType({})  # what outputs are like on the validation set, if known
 

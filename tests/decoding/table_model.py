@@ -33,6 +33,7 @@ class TableState:
         self.lengths = torch.minimum(self.lengths, lengths)
 
     def join(self, other: "TableState") -> None:
+        self.room = max(self.room, other.room)
         width = max(self.tokens.shape[1], other.tokens.shape[1])
         pads = [torch.nn.functional.pad(s.tokens, (0, width - s.tokens.shape[1])) for s in (self, other)]
         self.tokens = torch.cat(pads)
@@ -52,8 +53,16 @@ class TableModel:
     def check_room(self, n_rows: int, room: int) -> None:
         """There is always enough."""
 
-    def start(self, prompts: list[list[int]], copies: int = 1, room: int = 256) -> TableState:
-        return TableState(prompts, copies, room)
+    is_capturable = False
+    reads_on = False
+    max_length = 10_000
+
+    def start(
+        self, prompts: list[list[int]], begin: int, copies: int = 1, room: int = 256
+    ) -> tuple[TableState, Tensor]:
+        state = TableState(prompts, copies, room)
+        logits = self.step(torch.full((state.n_rows, 1), begin), state)[:, -1]
+        return state, logits[::copies]
 
     def step(self, tokens: Tensor, state: TableState) -> Tensor:
         self.rows_stepped.append(len(tokens))

@@ -3,8 +3,9 @@
 import pytest
 from table_model import END, START, TableModel
 
-from regard.decoding import search
+from regard.decoding import slots
 from regard.decoding.config import DecodingConfig
+from regard.decoding.engine import generate
 
 PROMPTS = [[5, 4, 3, 2], [3], [2, 2, 5], [4, 5, 4, 5, 4, 5, 4], [2]]
 CONFIGS = [
@@ -18,6 +19,6 @@ CONFIGS = [
 @pytest.mark.parametrize("config", CONFIGS, ids=["greedy", "beam", "sampling"])
 def test_the_same_hypotheses_come_out(config, ahead, monkeypatch):
     model = TableModel(end_bias=1.0)
-    asked_every_step = search.generate(model, PROMPTS, config, START, END)
-    monkeypatch.setitem(search.AHEAD, "cpu", ahead)
-    assert search.generate(model, PROMPTS, config, START, END) == asked_every_step
+    asked_every_step = generate(model, PROMPTS, config, START, END)
+    monkeypatch.setitem(slots.AHEAD, "cpu", ahead)
+    assert generate(model, PROMPTS, config, START, END) == asked_every_step

@@ -1,4 +1,5 @@
 import itertools
+from unittest import mock
 
 import pytest
 import torch
@@ -6,17 +7,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_model import END, START, TableModel, log_prob
 
+from regard.decoding import slots
 from regard.decoding.beam import Beam
 from regard.decoding.config import DecodingConfig
-from regard.decoding.constraints import Constraints
+from regard.decoding.engine import generate
 from regard.decoding.outputs import Hypothesis
-from regard.decoding.search import generate, search
 
 PROMPTS = [[5, 4, 3, 2], [3], [2, 2, 5], [4, 5, 4, 5, 4, 5, 4], [2]]
 
 
 def run(model: TableModel, prompts: list[list[int]], config: DecodingConfig) -> list[list[Hypothesis]]:
     return generate(model, prompts, config, START, END)
+
+
+def by(strategy: type[Beam], model: TableModel, config: DecodingConfig) -> list[list[Hypothesis]]:
+    """Also with a beam of one."""
+    with mock.patch.object(slots, "strategy_for", strategy):
+        return run(model, PROMPTS, config)
 
 
 def same(one: Hypothesis, other: Hypothesis) -> bool:
@@ -66,9 +73,7 @@ def plain_beam(model: TableModel, prompt: list[int], config: DecodingConfig) -> 
 def test_a_narrow_beam_is_the_algorithm_in_lists(seed: int, beam: int) -> None:
     model = TableModel(vocab_size=5, seed=seed, end_bias=1.0)
     config = DecodingConfig(beam=beam, n_best=beam, extra_length=5)
-    limits = [config.limit(prompt) for prompt in PROMPTS]
-    constraints = Constraints(config, [[] for _ in PROMPTS], END)
-    found = search(model, PROMPTS, limits, Beam(limits, config, END), constraints, START)
+    found = by(Beam, model, config)
     for prompt, hypotheses in zip(PROMPTS, found, strict=True):
         expected = plain_beam(model, prompt, config)
         finished = [h for h in hypotheses if h.finished]
@@ -82,9 +87,7 @@ def test_a_narrow_beam_is_the_algorithm_in_lists(seed: int, beam: int) -> None:
 def test_a_beam_of_one_without_penalty_is_greedy(seed: int, end_bias: float) -> None:
     model = TableModel(seed=seed, end_bias=end_bias)
     config = DecodingConfig(length_penalty=0.0, extra_length=8)
-    limits = [config.limit(prompt) for prompt in PROMPTS]
-    constraints = Constraints(config, [[] for _ in PROMPTS], END)
-    by_beam = search(model, PROMPTS, limits, Beam(limits, config, END), constraints, START)
+    by_beam = by(Beam, model, config)
     for [one], [other] in zip(by_beam, run(model, PROMPTS, config), strict=True):
         assert same(one, other)
 
@@ -92,8 +95,8 @@ def test_a_beam_of_one_without_penalty_is_greedy(seed: int, end_bias: float) -> 
 class Patient(Beam):
     """Never stops before the limit."""
 
-    def advance(self, distribution, t):  # type: ignore[no-untyped-def]
-        tokens, parents, done = super().advance(distribution, t)
+    def choose(self, distribution, t, room):  # type: ignore[no-untyped-def]
+        tokens, parents, done = super().choose(distribution, t, room)
         return tokens, parents, torch.zeros_like(done)
 
 
@@ -102,11 +105,9 @@ class Patient(Beam):
 def test_stopping_early_changes_nothing(seed: int, end_bias: float, alpha: float, beam: int) -> None:
     model = TableModel(seed=seed, end_bias=end_bias)
     config = DecodingConfig(beam=beam, n_best=2, length_penalty=alpha, extra_length=12)
-    limits = [config.limit(prompt) for prompt in PROMPTS]
-    constraints = Constraints(config, [[] for _ in PROMPTS], END)
-    stops = search(model, PROMPTS, limits, Beam(limits, config, END), constraints, START)
+    stops = by(Beam, model, config)
     n_steps = len(model.rows_stepped)
-    goes_on = search(model, PROMPTS, limits, Patient(limits, config, END), constraints, START)
+    goes_on = by(Patient, model, config)
     for early, late in zip(stops, goes_on, strict=True):
         assert len(early) == len(late) == 2
         assert all(same(one, other) for one, other in zip(early, late, strict=True))

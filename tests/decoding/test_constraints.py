@@ -6,8 +6,8 @@ from table_model import END, N_CONTEXTS, START, TableModel, log_prob
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.constraints import block_ends, block_ngrams, repetition_penalty
+from regard.decoding.engine import generate
 from regard.decoding.outputs import Hypothesis
-from regard.decoding.search import generate
 from regard.errors import ConfigError, RegardError
 
 PROMPTS = [[5, 4, 3, 2], [3], [2, 2, 5]]

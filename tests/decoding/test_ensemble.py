@@ -3,9 +3,9 @@ import torch
 from table_model import END, START, TableModel
 
 from regard.decoding.config import DecodingConfig
+from regard.decoding.engine import generate
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.graphs import can_capture
-from regard.decoding.search import generate
 from regard.errors import RunError
 
 PROMPTS = [[5, 4, 3, 2], [3], [2, 2, 5]]
@@ -26,24 +26,27 @@ def test_an_ensemble_of_one_or_of_equals_is_that_model(beam: int) -> None:
 def test_an_ensemble_is_the_mean_of_probabilities() -> None:
     models = [TableModel(seed=seed) for seed in range(3)]
     ensemble = Ensemble(models)
-    tokens = torch.tensor([[START, 2, 3]] * 3)
-    logits = ensemble.step(tokens, ensemble.start(PROMPTS))
-    mean = sum(model.step(tokens, model.start(PROMPTS)).softmax(-1) for model in models) / 3
-    assert torch.allclose(logits.softmax(-1), mean, atol=1e-6)
+    tokens = torch.tensor([[2, 3]] * 3)
+    state, first = ensemble.start(PROMPTS, START)
+    logits = torch.cat([first[:, None], ensemble.step(tokens, state)], 1)
+    begun = [(model, *model.start(PROMPTS, START)) for model in models]
+    each = [torch.cat([first[:, None], model.step(tokens, state)], 1) for model, state, first in begun]
+    assert torch.allclose(logits.softmax(-1), sum(one.softmax(-1) for one in each) / 3, atol=1e-6)
 
 
 def test_an_ensemble_state_moves_all_its_parts() -> None:
     ensemble = Ensemble([TableModel(seed=seed) for seed in range(2)])
-    state = ensemble.start(PROMPTS)
-    ensemble.step(torch.tensor([[START, 2], [START, 3], [START, 4]]), state)
+    state, _ = ensemble.start(PROMPTS, START)
+    ensemble.step(torch.tensor([[2], [3], [4]]), state)
     expected = ensemble.step(torch.tensor([[2], [3], [4]]), state)
     state.truncate(torch.tensor([2, 2, 2]))
     state.select(torch.tensor([2, 0]))
-    state.join(other := ensemble.start([PROMPTS[1]]))
+    other, _ = ensemble.start([PROMPTS[1]], START)
+    state.join(other)
     assert state.n_rows == 3
-    assert state.lengths.tolist() == [2, 2, 0]
+    assert state.lengths.tolist() == [2, 2, 1]
     assert other.n_rows == 1
-    assert torch.equal(ensemble.step(torch.tensor([[4], [2], [START]]), state)[:2], expected[[2, 0]])
+    assert torch.equal(ensemble.step(torch.tensor([[4], [2], [3]]), state)[:2], expected[[2, 0]])
 
 
 def test_models_that_do_not_fit_are_refused() -> None:

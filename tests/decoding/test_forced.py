@@ -2,8 +2,8 @@ import pytest
 from table_model import END, START, TableModel, log_prob
 
 from regard.decoding.config import DecodingConfig
+from regard.decoding.engine import generate
 from regard.decoding.forced import score
-from regard.decoding.search import generate
 from regard.errors import RegardError
 
 PROMPTS = [[5, 4, 3, 2], [3], [2, 2, 5], []]

@@ -17,8 +17,8 @@ from regard.decoding.distribution import (
     top_k,
     top_p,
 )
+from regard.decoding.engine import generate
 from regard.decoding.greedy import seed_of
-from regard.decoding.search import generate
 
 PROBS = torch.tensor([[0.1, 0.4, 0.05, 0.3, 0.15]])
 LOGITS = PROBS.log() + 3

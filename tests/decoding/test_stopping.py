@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from table_model import END, START, TableModel
 
 from regard.decoding.config import DecodingConfig
+from regard.decoding.engine import Engine, generate
 from regard.decoding.forced import likeliest
-from regard.decoding.search import generate, stream
 from regard.decoding.stopping import Stops, pieces
 from regard.errors import RegardError
 
@@ -102,7 +102,7 @@ def test_a_stream_says_what_the_search_finds(sample: bool, strings: list[str]) -
     stops = Stops(strings, spell)
     found = generate(model, PROMPTS, config, START, END, stops=stops if strings else None)
     for prompt, (best,) in zip(PROMPTS, found, strict=True):
-        assert list(stream(model, prompt, config, START, END, stops)) == best.tokens
+        assert list(Engine(model).stream(prompt, config, START, END, stops if strings else None)) == best.tokens
 
 
 def test_the_likeliest_tokens_of_each_place_come_first_in_order() -> None:
@@ -124,7 +124,7 @@ def test_what_cannot_stop_or_stream_says_so() -> None:
     with pytest.raises(RegardError, match="need beam = 1"):
         generate(model, PROMPTS, DecodingConfig(beam=2), START, END, stops=stops)
     with pytest.raises(RegardError, match="one text at a time"):
-        list(stream(model, [3], DecodingConfig(sample=True, n_best=2), START, END, stops))
+        list(Engine(model).stream([3], DecodingConfig(sample=True, n_best=2), START, END, stops))
 
 
 def test_a_stop_string_that_is_not_utf8_is_refused_and_halves_that_belong_together_are_joined() -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from regard.__main__ import app
 from regard.decoding.config import DecodingConfig
-from regard.decoding.search import generate
+from regard.decoding.engine import generate
 from regard.errors import ConfigError
 from regard.interop.exporting import export_folder
 from regard.interop.importing import generation_of, import_source, open_source

@@ -6,8 +6,8 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.decoding.config import DecodingConfig
+from regard.decoding.engine import generate
 from regard.decoding.ensemble import Ensemble
-from regard.decoding.search import generate
 from regard.errors import ConfigError
 from regard.models.image_seq2seq import ImageSeq2Seq, ImageSeq2SeqConfig
 from regard.models.image_transformer import ImageTransformer, ImageTransformerConfig

@@ -10,7 +10,7 @@ import torch
 
 from regard.config import to_toml
 from regard.decoding.config import DecodingConfig
-from regard.decoding.search import generate
+from regard.decoding.engine import generate
 from regard.models.markov import Markov, MarkovConfig
 
 SHOW = {"show me my directories please": 2, "show me my files please": 3, "show me my photos please": 5}

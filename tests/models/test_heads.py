@@ -44,10 +44,10 @@ def close(one, other):
 @torch.no_grad()
 @pytest.mark.parametrize("copies", [1, 3])
 def test_prompts_of_all_lengths_go_on_as_the_whole_does(model, copies):
-    state = model.start(PROMPTS, copies, room=3)
+    state, first = model.start(PROMPTS, 0, copies, room=3)
     assert state.n_rows == 5 * copies
-    tokens = torch.tensor([[0, *new] for new in NEXT]).repeat_interleave(copies, 0)  # a search begins with a start
-    got = model.step(tokens, state)
+    later = model.step(torch.tensor(NEXT).repeat_interleave(copies, 0), state)
+    got = torch.cat([first.repeat_interleave(copies, 0)[:, None], later], 1)
     assert state.lengths.tolist() == [len(prompt) + 2 for prompt in PROMPTS for _ in range(copies)]
     for i, (prompt, new) in enumerate(zip(PROMPTS, NEXT, strict=True)):
         for copy in range(copies):
@@ -61,33 +61,35 @@ def test_prompts_of_about_one_length_are_read_together(monkeypatch):
     prompts = [[1] * n for n in (8, 2, 7, 9, 1, 10)]
     shapes, step = [], model.reader.step
     monkeypatch.setattr(model.reader, "step", lambda tokens, state: shapes.append(tokens.shape) or step(tokens, state))
-    state = model.start(prompts, 1, room=2)
-    assert [tuple(shape) for shape in shapes] == [(1, 1), (1, 6), (3, 9)]
-    assert state.lengths.tolist() == [len(prompt) - 1 for prompt in prompts]
-    got = model.step(torch.zeros(6, 1, dtype=torch.long), state)
-    for i, prompt in enumerate(prompts):
-        close(got[i], whole(model, prompt)[-1:])
+    state, first = model.start(prompts, 0, room=2)
+    assert [tuple(shape) for shape in shapes] == [(1, 1), (1, 2), (1, 7), (3, 10)]
+    assert state.lengths.tolist() == list(map(len, prompts))
+    for row, prompt in zip(first, prompts, strict=True):
+        close(row, whole(model, prompt)[-1])
 
 
 @torch.no_grad()
-def test_rows_move_and_join_before_and_after_the_first_step(model):
-    state = model.start(PROMPTS[:3], 1, room=4)
-    state.join(model.start(PROMPTS[3:], 1, room=4))
+def test_rows_move_and_join(model):
+    state, _ = model.start(PROMPTS[:3], 0, room=4)
+    state.join(model.start(PROMPTS[3:], 0, room=4)[0])
     state.select(torch.tensor([4, 0, 0, 2]))
     state.reorder(torch.tensor([1, 0, 2, 3]))
-    order = [0, 4, 0, 2]
-    first = model.step(torch.zeros(4, 1, dtype=torch.long), state)
-    for row, i in zip(first, order, strict=True):
-        close(row, whole(model, PROMPTS[i])[-1:])
-    other = model.start([[2, 2]], 1, room=4)
-    with pytest.raises(RegardError, match="texts that were stepped and texts that were not cannot be joined"):
-        state.join(other)
-    model.step(torch.zeros(1, 1, dtype=torch.long), other)
-    state.join(other)
+    texts = [[*PROMPTS[i], 3] for i in (0, 4, 0, 2)]
+    for row, text in zip(model.step(torch.full((4, 1), 3), state), texts, strict=True):
+        close(row, whole(model, text)[-1:])
+    state.join(model.start([[2, 2]], 0, room=4)[0])
     state.select(torch.tensor([4, 3, 1]))
     got = model.step(torch.tensor([[5], [6], [7]]), state)
-    for row, text in zip(got, ([2, 2, 5], [*PROMPTS[2], 6], [*PROMPTS[4], 7]), strict=True):
+    for row, text in zip(got, ([2, 2, 5], [*texts[3], 6], [*texts[1], 7]), strict=True):
         close(row, whole(model, text)[-1:])
+
+
+@torch.no_grad()
+def test_a_prompt_may_be_read_in_pieces(model):
+    long = [1, 2, 3, 4, 5, 6, 7]
+    state, _ = model.start([long[:3]], 0, room=6)
+    close(model.step(torch.tensor([long[3:]]), state)[0], whole(model, long)[3:])
+    assert model.reads_on
 
 
 @torch.no_grad()
@@ -114,10 +116,10 @@ def test_the_output_table_is_the_embeddings_where_it_fits():
 @torch.no_grad()
 def test_prompts_that_cannot_be():
     model = LanguageModel(READERS["stack"]())
-    with pytest.raises(RegardError, match="a prompt is empty"):
-        model.start([[1], []])
+    model.eval()
+    close(model.start([[1], []], 7, room=2)[1][1], whole(model, [7])[-1])  # a text that is empty begins with 7
     with pytest.raises(RegardError, match="a prompt of 9 tokens and 5 more do not fit the model's 12"):
-        model.start([[1] * 9, [2]], room=5)
-    model.start([[1] * 9, [2]], room=4)  # the last that is written is not read
+        model.start([[1] * 9, [2]], 0, room=5)
+    model.start([[1] * 9, [2]], 0, room=4)  # the last that is written is not read
     with pytest.raises(ConfigError, match="must not see the future"):
         LanguageModel(Recurrent(RecurrentConfig(vocab_size=V, bidirectional=True)))

@@ -8,7 +8,7 @@ import torch
 from small_markov import MODELS, V, batch, corpus, flat, make
 
 from regard.decoding.config import DecodingConfig
-from regard.decoding.search import generate
+from regard.decoding.engine import generate
 from regard.errors import ConfigError, RegardError
 from regard.models.markov import KINDS, Markov, MarkovConfig
 from regard.nn.layout import Ragged
@@ -100,40 +100,37 @@ def test_counts_survive_a_file(kind, tmp_path):
 
 @pytest.mark.parametrize("settings", MODELS, ids=str)
 def test_steps_give_what_reading_gives(settings):
-    """The prompt begins the text, so the first token, with which a search begins, adds nothing."""
     model = make(**settings)
     prompts = [[1], [1, 3], [1, 2, 6, 4]]
-    later = torch.tensor([[1, 2, 6, 4], [1, 5, 5, 0], [1, 2, 2, 3]])
-    texts = [[*p, *later[i, 1:].tolist()] for i, p in enumerate(prompts)]
-    for sizes in ([1, 1, 1, 1], [2, 2], [3, 1], [4]):
-        state = model.start(prompts, room=4)
-        steps = torch.cat([model.step(part, state) for part in later.split(sizes, 1)], 1)
+    later = torch.tensor([[2, 6, 4], [5, 5, 0], [2, 2, 3]])
+    texts = [[*p, *later[i].tolist()] for i, p in enumerate(prompts)]
+    for sizes in ([1, 1, 1], [2, 1], [3]):
+        state, first = model.start(prompts, 1, room=4)
+        steps = torch.cat([first[:, None], *(model.step(part, state) for part in later.split(sizes, 1))], 1)
         for i, text in enumerate(texts):
             whole = model(torch.tensor(text), Ragged([len(text)]))
             torch.testing.assert_close(steps[i], whole[len(prompts[i]) - 1 :])
-        assert state.lengths.tolist() == [4, 4, 4]
+        assert state.lengths.tolist() == [3, 3, 3]
 
 
 @pytest.mark.parametrize("settings", MODELS, ids=str)
-def test_nothing_can_be_continued(settings):
+def test_an_empty_text_begins_with_the_token_that_is_given(settings):
     model = make(**settings)
-    first, second = model.step(torch.tensor([[1, 2], [1, 6]]), model.start([[], []])).exp().unbind(1)
-    torch.testing.assert_close(first.sum(1), torch.ones(2))
+    _, first = model.start([[], [1]], 1)
+    torch.testing.assert_close(first.exp().sum(1), torch.ones(2))
     torch.testing.assert_close(first[0], first[1])
-    torch.testing.assert_close(second, model(torch.tensor([2, 6]), Ragged([1, 1])).exp())
 
 
 def test_states_select_truncate_and_join():
     model = make(order=3)
-    state = model.start([[1, 2, 6], [1]], copies=2, room=5)
-    model.step(torch.tensor([[1, 3], [1, 4], [1, 5], [1, 6]]), state)
+    state, _ = model.start([[1, 2, 6], [1]], 1, copies=2, room=5)
+    model.step(torch.tensor([[3], [4], [5], [6]]), state)
     state.reorder(torch.tensor([1, 0, 3, 2]))
-    state.truncate(torch.tensor([1, 2, 2, 2]))
+    state.truncate(torch.tensor([0, 1, 1, 1]))
     state.select(torch.tensor([2, 3, 0, 1]))
-    other = model.start([[1, 4, 4, 4, 4]], room=9)
-    model.step(torch.tensor([[1]]), other)
+    other, _ = model.start([[1, 4, 4, 4, 4]], 1, room=9)
     state.join(other)
-    assert state.n_rows == 5 and state.lengths.tolist() == [2, 2, 1, 2, 1]
+    assert state.n_rows == 5 and state.lengths.tolist() == [1, 1, 0, 1, 0]
     logits = model.step(torch.full((5, 1), 2), state)[:, 0]
     for row, text in zip(
         logits, ([1, 6, 2], [1, 5, 2], [1, 2, 6, 2], [1, 2, 6, 3, 2], [1, 4, 4, 4, 4, 2]), strict=True
@@ -208,14 +205,14 @@ def test_settings_that_cannot_be(settings, says):
 def test_a_model_that_has_counted_nothing_says_so():
     model = Markov(MarkovConfig(vocab_size=V))
     with pytest.raises(RegardError, match="counted nothing"):
-        model.start([[1]])
+        model.start([[1]], 1)
     with pytest.raises(RegardError, match="counted nothing"):
         model.log_probs(torch.tensor([1]), torch.tensor([2]), Ragged([1]))
 
 
 def test_a_prompt_outside_of_the_vocabulary_is_refused():
     with pytest.raises(RegardError, match="outside of the vocabulary"):
-        make().start([[1, V]])
+        make().start([[1, V]], 1)
 
 
 @pytest.mark.parametrize("settings", MODELS, ids=str)

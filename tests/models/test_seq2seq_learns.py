@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from regard.decoding.config import DecodingConfig
-from regard.decoding.search import generate
+from regard.decoding.engine import generate
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.nn.layout import Ragged
 from regard.nn.loss import plain_cross_entropy

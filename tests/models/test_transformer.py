@@ -13,6 +13,7 @@ from regard.nn.scores import SCORES
 
 SMALL = {"vocab_size": 11, "d_model": 16, "n_heads": 2, "n_layers": 2, "d_ff": 32, "dropout": 0.0, "max_length": 32}
 SOURCES, TARGETS = [3, 1, 6], [4, 2, 1]
+BEGIN = 1  # every target begins with it
 VARIANTS = [
     *({"position": p, "score": s} for p, s in itertools.product(POSITIONS, SCORES)),
     *(
@@ -30,7 +31,9 @@ def make(variant):
 def batch():
     torch.manual_seed(1)
     tokens = torch.randint(0, 11, (sum(SOURCES),)), torch.randint(0, 11, (sum(TARGETS),))
-    return tokens[0], Ragged(SOURCES), tokens[1], Ragged(TARGETS)
+    layout = Ragged(TARGETS)
+    tokens[1][layout.offsets[:-1].long()] = BEGIN
+    return tokens[0], Ragged(SOURCES), tokens[1], layout
 
 
 def close(one, other):
@@ -66,10 +69,10 @@ def test_cached_steps_give_the_same_logits(variant):
         expected = model.logits(model(source, source_layout, target, target_layout))
         padded = target_layout.pad(target)
         prompts = [s.tolist() for s in source.split(SOURCES)]
-        for sizes in ([1, 1, 1, 1], [2, 2], [3, 1], [4]):
-            state = model.start(prompts, room=4)
-            steps = [model.step(part, state) for part in padded.split(sizes, dim=1)]
-            close(target_layout.flatten(torch.cat(steps, dim=1)), expected)
+        for sizes in ([1, 1, 1], [2, 1], [3]):
+            state, first = model.start(prompts, BEGIN, room=4)
+            steps = [model.step(part, state) for part in padded[:, 1:].split(sizes, dim=1)]
+            close(target_layout.flatten(torch.cat([first[:, None], *steps], dim=1)), expected)
 
 
 @pytest.mark.parametrize("score", SCORES)
@@ -79,17 +82,17 @@ def test_select_truncate_and_join_keep_every_row_its_own(score):
     prompts = [s.tolist() for s in source.split(SOURCES)]
     rows = torch.tensor([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
     with torch.no_grad():
-        state = model.start(prompts[:2], room=8)
+        state, _ = model.start(prompts[:2], BEGIN, room=8)
         model.step(rows[:2], state)
-        other = model.start(prompts[2:], room=5)
+        other, _ = model.start(prompts[2:], BEGIN, room=5)
         model.step(rows[2:], other)
         state.join(other)
-        state.truncate(torch.tensor([3, 1, 2]))
+        state.truncate(torch.tensor([4, 2, 3]))
         state.select(torch.tensor([2, 1]))
-        assert state.lengths.tolist() == [2, 1]
+        assert state.lengths.tolist() == [3, 2]
         got = model.step(torch.tensor([[3], [3]]), state)[:, 0]
         for i, (prompt, past) in enumerate([(prompts[2], [7, 8, 3]), (prompts[1], [4, 3])]):
-            alone = model.start([prompt], room=4)
+            alone, _ = model.start([prompt], BEGIN, room=4)
             close(got[i], model.step(torch.tensor([past]), alone)[0, -1])
 
 
@@ -100,8 +103,9 @@ def test_copies_share_one_memory_and_give_the_same_logits(score):
     prompts = [s.tolist() for s in source.split(SOURCES)]
     tokens = torch.tensor([[1], [2], [3], [4], [5], [6]])
     with torch.no_grad():
-        shared = model.start(prompts, copies=2, room=4)
-        apart = model.start([p for p in prompts for _ in range(2)], room=4)
+        shared, first = model.start(prompts, BEGIN, copies=2, room=4)
+        apart, first_apart = model.start([p for p in prompts for _ in range(2)], BEGIN, room=4)
+        close(first.repeat_interleave(2, 0), first_apart)
         close(model.step(tokens, shared), model.step(tokens, apart))
         swap = torch.tensor([1, 1, 2, 3, 5, 4])
         shared.select(swap)
@@ -111,21 +115,6 @@ def test_copies_share_one_memory_and_give_the_same_logits(score):
         shared.reorder(swap)
         apart.select(swap)
         close(model.step(tokens, shared), model.step(tokens, apart))
-
-
-@pytest.mark.parametrize("first", [[1, 1, 1, 1], [1, 2, 1, 1]], ids=["alike", "apart"])
-def test_copies_may_begin_alike_or_apart(first):
-    """Copies that begin alike take the first step together; either way each goes on as if it were alone."""
-    model = make({})
-    prompts, tokens = [[4, 5, 6], [7, 8]], torch.tensor([first, [3, 4, 5, 6]]).T
-    with torch.no_grad():
-        state = model.start(prompts, copies=2, room=2)
-        assert state.n_rows == 4 and state.lengths.tolist() == [0] * 4
-        steps = [model.step(column[:, None], state) for column in tokens.T]
-        for row in range(4):
-            alone = model.start([prompts[row // 2]], room=2)
-            for step, token in zip(steps, tokens[row], strict=True):
-                close(model.step(token.view(1, 1), alone)[0], step[row])
 
 
 def test_a_rectangle_with_padding_gives_what_ragged_rows_give():

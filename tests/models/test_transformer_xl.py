@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.decoding.config import DecodingConfig
-from regard.decoding.search import generate
+from regard.decoding.engine import generate
 from regard.errors import ConfigError, RegardError
 from regard.models.heads import LanguageModel
 from regard.models.transformer_xl import RELATIVE, TransformerXL, TransformerXLConfig

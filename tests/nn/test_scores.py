@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.decoding.config import DecodingConfig
-from regard.decoding.search import generate
+from regard.decoding.engine import generate
 from regard.errors import RegardError
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.attention import Attend, Heads, Memory, MultiHeadAttention
@@ -19,6 +19,7 @@ from regard.nn.watch import watch
 B, H, Q, K, E = 2, 3, 4, 6, 8
 SMALL = {"vocab_size": 11, "d_model": 16, "n_heads": 2, "n_layers": 2, "d_ff": 32, "dropout": 0.0, "max_length": 12}
 SOURCES, TARGETS = [3, 1, 6], [4, 2, 1]
+BEGIN = 1  # every target begins with it
 
 
 def close(one, other, tolerance=1e-5):
@@ -41,7 +42,9 @@ def make(score):
 def batch():
     torch.manual_seed(1)
     tokens = torch.randint(0, 11, (sum(SOURCES),)), torch.randint(0, 11, (sum(TARGETS),))
-    return tokens[0], Ragged(SOURCES), tokens[1], Ragged(TARGETS)
+    layout = Ragged(TARGETS)
+    tokens[1][layout.offsets[:-1].long()] = BEGIN
+    return tokens[0], Ragged(SOURCES), tokens[1], layout
 
 
 # Each equation for one query, one key and the key's place, in plain sums.
@@ -216,9 +219,9 @@ def test_beam_search_finds_the_same_alone_and_in_a_batch(name):
         model.embedding.weight *= 4  # clear choices
     prompts = [part.tolist() for part in batch()[0].split(SOURCES)]
     config = DecodingConfig(beam=3, n_best=2, max_length=8)
-    together = generate(model, prompts, config, start_id=1, end_id=2)
+    together = generate(model, prompts, config, 1, 2)
     for prompt, found in zip(prompts, together, strict=True):
-        (alone,) = generate(model, [prompt], config, start_id=1, end_id=2)
+        (alone,) = generate(model, [prompt], config, 1, 2)
         assert [h.tokens for h in found] == [h.tokens for h in alone]
         best = found[0]
         ids = torch.tensor([1, *best.tokens])
@@ -236,9 +239,9 @@ def test_a_cache_with_more_room_than_the_model_reads(name):
     source, source_layout, target, target_layout = batch()
     with torch.no_grad():
         expected = model.logits(model(source, source_layout, target, target_layout))
-        state = model.start([s.tolist() for s in source.split(SOURCES)], room=32, fixed_room=32)
-        steps = [model.step(token, state) for token in target_layout.pad(target).split(1, dim=1)]
-    close(target_layout.flatten(torch.cat(steps, dim=1)), expected)
+        state, first = model.start([s.tolist() for s in source.split(SOURCES)], BEGIN, room=32, fixed_room=32)
+        steps = [model.step(token, state) for token in target_layout.pad(target)[:, 1:].split(1, dim=1)]
+    close(target_layout.flatten(torch.cat([first[:, None], *steps], dim=1)), expected)
 
 
 def test_more_keys_than_rows_are_an_error_that_says_what_to_do():
@@ -250,7 +253,7 @@ def test_more_keys_than_rows_are_an_error_that_says_what_to_do():
         model.encode(torch.zeros(16, dtype=torch.long), Ragged([3, 13]))
     model.encode(torch.zeros(15, dtype=torch.long), Ragged([3, 12]))
     with torch.no_grad():
-        state = model.start([[1, 2]], room=20)
-        model.step(torch.zeros(1, 12, dtype=torch.long), state)
+        state, _ = model.start([[1, 2]], 0, room=20)
+        model.step(torch.zeros(1, 11, dtype=torch.long), state)
         with pytest.raises(RegardError, match=message):
             model.step(torch.zeros(1, 1, dtype=torch.long), state)

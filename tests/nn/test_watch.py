@@ -98,7 +98,7 @@ def test_a_head_switched_off_is_one_whose_output_has_no_weights(place):
 
 def step(model: Transformer, sources: list[list[int]], tokens: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
-        return model.step(tokens, model.start(sources, room=4))
+        return model.step(tokens, model.start(sources, 0, room=4)[0])
 
 
 @pytest.mark.parametrize(

@@ -233,6 +233,8 @@ def test_the_future_does_not_change_the_past(tiny: Tiny) -> None:
 @holds(writing)
 def test_stepping_gives_the_scores_of_the_forward_pass(tiny: Tiny) -> None:
     tokens = sequences(LENGTHS, n_words(tiny))
+    begin = int(tokens[0])
+    tokens[Ragged(LENGTHS).offsets[:-1].long()] = begin
     rows = rows_of(tiny, tokens)
     if not tiny.pair.is_counted:  # otherwise they are log P already
         bias = tiny.model.output_bias if tiny.pair.has_source else None
@@ -242,10 +244,10 @@ def test_stepping_gives_the_scores_of_the_forward_pass(tiny: Tiny) -> None:
     longest = max(LENGTHS)
     with torch.no_grad():
         prompts = sources(tiny.pair, n_words(tiny)) if tiny.pair.has_source else [text[:1] for text in texts]
-        state = tiny.model.start(prompts, 1, longest)
+        state, first = tiny.model.start(prompts, begin, 1, longest)
         padded = torch.tensor([text + [0] * (longest - len(text)) for text in texts])
-        steps = [tiny.model.step(column[:, None], state)[:, 0].clone() for column in padded.unbind(1)]
-    stepped = torch.stack(steps, 1).log_softmax(-1)
+        steps = [tiny.model.step(column[:, None], state)[:, 0].clone() for column in padded[:, 1:].unbind(1)]
+    stepped = torch.stack([first, *steps], 1).log_softmax(-1)
     for found, wanted in zip(stepped, expected, strict=True):
         torch.testing.assert_close(found[: len(wanted)], wanted, rtol=1e-4, atol=1e-5)
 

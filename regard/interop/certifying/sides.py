@@ -12,8 +12,8 @@ from torch import Tensor
 
 from regard.checks import expect
 from regard.decoding.config import DecodingConfig
+from regard.decoding.engine import generate
 from regard.decoding.forced import score
-from regard.decoding.search import generate
 from regard.evaluation.translation import bleu
 from regard.interop.certifying.certificate import Finding, compare_ids
 from regard.interop.certifying.samples import N_STRINGS, dev_set, strings
@@ -57,7 +57,7 @@ class Ours:
     def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
         config = DecodingConfig(length_ratio=0.0, extra_length=length)
         start, end = self.run.tokenizer.start_id, self.run.tokenizer.end_id
-        hypotheses = generate(self.run.generator, [list(ids) for ids in prompts], config, start, end)
+        hypotheses = self.run.engine.generate([list(ids) for ids in prompts], config, start, end)
         return [list(best.tokens) for (best,) in hypotheses]
 
 

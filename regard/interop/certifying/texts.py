@@ -9,7 +9,6 @@ import tokenizers
 
 from regard.config import as_settings
 from regard.decoding.config import DecodingConfig
-from regard.decoding.search import generate
 from regard.interop.certifying.certificate import Finding, compare_ids
 from regard.interop.certifying.samples import sentences
 from regard.interop.certifying.sides import Answering, Ids
@@ -69,9 +68,9 @@ def left_to_callers(run: Run) -> tuple[str, ...]:
 def write_texts(run: Run, texts: Sequence[str], config: DecodingConfig) -> list[Answer]:
     tokenizer, read = run.tokenizer, [run.task.encode(text) for text in texts]
     if exchange_of(run.recipe).translates:
-        hypotheses = generate(run.generator, read, config, run.task.frame.start, run.task.frame.end)
+        hypotheses = run.engine.generate(read, config, run.task.frame.start, run.task.frame.end)
         return [Answer(tokenizer.decode(best.tokens), best.near_ties > 0) for (best,) in hypotheses]
-    hypotheses = generate(run.generator, read, config, tokenizer.start_id, tokenizer.end_id)
+    hypotheses = run.engine.generate(read, config, tokenizer.start_id, tokenizer.end_id)
     answers = zip(tokenizer.encode_batch(texts), hypotheses, strict=True)
     return [
         Answer(following(ids, best.tokens, tokenizer), best.near_ties > 0, tokenizer.decode(best.tokens))

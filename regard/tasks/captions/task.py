@@ -21,7 +21,7 @@ from regard.data.images.pixels import Picture, Resizing, name_of, pictures_of
 from regard.data.images.recognizing import images_with_captions
 from regard.data.images.report import image_rows, overlap_rows
 from regard.data.report import AT, PERCENTILES, Row, column_rows, note_rows
-from regard.decoding.graphs import fastest
+from regard.decoding.engine import Engine
 from regard.errors import ConfigError, RegardError
 from regard.evaluation.measured import Measured, count_notes, metric_row
 from regard.evaluation.pointing import Pointing
@@ -147,7 +147,7 @@ class Captions(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
 
     def greedily(self, model: AnyTranslator, part: CaptionSet, images: range) -> list[Captioned]:
         quick = replace(self.setup.decoding, beam=1, n_best=1, sample=False)
-        use = Use(model, fastest(model, model.device), quick)
+        use = Use(model, Engine(model), quick)
         return self.write(use, [part.pictures.store[i] for i in images], Caption(()))
 
     def expected(self, model: AnyTranslator) -> dict[str, float]:
@@ -234,7 +234,7 @@ class Captions(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
     def write(self, use: Use[AnyTranslator], images: Pixels, ask: Caption) -> list[Captioned]:
         """Captions of images as the model reads them; none is longer than those that can be learned."""
         config = (ask.decoding or use.decoding).within(min(use.model.max_length, self.max_length + 1))
-        answers = write_captions(use.generator, self.tokenizer, images, self.grid, self.frame, config, ask.on_progress)
+        answers = write_captions(use.engine, self.tokenizer, images, self.grid, self.frame, config, ask.on_progress)
         for answer in answers:
             if not config.sample:  # otherwise what was written is not the model's own choice
                 answer.notes.extend(unusual(answer, use.expected))

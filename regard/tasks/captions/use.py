@@ -6,9 +6,8 @@ import numpy as np
 import torch
 
 from regard.decoding.config import DecodingConfig
-from regard.decoding.interface import Generator
+from regard.decoding.engine import Engine
 from regard.decoding.outputs import Hypothesis
-from regard.decoding.search import generate
 from regard.errors import ConfigError
 from regard.models.interface import AnyTranslator
 from regard.nn.grid import GridForm, ImagePrompt
@@ -25,7 +24,7 @@ AT_A_TIME = 1000  # images whose patches are held
 
 
 def write_captions(
-    model: Generator,
+    engine: Engine,
     tokenizer: Tokenizer,
     images: Pixels,
     grid: GridForm,
@@ -43,7 +42,7 @@ def write_captions(
             if on_progress is not None:
                 on_progress(before + n_done, len(images))
 
-        found = generate(model, prompts, config, frame.start, frame.end, on_progress=say)
+        found = engine.generate(prompts, config, frame.start, frame.end, on_progress=say)
         answers += [captioned(hypotheses, tokenizer) for hypotheses in found]
     return answers
 

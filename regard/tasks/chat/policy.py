@@ -14,7 +14,7 @@ from regard.data.batching.template import template_of
 from regard.data.files.conversations import Dialogues
 from regard.data.files.splits import Parts
 from regard.decoding.config import DecodingConfig
-from regard.decoding.search import generate
+from regard.decoding.engine import generate
 from regard.errors import ConfigError
 from regard.models.heads import Classifier, LanguageModel
 from regard.models.interface import Model
@@ -130,7 +130,7 @@ class Policy(Talk[PromptBatch]):
     def answers(self, model: LanguageModel, prompts: list[list[int]], decoding: DecodingConfig) -> list[Script]:
         """Each prompt with each of its answers, up to its end where it has one."""
         template = template_of(self.tokenizer)
-        config = limited(model, usual_length(model, self.config.sample_length), decoding)[1]
+        config = limited(model.max_length, usual_length(model.max_length, self.config.sample_length), decoding)[1]
         scripts = []
         hypotheses = generate(model, prompts, config, self.tokenizer.start_id, template.end_id)
         for prompt, answers in zip(prompts, hypotheses, strict=True):

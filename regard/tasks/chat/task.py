@@ -25,6 +25,7 @@ from regard.data.files.conversations import (
 from regard.data.files.recognizing import conversations
 from regard.data.files.splits import Parts
 from regard.data.report import Row, note_rows
+from regard.decoding.engine import Engine
 from regard.errors import ConfigError
 from regard.evaluation.measured import Versus, perplexity
 from regard.models.heads import LanguageModel
@@ -104,7 +105,7 @@ class Talk(Conversations[LanguageModel, B]):
     def first_samples(self, model: LanguageModel, valid: Turns) -> list[Sample]:
         """What the model answers to the first validation prompts."""
         few = valid.dialogues.take(valid.kept[: self.config.shown])
-        texts = replies(self, Use(model, model, replace(self.setup.decoding, beam=1, n_best=1)), few.prompts)
+        texts = replies(self, Use(model, Engine(model), replace(self.setup.decoding, beam=1, n_best=1)), few.prompts)
         examples = zip(few.prompts, few.answers, texts, strict=True)
         return [(as_one_text(prompt), answers[0], text) for prompt, answers, text in examples]
 
@@ -207,7 +208,7 @@ def test_of(names: tuple[str, ...], kind: str, tasks: Sequence[AnyTask], file: s
 
 def replies(task: AnyTask, use: Use, prompts: Sequence[Conversation]) -> list[str]:
     """What a model answers to every prompt."""
-    length = usual_length(use.model, task.config.sample_length)
+    length = usual_length(use.model.max_length, task.config.sample_length)
     return [answer.text for answer in Talker(task.tokenizer).reply(use, prompts, length)]
 
 

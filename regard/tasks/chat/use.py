@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from regard.data.batching.template import Template, template_of
 from regard.data.files.conversations import SYSTEM, Conversation, read_messages
 from regard.decoding.config import DecodingConfig
-from regard.decoding.interface import Generator
-from regard.decoding.search import generate, stream
 from regard.decoding.stopping import Stops, TextPieces
 from regard.errors import RegardError
 from regard.tasks.chat.verbs import Chat, ChatStream, Reply
@@ -33,7 +31,7 @@ class Talker:
 
     def chat_stream(self, use: Use, ask: ChatStream) -> TextPieces:
         """The same, in pieces as it is written."""
-        most, config = limited(use.generator, ask.length, ask.decoding or use.decoding)
+        most, config = limited(use.engine.max_length, ask.length, ask.decoding or use.decoding)
         template = template_of(self.tokenizer)
         ids, notes = fitted(template, read_messages(list(ask.messages)), most)
 
@@ -41,33 +39,33 @@ class Talker:
             return self.tokenizer.decode(tokens).lstrip()
 
         nowhere = Stops((), decode)
-        tokens = stream(use.generator, ids, config, self.tokenizer.start_id, template.end_id, nowhere)
+        tokens = use.engine.stream(ids, config, self.tokenizer.start_id, template.end_id, nowhere)
         return TextPieces(tokens, nowhere, notes)
 
     def reply(self, use: Use, conversations: Sequence[Conversation], length: int | None) -> list[Reply]:
         """The best answer to the last message of each, of at most `length` tokens (None: see `usual_length`)."""
-        most, config = limited(use.generator, length, use.decoding)
+        most, config = limited(use.engine.max_length, length, use.decoding)
         template = template_of(self.tokenizer)
         read = [fitted(template, talk, most) for talk in conversations]
         sources = [ids for ids, _ in read]
-        hypotheses = generate(use.generator, sources, config, self.tokenizer.start_id, template.end_id)
+        hypotheses = use.engine.generate(sources, config, self.tokenizer.start_id, template.end_id)
         return [
             Reply(self.tokenizer.decode(best.tokens).strip(), best.log_prob, best.finished, notes)
             for (best, *_), (_, notes) in zip(hypotheses, read, strict=True)
         ]
 
 
-def usual_length(model: Generator, most: int = LONGEST) -> int:
-    """At most half of what the model can hold: the rest is for the conversation."""
-    return min(model.max_length // 2, most)
+def usual_length(room: int, most: int = LONGEST) -> int:
+    """At most half of the tokens that a model has room for: the rest is for the conversation."""
+    return min(room // 2, most)
 
 
-def limited(model: Generator, length: int | None, config: DecodingConfig) -> tuple[int, DecodingConfig]:
-    """How many tokens of a conversation can be read, and the settings for `length` tokens more."""
-    length = usual_length(model) if length is None else length
-    most = model.max_length - length + 1  # the last one written is not read
+def limited(room: int, length: int | None, config: DecodingConfig) -> tuple[int, DecodingConfig]:
+    """How many tokens of a conversation a model with room for `room` can read, and the settings for `length` more."""
+    length = usual_length(room) if length is None else length
+    most = room - length + 1  # the last one written is not read
     if length < 1 or most < 2:
-        raise RegardError(f"an answer of {length} tokens does not fit the model's {model.max_length}")
+        raise RegardError(f"an answer of {length} tokens does not fit the model's {room}")
     return most, replace(config, length_ratio=0.0, extra_length=length)
 
 

@@ -13,6 +13,7 @@ from regard.data.config import DataConfig
 from regard.data.files.labelled import Labelled, label_set, labelled_parts, named
 from regard.data.files.splits import Parts
 from regard.data.report import UNLIMITED, Row, note_rows, report
+from regard.decoding.engine import Engine
 from regard.decoding.forced import score
 from regard.errors import RegardError
 from regard.evaluation.classification import classification
@@ -102,7 +103,11 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
         decoding = self.setup.decoding
         few = replace(decoding, beam=1, n_best=self.config.shown if decoding.sample else 1)
         length = min(self.config.sample_length, model.max_length)
-        use, ask, writer = Use(model, model, few), Generate([""], length), Continuations(self.tokenizer, "lines")
+        use, ask, writer = (
+            Use(model, Engine(model), few),
+            Generate([""], length),
+            Continuations(self.tokenizer, "lines"),
+        )
         return [
             (label, "", text.text)
             for i, label in enumerate(self.config.labels)
@@ -158,7 +163,7 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
         if ask.label not in labels:
             raise RegardError(f"there is no label {ask.label!r}; the labels are: {named(labels)}")
         label = use.model.first(labels.index(ask.label))
-        return Continuations(self.tokenizer, "lines").write(use._replace(generator=use.model), request, label)
+        return Continuations(self.tokenizer, "lines").write(use, request, label)
 
 
 def conditioned_batch(

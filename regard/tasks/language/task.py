@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.checks import at_least, not_negative, share
 from regard.data.batching.streams import Stream
 from regard.data.files.recognizing import plain_text
+from regard.decoding.engine import Engine
 from regard.errors import ConfigError
 from regard.evaluation.measured import perplexities
 from regard.models.heads import LanguageModel
@@ -168,7 +169,7 @@ class Language(StreamTask[LanguageModel, TextBatch]):
         prompts = [self.tokenizer.decode(self.tokenizer.encode(line)[:SHOWN_TOKENS]) for line in lines]
         few = replace(self.setup.decoding, beam=1, n_best=1)
         length = min(self.config.sample_length, model.max_length)
-        texts = self.writer.write(Use(model, model, few), Generate(prompts, length))
+        texts = self.writer.write(Use(model, Engine(model), few), Generate(prompts, length))
         return [(prompt, "", best.text) for prompt, (best,) in zip(prompts, texts, strict=True)]
 
     # Use.

@@ -10,9 +10,7 @@ from torch.nn import functional as F
 from regard.data.batching.streams import UNITS, Stream
 from regard.decoding.config import DecodingConfig
 from regard.decoding.forced import likeliest, score
-from regard.decoding.interface import Generator
 from regard.decoding.outputs import Place
-from regard.decoding.search import generate, stream
 from regard.decoding.stopping import Stops, TextPieces
 from regard.errors import RegardError
 from regard.models.heads import LanguageModel
@@ -41,8 +39,8 @@ class Continuations:
         own.  Either ends before the first stop string.  With `n_likeliest` each token says what else might have stood
         there.  A `label` is read before every prompt, in place of what stands before a text.
         """
-        model, tokenizer = use.generator, self.tokenizer
-        most, config = self.limited(model, ask.length, ask.decoding or use.decoding)
+        engine, tokenizer = use.engine, self.tokenizer
+        most, config = self.limited(engine.max_length, ask.length, ask.decoding or use.decoding)
         if label is None:
             begun = [self.begin(prompt) for prompt in ask.prompts]
             read = [[*start, *ids][-most:] for start, ids in begun]
@@ -52,12 +50,12 @@ class Continuations:
             read = [[label, *ids[max(0, len(ids) - most) :]] for _, ids in begun]
         stops = Stops(ask.stop, tokenizer.decode)
         start_id, end_id = tokenizer.start_id, tokenizer.end_id
-        groups = generate(model, read, config, start_id, end_id, stops=stops if ask.stop else None)
+        groups = engine.generate(read, config, start_id, end_id, stops=stops if ask.stop else None)
         places: list[list[Place]] = [[] for group in groups for _ in group]
         if ask.n_likeliest:
             owners = [ids for ids, group in zip(read, groups, strict=True) for _ in group]
             outputs = [best.tokens for group in groups for best in group]
-            places = likeliest(model, owners, outputs, ask.n_likeliest, start_id, end_id)
+            places = likeliest(engine.model, owners, outputs, ask.n_likeliest, start_id, end_id)
         places_of_outputs = iter(places)
         written = []
         for prompt, (start, ids), group in zip(ask.prompts, begun, groups, strict=True):
@@ -74,11 +72,11 @@ class Continuations:
 
     def stream(self, use: Use, ask: StreamText) -> TextPieces:
         """What `write` gives after the prompt, in pieces as it is written; none ends within a character."""
-        most, config = self.limited(use.generator, ask.length, ask.decoding or use.decoding)
+        most, config = self.limited(use.engine.max_length, ask.length, ask.decoding or use.decoding)
         start, ids = self.begin(ask.prompt)
         read, start_id, end_id = [*start, *ids], self.tokenizer.start_id, self.tokenizer.end_id
         stops = Stops(ask.stop, self.tokenizer.decode)
-        tokens = stream(use.generator, read[-most:], config, start_id, end_id, stops)
+        tokens = use.engine.stream(read[-most:], config, start_id, end_id, stops)
         shown = Stops(ask.stop, lambda tokens: following(ids, tokens, self.tokenizer))
         return TextPieces(tokens, shown, self.notes_on(ask.prompt, len(read), len(ids), most))
 
@@ -87,7 +85,7 @@ class Continuations:
 
         A text that is too long for the model is read in pieces, each knowing only the last token of the one before.
         """
-        most = max(use.generator.max_length - 1, 1)
+        most = max(use.engine.max_length - 1, 1)
         start_id, end_id = self.tokenizer.start_id, self.tokenizer.end_id
         end = [] if self.unit == "text" else [end_id]
         owners, prompts, targets, n_wanted = [], [], [], []
@@ -101,18 +99,20 @@ class Continuations:
                 targets.append(piece[:-1] if piece[-1] == end_id else piece)  # the search adds an end to each
                 n_wanted.append(len(piece))
         scores: list[list[float]] = [[] for _ in ask.texts]
-        for i, row, n in zip(owners, score(use.generator, prompts, targets, start_id, end_id), n_wanted, strict=True):
+        for i, row, n in zip(
+            owners, score(use.engine.model, prompts, targets, start_id, end_id), n_wanted, strict=True
+        ):
             scores[i] += row[:n]
         return scores
 
-    def limited(self, model: Generator, length: int | None, config: DecodingConfig) -> tuple[int, DecodingConfig]:
-        """How many tokens of a prompt can be read, and the settings for `length` tokens more."""
-        length = usual_length(model.max_length) if length is None else length
+    def limited(self, room: int, length: int | None, config: DecodingConfig) -> tuple[int, DecodingConfig]:
+        """How many tokens of a prompt a model with room for `room` can read, and the settings for `length` more."""
+        length = usual_length(room) if length is None else length
         if length < 1:
             raise RegardError(f"the length must be at least 1 token, got {length}")
-        most = model.max_length - length + 1  # tokens of a prompt: the last one written is not read
+        most = room - length + 1  # tokens of a prompt: the last one written is not read
         if most < 1:
-            raise RegardError(f"{length} tokens do not fit the model's {model.max_length}; ask for fewer")
+            raise RegardError(f"{length} tokens do not fit the model's {room}; ask for fewer")
         least = length if self.unit == "text" else config.min_length
         return most, replace(config, length_ratio=0.0, extra_length=length, min_length=least)
 

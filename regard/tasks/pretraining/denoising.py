@@ -11,7 +11,7 @@ from regard.data.batching.noise import NOISES, Draws, Noise, corrupt_spans, n_se
 from regard.data.batching.streams import Stream
 from regard.data.files.plain import PlainText
 from regard.data.files.splits import Parts
-from regard.decoding.search import generate
+from regard.decoding.engine import generate
 from regard.errors import ConfigError, RegardError
 from regard.models.interface import AnyTranslator
 from regard.tasks.exchange import SOURCE_TO_TARGET

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from regard.decoding.outputs import Hypothesis
-from regard.decoding.search import generate
 from regard.errors import RegardError
 from regard.models.interface import AnyTranslator
 from regard.tasks.framing import Frame, MarkedTexts
@@ -30,14 +29,14 @@ def writes_gaps_alone(tokenizer: Tokenizer) -> bool:
 
 def repair(tokenizer: Tokenizer, frame: Frame, writes_gaps: bool, use: Use[AnyTranslator], ask: Fill) -> list[Filled]:
     """One answer per text, in order.  A model that `writes_gaps` writes only what stands in each."""
-    room = use.generator.max_length - frame.n_around
+    room = use.engine.max_length - frame.n_around
     read = [with_gaps(text, tokenizer, writes_gaps) for text in ask.texts]
     sources = [ids[:room] for ids in read]
     n_best = ask.top if writes_gaps else 1
     config = replace(use.decoding, sample=False, n_best=n_best, beam=max(use.decoding.beam, n_best))
-    config = config.within(use.generator.max_length)
+    config = config.within(use.engine.max_length)
     prompts = [frame.source(ids) for ids in sources]
-    written = generate(use.generator, prompts, config, frame.start, frame.end)
+    written = use.engine.generate(prompts, config, frame.start, frame.end)
     answers = []
     for ids, source, hypotheses in zip(read, sources, written, strict=True):
         notes = [] if hypotheses[0].finished else ["hit the length limit"]

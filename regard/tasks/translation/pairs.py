@@ -15,8 +15,8 @@ from regard.data.config import DataConfig
 from regard.data.files.reading import Examples, read_examples
 from regard.data.files.splits import Parts
 from regard.data.report import UNLIMITED, Part, Row, note_rows, report
+from regard.decoding.engine import Engine
 from regard.decoding.forced import score
-from regard.decoding.graphs import fastest
 from regard.errors import ConfigError, RegardError
 from regard.evaluation.measured import Measured, Versus, count_notes, metric_row
 from regard.evaluation.rouge import rouge
@@ -129,7 +129,7 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
 
     def answer_greedily(self, model: W, lines: list[str]) -> list[Translated]:
         quick = replace(self.setup.decoding, beam=1, n_best=1, sample=False)
-        return self.translate(Use(model, fastest(model, model.device), quick), Translate(lines))
+        return self.translate(Use(model, Engine(model), quick), Translate(lines))
 
     def expected(self, model: W) -> dict[str, float]:
         """How likely its own translations of some validation lines, spread over all, are to the model."""
@@ -232,7 +232,7 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
         prefixes = None if ask.prefixes is None else list(ask.prefixes)
         longest = min(self.max_length, use.model.max_length - self.frame.n_around)  # that is read in one piece
         answers = translate(
-            use.generator, self.tokenizer, list(ask.lines), config, longest, self.frame, prefixes, ask.on_progress
+            use.engine, self.tokenizer, list(ask.lines), config, longest, self.frame, prefixes, ask.on_progress
         )
         for answer, prefix in zip(answers, prefixes or [""] * len(answers), strict=True):
             if not (prefix or config.sample):  # otherwise what was written is not the model's own choice
@@ -259,7 +259,7 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
                 if len(ids) > limit:
                     raise RegardError(f"{side} line {number} has {len(ids)} tokens, the model takes {limit}; split it")
         prompts = [self.frame.source(ids) for ids in sources]
-        return score(use.generator, prompts, targets, self.frame.start, self.frame.end)
+        return score(use.engine.model, prompts, targets, self.frame.start, self.frame.end)
 
 
 def read_pairs(files: tuple[str, ...], columns: tuple[str, ...], root: str) -> Examples:

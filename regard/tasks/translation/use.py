@@ -11,9 +11,8 @@ import numpy as np
 
 from regard.decoding.alignment import NO_WORD, align
 from regard.decoding.config import DecodingConfig
-from regard.decoding.interface import Generator
+from regard.decoding.engine import Engine
 from regard.decoding.outputs import Hypothesis
-from regard.decoding.search import generate
 from regard.models.interface import Model
 from regard.tasks.framing import Frame
 from regard.tasks.translation.framed import watch_pair
@@ -30,7 +29,7 @@ SENTENCE_END = re.compile(  # the place before white space; after 。！？ none
 
 
 def translate(
-    model: Generator,
+    engine: Engine,
     tokenizer: Tokenizer,
     lines: list[str],
     config: DecodingConfig,
@@ -51,7 +50,7 @@ def translate(
         for parts, prefix in zip(parts_of_lines, prefixes, strict=True)
         for i in range(len(parts))
     ]
-    hypotheses = generate(model, sources, config, frame.start, frame.end, forced, on_progress)
+    hypotheses = engine.generate(sources, config, frame.start, frame.end, forced, on_progress)
     translated = iter(zip(sources, hypotheses, strict=True))
     answers = []
     for line, parts, prefix in zip(lines, parts_of_lines, prefixes, strict=True):

@@ -10,6 +10,7 @@ from small_talk import WORDS, model_for, setup
 from regard.data.batching.template import Template
 from regard.data.files.conversations import Message
 from regard.decoding.config import DecodingConfig
+from regard.decoding.engine import Engine
 from regard.errors import ConfigError, DataError, RegardError
 from regard.models.stack import Stack, StackConfig
 from regard.nn.layout import Ragged
@@ -65,7 +66,7 @@ def test_it_learns_and_is_measured(tmp_path):
         batch = task.batch(step, 0)
         (task.loss(model, batch) / batch.n_targets).backward()
         optimizer.step()
-    what, metrics = task.measure(Use(model, model, DecodingConfig()))[:2]
+    what, metrics = task.measure(Use(model, Engine(model), DecodingConfig()))[:2]
     values = {metric.name: metric.value for metric in metrics}
     assert what == "the validation conversations" and values["exactly the answer, %"] > 80
     assert values["perplexity"] == pytest.approx(2.718281828 ** values["loss"], rel=1e-4) and values["loss"] < 0.7
@@ -93,7 +94,7 @@ def test_answers_alone_and_together_are_the_same(tmp_path):
     task = chat(tmp_path)
     model, cut = model_for(task.tokenizer), task.tokenizer
     prompts = task.train.dialogues.prompts
-    talker, use = Talker(cut), Use(model, model, DecodingConfig())
+    talker, use = Talker(cut), Use(model, Engine(model), DecodingConfig())
     together = talker.reply(use, prompts, 6)
     alone = [talker.reply(use, [prompt], 6)[0] for prompt in prompts]
 
@@ -128,7 +129,7 @@ def test_an_answer_must_fit(tmp_path):
     cut = setup(tmp_path, "talk.jsonl").tokenizer
     model = model_for(cut)
     with pytest.raises(RegardError, match="an answer of 48 tokens does not fit the model's 48"):
-        Talker(cut).reply(Use(model, model, DecodingConfig()), [(Message("user", "say cat"),)], 48)
+        Talker(cut).reply(Use(model, Engine(model), DecodingConfig()), [(Message("user", "say cat"),)], 48)
 
 
 def test_it_needs_a_model_that_writes(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from small_talk import model_for, setup
 
+from regard.decoding.engine import Engine
 from regard.errors import ConfigError
 from regard.models.heads import Classifier
 from regard.nn.layout import Ragged
@@ -62,7 +63,7 @@ def test_a_judge_gives_the_reward_of_the_whole_conversation(tmp_path: Path) -> N
     judge = judge_for(task)
     prompts = [prompt[-1].content for prompt in task.train.dialogues.prompts]
     answers = [best for best, _ in task.train.dialogues.answers]
-    judged = task.judge(Use(judge, judge, task.setup.decoding), Judge(prompts, answers))  # type: ignore[arg-type]
+    judged = task.judge(Use(judge, Engine(judge), task.setup.decoding), Judge(prompts, answers))  # type: ignore[arg-type]
     expected = [reward_of(judge, ids) for ids, _ in task.train.scripts[0]]
     assert [one.reward for one in judged] == pytest.approx(expected, rel=1e-4, abs=1e-5)
 

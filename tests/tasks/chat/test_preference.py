@@ -10,6 +10,7 @@ import pytest
 import torch
 from small_talk import WORDS, model_for, setup
 
+from regard.decoding.engine import Engine
 from regard.errors import ConfigError, DataError
 from regard.nn.layout import Ragged
 from regard.tasks.chat.batches import Turns
@@ -96,7 +97,7 @@ def test_learning_raises_the_chosen_answers(tmp_path):
         optimizer.step()
     values = task.validate(model)
     assert values["accuracy"] == 100 and values["margin"] > 2 and values["loss"] < 0.4
-    what, metrics = task.measure(Use(model, model, task.setup.decoding))[:2]
+    what, metrics = task.measure(Use(model, Engine(model), task.setup.decoding))[:2]
     assert what == "the validation conversations"
     assert {m.name: m.value for m in metrics}["the chosen answer is more probable, %"] == 100
 

@@ -12,6 +12,7 @@ from regard.data.config import DataConfig
 from regard.data.episodes.files import read_episodes
 from regard.data.episodes.recording import record_episodes, write_episodes
 from regard.decoding.config import DecodingConfig
+from regard.decoding.engine import Engine
 from regard.errors import ConfigError, DataError
 from regard.games.luck import Luck
 from regard.models.decisions import Decider
@@ -43,7 +44,7 @@ def make_model(task: Decisions, kind: str = "stack") -> Decider:
 
 
 def use(model: Decider, **decoding: object) -> Use[Decider]:
-    return Use(model, model, DecodingConfig(**decoding))  # type: ignore[arg-type]
+    return Use(model, Engine(model), DecodingConfig(**decoding))  # type: ignore[arg-type]
 
 
 def test_returns_to_go_are_what_is_still_to_come() -> None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from small_language import TRAIN, VALID, make, setup
 
+from regard.decoding.engine import Engine
 from regard.errors import ConfigError
 from regard.models.convolutional import Convolutional, ConvolutionalConfig
 from regard.models.heads import LanguageModel
@@ -238,7 +239,7 @@ def test_measures_of_a_test_text(tmp_path):
         parts = setup(tmp_path, **data)
         config = LanguageConfig(unit="text", window=7)
         model = Noting()
-        of, metrics = Language(config, parts).measure(Use(model, model, parts.decoding))[:2]
+        of, metrics = Language(config, parts).measure(Use(model, Engine(model), parts.decoding))[:2]
         assert of == what and [metric.name for metric in metrics][:2] == ["loss", "perplexity"]
         kept = 1 - data.get("valid_share", 0) - data.get("test_share", 0)
         text = VALID if kept == 1 else TRAIN[int(kept * len(TRAIN)) :]
@@ -248,7 +249,7 @@ def test_measures_of_a_test_text(tmp_path):
         assert metrics[4].name == "accuracy" and metrics[4].value == pytest.approx(100 * doubled / len(ids))
         assert f"n:{len(text)}|tok:characters|unit:text|window:7|unknown:" in metrics[0].signature
     with pytest.raises(ConfigError, match="names no test files"):
-        Language(config, setup(tmp_path, valid=())).measure(Use(Noting(), Noting(), parts.decoding))
+        Language(config, setup(tmp_path, valid=())).measure(Use(Noting(), Engine(Noting()), parts.decoding))
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ from small_language import TRAIN, VALID
 
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
+from regard.decoding.engine import Engine
 from regard.errors import ConfigError
 from regard.models.stack import Stack, StackConfig
 from regard.models.transformer import Transformer, TransformerConfig
@@ -206,7 +207,7 @@ def test_targets_are_the_text_and_turns_differ(tmp_path: Path) -> None:
 def test_evaluation_measures_the_validation_text(make: Any, model: Any, tmp_path: Path) -> None:
     task = make(tmp_path)
     net = model(task.tokenizer.vocab_size).eval()
-    what, metrics = task.measure(Use(net, net, DecodingConfig()))[:2]
+    what, metrics = task.measure(Use(net, Engine(net), DecodingConfig()))[:2]
     assert what == "the validation text"
     assert {m.name: pytest.approx(m.value) for m in metrics} == task.validate(net)
     assert "window:30" in metrics[0].signature

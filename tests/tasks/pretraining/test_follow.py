@@ -7,6 +7,7 @@ import torch
 from small_documents import make
 
 from regard.decoding.config import DecodingConfig
+from regard.decoding.engine import Engine
 from regard.errors import RegardError
 from regard.models.masked import MaskedWords
 from regard.models.stack import Stack, StackConfig
@@ -24,7 +25,7 @@ def model_for(task: MaskedLanguage) -> MaskedWords:
 
 
 def asked(task: MaskedLanguage, model: MaskedWords, texts: list[str], nexts: list[str]) -> list[Followed]:
-    return task.verbs["follow"](Use(model, model, DecodingConfig()), Follow(texts, nexts))
+    return task.verbs["follow"](Use(model, Engine(model), DecodingConfig()), Follow(texts, nexts))
 
 
 def test_it_is_the_head_of_the_model(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import torch
 from test_denoising import EXTRA, SPANS, denoising, fit, setup, transformer
 
 from regard.decoding.config import DecodingConfig
+from regard.decoding.engine import Engine
 from regard.decoding.outputs import Hypothesis
 from regard.errors import RegardError
 from regard.tasks.pretraining.repair import put_in, with_gaps
@@ -23,7 +24,7 @@ def test_what_was_learned_by_heart_is_repaired(settings: dict[str, object], tmp_
     batch = task.small_batch(60)
     sources = [part.tolist()[:-1] for part in batch.source.split(batch.source_layout.lengths.tolist())]
     texts = [task.spelled(source) for source in sources]
-    use = Use(model.eval(), model, DecodingConfig())
+    use = Use(model.eval(), Engine(model), DecodingConfig())
     answers = task.verbs["fill"](use, Fill(texts, top=2))
     whole = task.tokenizer.decode(task.train.tokens.tolist())
     for text, answer in zip(texts, answers, strict=True):
@@ -70,5 +71,5 @@ def test_a_text_that_is_too_long_is_cut_and_that_is_said(tmp_path: Path) -> None
     task = denoising(tmp_path)
     model = transformer(task.tokenizer.vocab_size).eval()
     with torch.no_grad():
-        [answer] = task.verbs["fill"](Use(model, model, DecodingConfig()), Fill(["a" * 100]))
+        [answer] = task.verbs["fill"](Use(model, Engine(model), DecodingConfig()), Fill(["a" * 100]))
     assert "cut to the first 63 of 100 tokens" in answer.notes and setup(tmp_path).tokenizer

@@ -9,6 +9,7 @@ import torch
 
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
+from regard.decoding.engine import Engine
 from regard.decoding.forced import score
 from regard.errors import ConfigError
 from regard.models.heads import LanguageModel
@@ -117,10 +118,10 @@ def test_lines_are_split_or_cut_when_they_are_answered(setup: Setup) -> None:
     lines = [ENGLISH[3], "", "the animal"]
     for long, note in (("split", "split into"), ("cut", "cut after 30 tokens")):
         frame = replace(TASK, long=long).frame(tokenizer)
-        found = translate(model, tokenizer, lines, setup.decoding, 30, frame)
+        found = translate(Engine(model), tokenizer, lines, setup.decoding, 30, frame)
         assert any(note in one for one in found[0].notes)
         assert found[1].notes == ["empty"] and not any(note in one for one in found[2].notes)
-        alone = translate(model, tokenizer, lines[2:], setup.decoding, 30, frame)
+        alone = translate(Engine(model), tokenizer, lines[2:], setup.decoding, 30, frame)
         assert alone[0].text == found[2].text
 
 

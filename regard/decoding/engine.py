@@ -1,0 +1,227 @@
+"""The engine: searches wait until there is room, run side by side in slots, and leave as soon as they are done.
+
+Commands, validation and servers decode with it.  An answer is the same alone and in any company, but for rounding:
+choices closer than 1e-5 are counted (`Hypothesis.near_ties`).
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.decoding.config import DecodingConfig
+from regard.decoding.graphs import fastest
+from regard.decoding.interface import AnyGenerator, Ids, Progress, Prompts
+from regard.decoding.outputs import Hypothesis
+from regard.decoding.packed import packed
+from regard.decoding.search import Search, plan
+from regard.decoding.slots import Slots
+from regard.decoding.stopping import Stops
+from regard.decoding.ticket import Ticket
+from regard.errors import RegardError
+from regard.memory import TooLarge
+
+PIECE = 512  # tokens of prompts that are read in one step beside running searches, and of one piece of a long prompt
+
+
+@dataclass
+class Arriving:
+    """A long prompt that is read in pieces beside running searches."""
+
+    ticket: Ticket
+    state: Any  # of the model, one row
+    n_read: int
+
+
+class Engine:
+    """`submit` tickets and `step` until they are over; or `generate` and `stream`, which do both."""
+
+    def __init__(self, model: AnyGenerator) -> None:
+        self.given = model
+        self.waiting: deque[Ticket] = deque()
+        self.arriving: list[Arriving] = []
+        self.slots: dict[tuple[int, int], Slots] = {}  # by copies, and by the token that targets begin with
+
+    @cached_property
+    def model(self) -> AnyGenerator:
+        """What is stepped: the model in its fastest form."""
+        return packed(fastest(self.given))
+
+    @property
+    def max_length(self) -> int:
+        return self.given.max_length
+
+    @property
+    def running(self) -> list[Ticket]:
+        """Those that have rows."""
+        return [*(t for slots in self.slots.values() for t in slots.tickets), *(a.ticket for a in self.arriving)]
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self.waiting or self.arriving or self.slots)
+
+    def submit(self, ticket: Ticket) -> None:
+        self.waiting.append(ticket)
+
+    @torch.no_grad()
+    def step(self) -> list[Ticket]:
+        """One step of all that run, after letting in who fits; those that are over now."""
+        finished: list[Ticket] = []
+        new: dict[tuple[int, int], list[Ticket]] = {}
+        for ticket in self.admit(finished):
+            new.setdefault((ticket.search.copies, ticket.search.begin), []).append(ticket)
+        arrived: dict[tuple[int, int], list[tuple[Ticket, Any, Tensor]]] = {}
+        for ticket, state, first in self.read_on():
+            arrived.setdefault((ticket.search.copies, ticket.search.begin), []).append((ticket, state, first))
+        for key in dict.fromkeys([*self.slots, *new, *arrived]):
+            slots = self.slots.setdefault(key, Slots(self.model, *key))
+            joining = [*new.get(key, []), *(ticket for ticket, _, _ in arrived.get(key, []))]
+            try:
+                finished += slots.step(new.get(key, []), arrived.get(key, []))
+            except Exception as error:
+                if not isinstance(error, RegardError | RuntimeError | MemoryError):
+                    raise
+                failed = [ticket for ticket in {*slots.tickets, *joining} if not ticket.is_over]
+                for ticket in failed:
+                    ticket.error = error
+                finished += failed
+                slots.leave()
+            if not slots.tickets:
+                del self.slots[key]
+        return finished
+
+    def admit(self, refused: list[Ticket]) -> list[Ticket]:
+        """Who comes next, in order, as far as there is room; `refused` gets those that never have any."""
+        admitted: list[Ticket] = []
+        n_read = 0  # tokens of prompts
+        is_beside = bool(self.slots)
+        while self.waiting:
+            ticket = self.waiting[0]
+            n_tokens = len(ticket.search.prompt)
+            if not ticket.is_cancelled:
+                if is_beside and admitted and n_read + n_tokens > PIECE:
+                    break
+                try:
+                    if not self.has_room(ticket, admitted):
+                        break
+                except TooLarge as error:
+                    if self.slots or admitted or self.arriving:
+                        break  # until others have left
+                    ticket.error = error
+                    refused.append(ticket)
+            self.waiting.popleft()
+            if ticket.is_over:
+                continue
+            if is_beside and self.model.reads_on and n_tokens > PIECE:
+                self.arriving.append(self.begin_reading(ticket))
+            else:
+                admitted.append(ticket)
+                n_read += n_tokens
+        return admitted
+
+    def has_room(self, ticket: Ticket, admitted: Sequence[Ticket]) -> bool:
+        search, beside = ticket.search, [*self.running, *admitted]
+        slots = self.slots.get((search.copies, search.begin))
+        if slots is not None and slots.tokens.is_cuda:
+            return False  # there a batch is finished before the next begins
+        longest = max([search.limit, *(other.search.limit for other in beside)])
+        if beside and (len(beside) + 1) * longest > search.config.batch_tokens:
+            return False
+        rooms = [other.search.limit + len(other.search.prompt) for other in (*admitted, ticket)]
+        self.model.check_room(sum(other.search.copies for other in (*admitted, ticket)), max(rooms))
+        return True
+
+    def begin_reading(self, ticket: Ticket) -> Arriving:
+        tokens, search = [*ticket.search.prompt], ticket.search
+        room = search.limit + len(tokens) - PIECE
+        state, _ = self.model.start([tokens[:PIECE]], search.begin, 1, room)
+        return Arriving(ticket, state, PIECE)
+
+    def read_on(self) -> Iterator[tuple[Ticket, Any, Tensor]]:
+        """A piece more of the first long prompt; where it was the last, the ticket, its state and its logits."""
+        self.arriving = [arriving for arriving in self.arriving if not arriving.ticket.is_cancelled]
+        if not self.arriving:
+            return
+        first = self.arriving[0]
+        piece = [*first.ticket.search.prompt][first.n_read : first.n_read + PIECE]
+        logits = self.model.step(torch.tensor([piece], device=first.state.lengths.device), first.state)[:, -1]
+        first.n_read += len(piece)
+        if first.n_read == len(first.ticket.search.prompt):
+            self.arriving.pop(0)
+            yield first.ticket, first.state, logits
+
+    def answer(self, searches: Sequence[Search], on_progress: Progress | None = None) -> list[list[Hypothesis]]:
+        """The best hypotheses of each search, best first; finished ones before those that hit the length limit."""
+        tickets = [Ticket(search) for search in searches]
+        # The longest first, so that those that run together are alike and no long one is left for the end.
+        for ticket in sorted(tickets, key=lambda t: (-t.search.limit, -len(t.search.prompt))):
+            self.submit(ticket)
+        own, n_done = set(tickets), 0
+        try:
+            while n_done < len(tickets):
+                n_now = sum(ticket in own for ticket in self.step())
+                n_done += n_now
+                if on_progress is not None and n_now:
+                    on_progress(n_done, len(tickets))
+        finally:
+            for ticket in tickets:
+                ticket.cancel()
+        return [ticket.answer() for ticket in tickets]
+
+    def generate(
+        self,
+        prompts: Prompts,
+        config: DecodingConfig,
+        begin: int,
+        end: int,
+        prefixes: Ids | None = None,
+        on_progress: Progress | None = None,
+        stops: Stops | None = None,
+    ) -> list[list[Hypothesis]]:
+        """See `plan` and `answer`; `on_progress(n_done, n_prompts)` is called while they run."""
+        return self.answer(plan(prompts, config, begin, end, prefixes, stops), on_progress)
+
+    def stream(
+        self, prompt: list[int], config: DecodingConfig, begin: int, end: int, stops: Stops | None = None
+    ) -> Iterator[int]:
+        """The tokens that `generate` finds, as soon as they are certain; the last may complete a stop string."""
+        if config.n_best > 1:
+            raise RegardError(f"one text at a time can be streamed: set n_best = 1, got {config.n_best}")
+        (search,) = plan([prompt], config, begin, end, stops=stops)
+        return self.follow(search)
+
+    def follow(self, search: Search) -> Iterator[int]:
+        certain: list[int] = []
+
+        def hear(tokens: list[int]) -> None:
+            certain[:] = tokens
+
+        ticket, n_told = Ticket(search, hear), 0
+        self.submit(ticket)
+        try:
+            while not ticket.is_over:
+                self.step()
+                new = certain[n_told:]
+                n_told += len(new)
+                yield from new
+            yield from ticket.answer()[0].tokens[n_told:]
+        finally:
+            ticket.cancel()
+
+
+def generate(
+    model: AnyGenerator,
+    prompts: Prompts,
+    config: DecodingConfig,
+    begin: int,
+    end: int,
+    prefixes: Ids | None = None,
+    on_progress: Progress | None = None,
+    stops: Stops | None = None,
+) -> list[list[Hypothesis]]:
+    """The best hypotheses of each prompt, by an engine for these alone."""
+    return Engine(model).generate(prompts, config, begin, end, prefixes, on_progress, stops)
