@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.checks import expect
 from regard.errors import RegardError
 from regard.inputs import LabeledWords, Words, paired
-from regard.models.heads import LanguageModel, Text
+from regard.models.heads import LanguageModel, TextState
 from regard.models.interface import Reader
 from regard.nn.layout import Prompt
 from regard.nn.state import S
@@ -79,12 +79,12 @@ class LabelBeside(Conditioned[S]):
         begun = super().start(pairs, copies, room)
         return LabeledText(begun.read, begun.last, torch.tensor(labels, device=self.device).repeat_interleave(copies))
 
-    def step(self, tokens: Tensor, state: Text[S]) -> Tensor:
+    def step(self, tokens: Tensor, state: TextState[S]) -> Tensor:
         labels = expect(state, LabeledText).labels[:, None]
         return super().step(paired(tokens, labels, self.vocab_size), state)
 
 
-class LabeledText(Text[S], Generic[S]):
+class LabeledText(TextState[S], Generic[S]):
     """What was read, and the label of each row."""
 
     def __init__(self, read: S, last: Tensor | None, labels: Tensor):

@@ -24,7 +24,7 @@ ROWS = 1 << 10  # rows whose logits are there at once
 SHORTEST = 0.75  # of the longest prompt, that is read together with it: of four tokens one at most is padding
 
 
-class Head(Model):
+class ReaderHead(Model):
     """What is read off a reader's rows, here the rows themselves.  What else is asked of it, the reader answers."""
 
     reader: Reader
@@ -67,7 +67,7 @@ class Head(Model):
         return n_weights(*(part for part in self.children() if part is not self.reader))
 
 
-class WordHead(Head):
+class WordHead(ReaderHead):
     """A head that compares rows with a vector for each word: the embeddings, or an output table of its own."""
 
     own_table: nn.Parameter | None
@@ -80,7 +80,7 @@ class WordHead(Head):
         return super().own_multiplications() + self.output_table.numel()
 
 
-class LanguageModel(WordHead, TextWriter["Text[S]", S], Generic[S]):
+class LanguageModel(WordHead, TextWriter["TextState[S]", S], Generic[S]):
     """P(x_t | x_<t) = softmax(E h_{t-1}); E are the embeddings where they are as wide as h (Press and Wolf 2017) and
     the reader's settings do not say tied = false."""
 
@@ -111,7 +111,7 @@ class LanguageModel(WordHead, TextWriter["Text[S]", S], Generic[S]):
 
     # Decoding: the interface of `regard.decoding.interface`.
 
-    def start(self, prompts: Sequence[Prompt], copies: int = 1, room: int = 256) -> "Text[S]":
+    def start(self, prompts: Sequence[Prompt], copies: int = 1, room: int = 256) -> "TextState[S]":
         """Read all of each prompt but its last token, which the first step will read.
 
         A reader that sees the length of a text reads that token, too, and no padding; then it forgets it.
@@ -147,9 +147,9 @@ class LanguageModel(WordHead, TextWriter["Text[S]", S], Generic[S]):
         places = torch.tensor(order).argsort().repeat_interleave(copies)
         state.select(places.to(self.device))
         last = torch.tensor([text[-1] for text in texts]).repeat_interleave(copies)
-        return Text(state, last.to(self.device))
+        return TextState(state, last.to(self.device))
 
-    def step(self, tokens: Tensor, state: "Text[S]") -> Tensor:
+    def step(self, tokens: Tensor, state: "TextState[S]") -> Tensor:
         """The next tokens of each row (rows, n) -> the logits after each of them (rows, n, V).
 
         A search begins every row with a start token; a text has begun already, and goes on with its prompt's last.
@@ -171,7 +171,7 @@ def alike(lengths: list[int], share: float) -> list[list[int]]:
     return groups[::-1]
 
 
-class Text(JointState, Generic[S]):
+class TextState(JointState, Generic[S]):
     """What a language model has read: the reader's state, and the last token of the prompts until it is stepped."""
 
     def __init__(self, read: S, last: Tensor | None):
@@ -202,7 +202,7 @@ POOLERS: dict[str, Callable[[Tensor], Tensor] | None] = {
 }
 
 
-class Classifier(Head):
+class Classifier(ReaderHead):
     """P(label | x_1 .. x_T) = softmax(W s + b), with one summary s of all rows; with a pooler, s is f(U s' + u) of the
     summary s'  (Devlin et al. 2019: of the first row, and f = tanh)"""
 
@@ -226,7 +226,7 @@ class Classifier(Head):
         return self.to_labels(self.dropout(summaries))
 
 
-class Tagger(Head):
+class Tagger(ReaderHead):
     """P(tag_t | x_1 .. x_T) = softmax(W h_t + b)"""
 
     def __init__(self, reader: Reader, n_tags: int, dropout: float):

@@ -81,7 +81,7 @@ class Embed(Request[list[float]]):
     layer: int | None = None
 
 
-class Neighbor(NamedTuple):
+class NearToken(NamedTuple):
     token: str
     cosine: float
     id: int
@@ -91,7 +91,7 @@ class Neighbor(NamedTuple):
 class Nearby:
     token: str  # that reads as the word does, perhaps with a space before it
     id: int
-    neighbors: list[Neighbor]  # the nearest first
+    neighbors: list[NearToken]  # the nearest first
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from regard.data.corpora.shapes import (
     OPPOSITE,
     SHAPES,
     SIDE,
-    Scene,
     ShapeCorpus,
+    ShapeScene,
     generate,
     outline,
     relation_of,
@@ -37,7 +37,7 @@ def corpus() -> ShapeCorpus:
     return generate(N)
 
 
-def scenes(corpus: ShapeCorpus) -> list[Scene]:
+def scenes(corpus: ShapeCorpus) -> list[ShapeScene]:
     return [scene for part in corpus.parts.values() for scene in part.values()]
 
 

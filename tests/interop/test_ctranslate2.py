@@ -19,7 +19,7 @@ from regard.interop.certifying.sides import Ours, OurScorer
 from regard.interop.families.ctranslate2 import CTRANSLATE2
 from regard.interop.formats.from_ctranslate2 import NEVER, CTranslate2File, CTranslate2Folder
 from regard.interop.formats.to_ctranslate2 import write_folder
-from regard.interop.importing import Source, recipe_of
+from regard.interop.importing import OpenedModel, recipe_of
 from regard.models.stack import StackConfig
 from regard.runs.run import Run
 from regard.runs.weights import set_weights, weights_of
@@ -136,7 +136,7 @@ def test_its_files_come_back_as_ours(quantization: str, settings: dict[str, Any]
     if quantization != "float32":
         smaller(tmp_path / "out", run, quantization)
     file = CTranslate2Folder(tmp_path / "out")
-    source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, file.config, file, {})
+    source = OpenedModel(tmp_path / "out", "ctranslate2", CTRANSLATE2, file.config, file, {})
     recipe = recipe_of(source, TokenizerConfig(vocab_size=len(names)), separator=2)
     model = recipe.build_model().eval()
     set_weights(model, CTRANSLATE2.take(file, recipe, weights_of(model), "").tensors, "")
@@ -171,7 +171,7 @@ def test_a_start_from_nothing_is_one_more_word_that_is_never_said(settings: dict
     (tmp_path / "out").mkdir()
     spec.save(str(tmp_path / "out"))
     file = CTranslate2Folder(tmp_path / "out")
-    source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, file.config, file, {})
+    source = OpenedModel(tmp_path / "out", "ctranslate2", CTRANSLATE2, file.config, file, {})
     recipe = recipe_of(source, TokenizerConfig(vocab_size=len(names) + 1), separator=2)
     model = recipe.build_model().eval()
     set_weights(model, CTRANSLATE2.take(file, recipe, weights_of(model), "").tensors, "")

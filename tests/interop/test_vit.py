@@ -15,7 +15,7 @@ from regard.__main__ import app
 from regard.config import write as write_recipe
 from regard.errors import ConfigError, RegardError, RunError
 from regard.interop.certifying.image_tools import certify_vit
-from regard.interop.certifying.pictures import write_pictures
+from regard.interop.certifying.sample_images import write_pictures
 from regard.interop.exporting import export_folder
 from regard.interop.formats.to_onnx import write_graphs
 from regard.runs.weights import weights_of

@@ -28,7 +28,7 @@ class Noun(NamedTuple):
     gender: str  # "m" or "f"
 
 
-class Verb(NamedTuple):
+class FrenchVerb(NamedTuple):
     past: str
     participle: str  # of the French passé composé with avoir, so it agrees with nothing
 
@@ -36,7 +36,7 @@ class Verb(NamedTuple):
 class Scene(NamedTuple):
     """What can be done to what, and the adjectives that fit only what it is done to."""
 
-    verbs: dict[str, Verb]
+    verbs: dict[str, FrenchVerb]
     objects: dict[str, Noun]
     adjectives: dict[str, str]
 
@@ -49,7 +49,11 @@ TABLES = tomllib.loads((Path(__file__).parent / "lexicon.toml").read_text(encodi
 SUBJECTS = nouns(TABLES["subjects"])
 FITS_SUBJECT: dict[str, str] = TABLES["fits_subject"]
 SCENES = [
-    Scene({verb: Verb(*forms) for verb, forms in words["verbs"].items()}, nouns(words["objects"]), words["adjectives"])
+    Scene(
+        {verb: FrenchVerb(*forms) for verb, forms in words["verbs"].items()},
+        nouns(words["objects"]),
+        words["adjectives"],
+    )
     for words in TABLES["scenes"]
 ]
 SCENE_OF = {verb: scene for scene in SCENES for verb in scene.verbs}

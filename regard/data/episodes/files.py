@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.data.config import DataConfig
-from regard.data.episodes.episodes import Episode, Episodes
+from regard.data.episodes.episodes import Episode, EpisodeSet
 from regard.data.files.reading import kind_of, paths_of, read_lines
 from regard.data.files.recognizing import Recognized, of_records, reads
 from regard.data.files.records import as_text, json_objects
@@ -25,12 +25,12 @@ LONGEST_SYMBOL = 200  # characters
 LARGEST = 1e30  # of a number, so that sums and squares stay numbers
 
 
-def episode_parts(data: DataConfig) -> Parts[Episodes]:
+def episode_parts(data: DataConfig) -> Parts[EpisodeSet]:
     return read_parts(data, "episodes", read_episodes)
 
 
-def read_episodes(files: Sequence[str], root: Path | str) -> Episodes:
-    found = Episodes([], [])
+def read_episodes(files: Sequence[str], root: Path | str) -> EpisodeSet:
+    found = EpisodeSet([], [])
     episodes: list[Episode] = []
     for path in paths_of(files, root):
         if kind_of(path) != ".jsonl":
@@ -44,7 +44,7 @@ def read_episodes(files: Sequence[str], root: Path | str) -> Episodes:
             refuse_other_form(episodes[-1], episodes[0], f"{path}:{i}", found.places[0])
     if not episodes:
         raise DataError(f"{', '.join(files)}: no episodes found; check the file")
-    return Episodes(episodes, found.places, found.notes)
+    return EpisodeSet(episodes, found.places, found.notes)
 
 
 def from_record(record: dict[str, object], where: str) -> Episode:

@@ -8,14 +8,14 @@ import numpy as np
 
 from regard.data.images.arrays import read_idx, read_label_list, read_sprite
 from regard.data.images.examples import Images, LabelledImages
-from regard.data.images.given import Given
-from regard.data.images.sources import Array, Source
+from regard.data.images.given import GivenFiles
+from regard.data.images.sources import Array, ImageSource
 from regard.errors import ConfigError, DataError
 
-Found = list[tuple[Source, str]]
+Found = list[tuple[ImageSource, str]]
 
 
-def from_idx(given: Given) -> LabelledImages:
+def from_idx(given: GivenFiles) -> LabelledImages:
     """A file of images and a file of labels, or more such pairs."""
     arrays = [(path, read_idx(path)) for path in given.paths("idx")]
     images = [(path, array) for path, array in arrays if array.ndim > 1]
@@ -45,7 +45,7 @@ def check_counts(images: Sequence[Path], n_images: int, labels: Sequence[Path], 
         raise DataError(f"{counts}; each image needs one: check that these files belong together")
 
 
-def from_sprites(given: Given) -> LabelledImages:
+def from_sprites(given: GivenFiles) -> LabelledImages:
     """Pictures of which each row is an image, and JSON lists of labels for all of them, in order."""
     found: Found = []
     for path in given.paths("picture"):
@@ -56,7 +56,7 @@ def from_sprites(given: Given) -> LabelledImages:
     return LabelledImages(Images(found, given.notes), labels)
 
 
-def from_class_folders(given: Given) -> LabelledImages:
+def from_class_folders(given: GivenFiles) -> LabelledImages:
     """Folders, or archives, in which each class has a folder."""
     found: Found = []
     labels: list[str] = []
@@ -71,7 +71,7 @@ def from_class_folders(given: Given) -> LabelledImages:
     return LabelledImages(Images(found, given.notes), labels)
 
 
-def from_label_table(given: Given) -> LabelledImages:
+def from_label_table(given: GivenFiles) -> LabelledImages:
     """Tables with a column of paths and one of labels."""
     found: Found = []
     labels: list[str] = []

@@ -9,14 +9,14 @@ import numpy as np
 
 from regard.data.files.labelled import WithLabels
 from regard.data.files.splits import Divisible
-from regard.data.images.sources import Raw, Source
+from regard.data.images.sources import ImageSource, Raw
 from regard.data.notes import Notes
 
 
 class Images(Divisible):
     """Image i is read when it is asked for; `found[i]` is where: a source, and the image's name in it."""
 
-    def __init__(self, found: Sequence[tuple[Source, str]], notes: Notes | None = None):
+    def __init__(self, found: Sequence[tuple[ImageSource, str]], notes: Notes | None = None):
         self.found, self.notes = found, Notes() if notes is None else notes
 
     def __len__(self) -> int:

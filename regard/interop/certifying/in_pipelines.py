@@ -16,7 +16,7 @@ from regard.interop.certifying.sides import Ours
 from regard.interop.certifying.texts import (
     N_READ,
     N_TEXTS,
-    Answer,
+    GreedyText,
     compare_answers,
     compare_read,
     fitting,
@@ -104,7 +104,7 @@ def compare_filled(run: Run, folder: Path, texts: list[str]) -> list[Finding]:
     here = [answer.words[0] for answer in run.fill(masked)]
     of = f"{len(masked)} texts with a masked word"
     best = [run.tokenizer.token(options[0]["token"]) for options in there]
-    ours = [Answer(words[0][0], words[0][1] - words[1][1] < NEAR) for words in here]
+    ours = [GreedyText(words[0][0], words[0][1] - words[1][1] < NEAR) for words in here]
     return [
         compare_answers("words of pipeline('fill-mask')", ours, best, of),
         compare_rows(
@@ -120,7 +120,7 @@ def compare_labels(run: Run, folder: Path, texts: list[str]) -> list[Finding]:
     there, here = pipeline(run, folder)(texts), run.classify(texts)
     of = f"{len(texts)} texts"
     what = "labels of pipeline('text-classification')"
-    ours = [Answer(answer.label) for answer in here]
+    ours = [GreedyText(answer.label) for answer in here]
     return [compare_answers(what, ours, [answer["label"] for answer in there], of)]
 
 

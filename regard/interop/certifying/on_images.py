@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.checks import expect
 from regard.interop.certifying.certificate import Certificate, Finding, compare_ids, compare_rows, issue
 from regard.interop.certifying.in_transformers import without_rounding
-from regard.interop.certifying.pictures import write_pictures
+from regard.interop.certifying.sample_images import write_pictures
 from regard.interop.families.labels import told_apart
 from regard.interop.families.settings import exchange_of
 from regard.models.vit import ViTConfig
@@ -28,7 +28,7 @@ NEAREST = 1.01  # what two ways of resizing may differ in
 
 
 @dataclass(frozen=True)
-class Seen:
+class ToolReading:
     """What a tool makes of image files."""
 
     pixels: list[Tensor]  # (C, H, W) each, as its model reads them
@@ -47,7 +47,7 @@ class ImageTool(Protocol):
         """Pixels as the model reads them (B, C, H, W) -> (B, labels)."""
         ...
 
-    def see(self, paths: Sequence[Path]) -> Seen: ...
+    def see(self, paths: Sequence[Path]) -> ToolReading: ...
 
 
 class OursOnImages:
@@ -71,11 +71,11 @@ class OursOnImages:
         rows = exchange_of(self.run.recipe).rows
         return rows(self.model, layout.patches([images]).to(self.run.device), layout.to(self.run.device)).cpu()
 
-    def see(self, paths: Sequence[Path]) -> Seen:
+    def see(self, paths: Sequence[Path]) -> ToolReading:
         pixels = pixels_given([str(path) for path in paths], self.task.config, self.task.grid)
         answers = self.run.classify([str(path) for path in paths])
         as_read = [self.normalized(torch.from_numpy(image.copy()).permute(2, 0, 1)[None] / 255)[0] for image in pixels]
-        return Seen(as_read, torch.tensor([list(answer.probabilities.values()) for answer in answers]))
+        return ToolReading(as_read, torch.tensor([list(answer.probabilities.values()) for answer in answers]))
 
 
 def certify_images(

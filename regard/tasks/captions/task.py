@@ -14,7 +14,7 @@ from regard.checks import expect, not_negative, one_of, share
 from regard.data.config import DataConfig
 from regard.data.files.splits import Parts
 from regard.data.images.augment import Augmentation
-from regard.data.images.boxes import Boxes, read_boxes
+from regard.data.images.boxes import BoxesByImage, read_boxes
 from regard.data.images.examples import CaptionedImages
 from regard.data.images.files import captioned_images
 from regard.data.images.pixels import Picture, Resizing, name_of, pictures_of
@@ -34,7 +34,7 @@ from regard.tasks.captions.pointing import measure_pointing, point
 from regard.tasks.captions.use import look_at_caption, write_captions
 from regard.tasks.captions.verbs import Caption, Captioned, Point
 from regard.tasks.framing import Frame
-from regard.tasks.images.batches import Pixels
+from regard.tasks.images.batches import ImageArrays
 from regard.tasks.images.changes import draw_changes
 from regard.tasks.images.use import embed_images, pixels_given
 from regard.tasks.request import Embed
@@ -69,7 +69,7 @@ class CaptionsConfig(TaskConfig, Resizing, Augmentation):
             raise ConfigError("a mixture of two images has no caption: mixup and cutmix must be 0")
 
 
-class Captions(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
+class Captioning(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
     """-Σ_t log P(y_t | y_<t, image), of every caption of every image once an epoch, and what the model adds to it."""
 
     settings = CaptionsConfig
@@ -227,11 +227,11 @@ class Captions(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
         learned = (boxes.get(name, []) for _, name in parts.train.images.found)
         return measure_pointing(of, valid, tested, {named.name for objects in learned for named in objects})
 
-    def pointing(self, model: AnyTranslator, raw: CaptionedImages, boxes: Boxes) -> Pointing:
+    def pointing(self, model: AnyTranslator, raw: CaptionedImages, boxes: BoxesByImage) -> Pointing:
         part = self.part(raw, to_learn=False)
         return point(model, part, boxes, self.packing(part, self.batch_tokens, "grouped", seed=0).epoch(0))
 
-    def write(self, use: Use[AnyTranslator], images: Pixels, ask: Caption) -> list[Captioned]:
+    def write(self, use: Use[AnyTranslator], images: ImageArrays, ask: Caption) -> list[Captioned]:
         """Captions of images as the model reads them; none is longer than those that can be learned."""
         config = (ask.decoding or use.decoding).within(min(use.model.max_length, self.max_length + 1))
         answers = write_captions(use.generator, self.tokenizer, images, self.grid, self.frame, config, ask.on_progress)

@@ -15,7 +15,7 @@ from regard.nn.grid import GridForm, ImagePrompt
 from regard.nn.watch import watch
 from regard.tasks.captions.verbs import Captioned
 from regard.tasks.framing import Frame
-from regard.tasks.images.batches import Pixels, read_patches
+from regard.tasks.images.batches import ImageArrays, read_patches
 from regard.tasks.translation.batches import framed
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
@@ -27,7 +27,7 @@ AT_A_TIME = 1000  # images whose patches are held
 def write_captions(
     model: Generator,
     tokenizer: Tokenizer,
-    images: Pixels,
+    images: ImageArrays,
     grid: GridForm,
     frame: Frame,
     config: DecodingConfig,

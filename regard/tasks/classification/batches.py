@@ -12,7 +12,7 @@ from regard.data.batching.batch import SequenceBatch, flat
 from regard.data.batching.packing import select
 from regard.data.files.labelled import Labelled
 from regard.data.files.splits import normalized
-from regard.data.report import UNLIMITED, Part, Row
+from regard.data.report import UNLIMITED, MeasuredPart, Row
 from regard.tasks.framing import Framing
 from regard.tasks.setup import ExampleSet, Setup
 
@@ -59,10 +59,10 @@ class Documents(ExampleSet):
     def shown(self, i: int) -> str:
         return self.raw.texts[i][:SHOWN_CHARACTERS]
 
-    def for_report(self) -> Part:
+    def for_report(self) -> MeasuredPart:
         """The texts for the doctor: one is called so; the two of a pair are called what their columns are."""
         names = ("text",) if len(self.shards) == 1 else self.examples.names
-        return Part(replace(self.examples, names=names), self.shards)
+        return MeasuredPart(replace(self.examples, names=names), self.shards)
 
     def describe(self) -> str:
         return f"{len(self):,} texts, {sum(len(column.ids) for column in self.shards):,} tokens"

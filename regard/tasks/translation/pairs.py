@@ -14,7 +14,7 @@ from regard.checks import not_negative, one_of, share
 from regard.data.config import DataConfig
 from regard.data.files.reading import Examples, read_examples
 from regard.data.files.splits import Parts
-from regard.data.report import UNLIMITED, Part, Row, note_rows, report
+from regard.data.report import UNLIMITED, MeasuredPart, Row, note_rows, report
 from regard.decoding.forced import score
 from regard.decoding.graphs import fastest
 from regard.errors import ConfigError, RegardError
@@ -204,7 +204,7 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
     # For people.
 
     def inspect(self) -> list[Row]:
-        shown = {name: Part(part.examples, part.shards) for name, part in self.parts().items()}
+        shown = {name: MeasuredPart(part.examples, part.shards) for name, part in self.parts().items()}
         if not self.frame.cut:
             return report(shown, self.tokenizer, self.max_length)
         cut = [row for row in note_rows("train", self.train.notes) if row.what.startswith("cut")]
