@@ -62,5 +62,5 @@ SKILLS = {"random": (0.0, 0.0), "good": (1.0, 1.0), "mixed": (0.0, 1.0)}  # the 
 def make_player(game: str, way: str) -> Player:
     least, most = choose(SKILLS, way, "way to play")
     if most and game not in GOOD:
-        raise ConfigError(f"nobody wrote down how to play {game} well; there is a rule for: {', '.join(GOOD)}")
+        raise ConfigError(f"there is no rule for playing {game} well; there is one for: {', '.join(GOOD)}")
     return Player(GOOD[game] if most else None, least, most)

@@ -141,8 +141,8 @@ def checked(request: R, listed: Listed | None = None) -> tuple[R, bool]:
         if FOR_EACH_ANSWER in kinds:
             counts[name] = len(lists[name])
     if len(set(counts.values())) > 1:
-        found = ", ".join(f"{n} {name}" for name, n in counts.items())
-        raise RegardError(f"{request.name}: expected as many texts in each list, got {found}")
+        counted = ", ".join(f"{n} {name}" for name, n in counts.items())
+        raise RegardError(f"{request.name}: expected as many texts in each list, got {counted}")
     is_alone = any(len(lists[name]) == 1 and lists[name][0] is vars(request)[name] for name in list(counts)[:1])
     return replace(request, **lists), is_alone
 

@@ -51,5 +51,5 @@ def action_rows(name: str, raw: EpisodeSet) -> list[Row]:
     rows = [Row(name, "actions", ", ".join(f"{action}: {share:.1%}" for action, share in enumerate(shares[:20])))]
     never = np.flatnonzero(shares == 0)
     if len(never):
-        rows.append(Row(name, "actions that nobody took", ", ".join(map(str, never[:20]))))
+        rows.append(Row(name, "actions never taken", ", ".join(map(str, never[:20]))))
     return rows

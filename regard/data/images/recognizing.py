@@ -24,7 +24,7 @@ FilesByKind = dict[str, list[Path]]  # the files, by kind
 Recognize = Callable[[FilesByKind], Recognized | None]
 
 
-def labeled_images(paths: Sequence[Path]) -> Recognized | None:
+def images_with_labels(paths: Sequence[Path]) -> Recognized | None:
     """Images with a label each."""
     return by_form(paths, LABELED)
 

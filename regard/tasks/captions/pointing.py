@@ -44,7 +44,7 @@ def nouns_of(part: CaptionSet, boxes: BoxesByImage) -> list[list[CaptionNoun]]:
 
 
 def objects_of(part: CaptionSet, image: int, boxes: BoxesByImage) -> list[NamedObject]:
-    (_, name), where, n = part.raw.images.found[image], part.raw.images.where(image), len(part.references[image])
+    (_, name), where, n = part.raw.images.origins[image], part.raw.images.where(image), len(part.references[image])
     if name not in boxes:
         raise DataError(f"the file of boxes has no line for {where}; add one with its objects")
     height, width = part.pictures.store.sizes[image].tolist()

@@ -224,7 +224,7 @@ class Captioning(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch])
             raise ConfigError("the head is chosen on validation data, and the recipe names none")
         of, test = parts.to_evaluate(tuple(ask.files), or_valid=False)
         valid, tested = (self.pointing(use.model, raw, boxes) for raw in (parts.valid, test))
-        learned = (boxes.get(name, []) for _, name in parts.train.images.found)
+        learned = (boxes.get(name, []) for _, name in parts.train.images.origins)
         return measure_pointing(of, valid, tested, {named.name for objects in learned for named in objects})
 
     def pointing(self, model: AnyTranslator, raw: CaptionedImages, boxes: BoxesByImage) -> Pointing:

@@ -43,8 +43,8 @@ def write_captions(
             if on_progress is not None:
                 on_progress(before + n_done, len(images))
 
-        found = generate(model, prompts, config, frame.start, frame.end, on_progress=say)
-        answers += [captioned(hypotheses, tokenizer) for hypotheses in found]
+        of_images = generate(model, prompts, config, frame.start, frame.end, on_progress=say)
+        answers += [captioned(hypotheses, tokenizer) for hypotheses in of_images]
     return answers
 
 

@@ -37,10 +37,10 @@ class Documents(ExampleSet):
     What is learned from has no empty documents; what is only answered keeps them, so that each gets an answer.
     """
 
-    def __init__(self, labelled: Labelled, label_set: Sequence[str], framing: Framing, setup: Setup, to_learn: bool):
-        labels = labelled.ids(label_set)
-        super().__init__(labelled.examples, setup)
-        self.raw, self.framing, self.labels = labelled, framing, labels
+    def __init__(self, labeled: Labelled, label_set: Sequence[str], framing: Framing, setup: Setup, to_learn: bool):
+        labels = labeled.ids(label_set)
+        super().__init__(labeled.examples, setup)
+        self.raw, self.framing, self.labels = labeled, framing, labels
         lengths = [column.lengths for column in self.shards]
         whole_lengths = framing.lengths(lengths)
         if to_learn:

@@ -70,8 +70,8 @@ class PlayTable:
         form, is_symbols = self.model.form, row.dtype.kind == "U"
         if row.shape[1] != form.d_state or is_symbols != bool(form.n_symbols):
             kind = "symbols" if form.n_symbols else "numbers"
-            found = f"{row.shape[1]} {'symbols' if is_symbols else 'numbers'}"
-            raise DataError(f"the game shows states of {found}, and the run was trained on {form.d_state} {kind}")
+            given = f"{row.shape[1]} {'symbols' if is_symbols else 'numbers'}"
+            raise DataError(f"the game shows states of {given}, and the run was trained on {form.d_state} {kind}")
         return as_numbers(row, self.symbols)[0]
 
     @torch.no_grad()

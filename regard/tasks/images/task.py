@@ -20,7 +20,7 @@ from regard.data.images.augment import Augmentation
 from regard.data.images.examples import LabelledImages
 from regard.data.images.files import labelled_images
 from regard.data.images.pixels import Picture, Resizing, name_of, pictures_of
-from regard.data.images.recognizing import labeled_images
+from regard.data.images.recognizing import images_with_labels
 from regard.data.images.report import image_rows, overlap_rows
 from regard.data.report import Row
 from regard.errors import RegardError
@@ -81,7 +81,7 @@ class ImageClassification(LabelTask[LabelledImages, LabeledImagePart, Classifier
     roles = ("image reader",)
     reads_text, takes_files = False, True
     commands = ("regard classify RUN image.jpg ...", "regard look RUN image.jpg", "regard evaluate RUN")
-    recognize = staticmethod(labeled_images)
+    recognize = staticmethod(images_with_labels)
     listed = staticmethod(pictures_of)
     config: ImageLabelsConfig
 
