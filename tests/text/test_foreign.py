@@ -3,6 +3,7 @@
 import io
 import json
 import unicodedata
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,10 @@ def train(lines: list[str], **settings: Any) -> bytes:
     settings = {"vocab_size": 800, "character_coverage": 0.98, "minloglevel": 3, "hard_vocab_limit": False} | settings
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=written, **settings)
     return written.getvalue()
+
+
+def unigram() -> bytes:
+    return trained("unigram")
 
 
 def load(folder: Path, **files: str | bytes | dict[str, Any]) -> Tokenizer:
@@ -208,20 +213,21 @@ def test_vocab_txt(tmp_path: Path) -> None:
     ("files", "message"),
     [
         ({"spiece_model": b""}, "spiece.model: .* no unknown piece"),
-        ({"spiece_model": trained("unigram")[:2000]}, "spiece.model: this is not a whole SentencePiece model"),
+        ({"spiece_model": lambda: unigram()[:2000]}, "spiece.model: this is not a whole SentencePiece model"),
         ({"spiece_model": b"\xff" * 50}, "not a whole SentencePiece model .a number that does not end"),
-        ({"spiece_model": train(LINES, model_type="char")}, "type 4 is neither unigram"),
+        ({"spiece_model": lambda: train(LINES, model_type="char")}, "type 4 is neither unigram"),
         ({"vocab_json": b"{", "merges_txt": b""}, "vocab.json is not JSON"),
         ({"vocab_json": b"[1]", "merges_txt": b""}, "must hold an object, got list"),
         ({"vocab_json": b'{"a": 0}', "merges_txt": b"a b c"}, "not a whole tokenizer.json"),
         ({"vocab_txt": b"\xff\n"}, "vocab.txt: .*codec can't decode"),
-        ({"source_spm": trained("unigram"), "target_spm": b"", "vocab_json": b'{"a": 1}'}, "0, 1, 2, … without a gap"),
-        ({"source_spm": trained("unigram"), "target_spm": b"", "vocab_json": b'{"a": 0}'}, "has no <unk> or no </s>"),
+        ({"source_spm": unigram, "target_spm": b"", "vocab_json": b'{"a": 1}'}, "0, 1, 2, … without a gap"),
+        ({"source_spm": unigram, "target_spm": b"", "vocab_json": b'{"a": 0}'}, "has no <unk> or no </s>"),
     ],
 )
-def test_broken_files(tmp_path: Path, files: dict[str, bytes], message: str) -> None:
+def test_broken_files(tmp_path: Path, files: dict[str, bytes | Callable[[], bytes]], message: str) -> None:
+    made = {name: content if isinstance(content, bytes) else content() for name, content in files.items()}
     with pytest.raises(DataError, match=message):
-        load(tmp_path, **files)
+        load(tmp_path, **made)
 
 
 def test_a_vocabulary_with_a_piece_twice() -> None:
