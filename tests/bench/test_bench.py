@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import torch
 
 from bench import data, machine, translators
 from bench.__main__ import BENCHES, GPU_ONLY
-from bench.memory import STATUS, process_peak
+from bench.memory import STATUS, peak_here, process_peak
 from bench.report import Report, Row
 from bench.timing import Figures, take_turns
 from regard.commands import evaluate as command
@@ -74,6 +75,19 @@ def take_50_megabytes():
     return lambda: bytearray(50_000_000)
 
 
+@pytest.mark.skipif(not STATUS.exists(), reason="only Linux tells")
+def test_the_peak_is_what_the_work_took():
+    reader, writer = os.pipe()
+    if not (child := os.fork()):  # whose peak begins with what it has
+        os.write(writer, str(peak_here(take_50_megabytes, ())).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        assert 49e6 < int(file.read()) < 60e6
+
+
+@pytest.mark.slow  # a fresh process imports PyTorch and the benches
 @pytest.mark.skipif(not STATUS.exists(), reason="only Linux tells")
 def test_the_peak_of_a_process_is_what_its_work_took():
     peak = process_peak(take_50_megabytes)

@@ -30,8 +30,8 @@ def gradients(config: TransformerConfig, lengths: tuple[list[int], list[int]], c
     "lengths",
     [
         pytest.param(SHORT, id="short"),
-        pytest.param(LONG, id="long"),
-        pytest.param(FULL, id="full", marks=pytest.mark.slow),  # 5 s more of compiling: the long ones without padding
+        pytest.param(LONG, id="long", marks=pytest.mark.slow),  # 10 s more of compiling: padded, not packed
+        pytest.param(FULL, id="full", marks=pytest.mark.slow),  # and 5 s: the long ones without padding
     ],
 )
 def test_compiled_gradients_are_those_of_the_model(lengths):

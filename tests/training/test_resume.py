@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from tiny_training import CONFIG, CPU, DEVICES, SelfKilling, TinyModel, TinyTask, run_tiny
+from tiny_training import CONFIG, CPU, DEVICES, SelfKilling, TinyModel, TinyTask, in_child, run_tiny
 
 from regard.errors import RunError
 from regard.runs.checkpoints import find_weights
@@ -70,8 +70,7 @@ def test_killed_while_it_computes(tmp_path: Path, at_loss: int) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     settings = {"steps": 16}
     run_tiny(whole, dataclasses.replace(CONFIG, **settings))
-    options = {"signal": "SIGKILL", "at_loss": at_loss, "settings": settings}
-    assert python("tiny_training.py", str(killed), json.dumps(options)).returncode == -9
+    assert in_child(killed, signal="SIGKILL", at_loss=at_loss, settings=settings)[0] == -9
     torch.manual_seed(99)  # the generator is part of the checkpoint
     other = TinyModel()
     with torch.no_grad():
