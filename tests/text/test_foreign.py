@@ -54,6 +54,11 @@ def unigram() -> bytes:
     return trained("unigram")
 
 
+@cache
+def of_t5() -> bytes:
+    return train(LINES, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+
+
 def load(folder: Path, **files: str | bytes | dict[str, Any]) -> Tokenizer:
     """From a folder with these files; "_" in their names stands for "."."""
     for name, content in files.items():
@@ -107,7 +112,7 @@ def test_typed_special_tokens_stay_text(tmp_path: Path) -> None:
 
 def test_t5(tmp_path: Path) -> None:
     """Our ids are those of sentencepiece; transformers' differ from both where it forgets accents."""
-    model = train(LINES, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    model = of_t5()
     config = {"tokenizer_class": "T5Tokenizer", "extra_ids": 20}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     ours = load(tmp_path, spiece_model=model, config_json={"model_type": "t5"})
@@ -121,7 +126,7 @@ def test_t5(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("n", [3_000_000, -1, "many", None, 1.5])
 def test_no_file_asks_for_any_number_of_sentinels(n: object, tmp_path: Path) -> None:
-    model = train(LINES, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    model = of_t5()
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"extra_ids": n}))
     with pytest.raises(DataError, match="extra_ids must be a whole number from 0 to 10,000"):
         load(tmp_path, spiece_model=model, config_json={"model_type": "t5"})
