@@ -13,6 +13,7 @@ from calling import Call
 from regard.config import shipped_recipes
 from regard.models import ARCHITECTURES
 from regard.runs.recipe import Recipe
+from tests.drawn import some_fast
 
 TIRED = "The animal didn't cross the street because it was too tired."
 
@@ -60,12 +61,7 @@ def test_show_counts_the_papers_models(regard: Call) -> None:
     assert "214,245,376" in big.out and "2.3e+19" in big.out
 
 
-DEEP = ("gpt2-medium", "gpt2-large", "gpt2-xl", "gpt3")  # to build gpt2 with up to 96 layers takes seconds
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in DEEP else ()) for name in shipped_recipes()]
-)
+@pytest.mark.parametrize("name", some_fast(shipped_recipes(), every=4))  # ten seconds together
 def test_show_of_every_recipe(regard: Call, name: str) -> None:
     shown = regard("show", name)
     assert shown.code == 0, shown.err

@@ -17,6 +17,7 @@ from regard.interop.certifying.samples import strings
 from regard.text import Tokenizer
 from regard.text.foreign import shared_vocabulary
 from regard.text.sentencepieces import SentencePieces, as_tokenizer
+from tests.drawn import some_fast
 
 sentencepiece = pytest.importorskip("sentencepiece")
 transformers = pytest.importorskip("transformers")
@@ -73,7 +74,7 @@ def has_marks(text: str) -> bool:
     return any(unicodedata.combining(character) or character == "\N{ZERO WIDTH JOINER}" for character in text)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", some_fast(MODELS, every=3))  # a second each
 def test_the_same_pieces_as_sentencepiece(name: str, tmp_path: Path) -> None:
     """All of them, but where accents are piled up, which the `tokenizers` library normalises in its own way, and where
     two ways to cut are equally good: we see fewer than 1 in 1,000."""
@@ -88,17 +89,17 @@ def test_the_same_pieces_as_sentencepiece(name: str, tmp_path: Path) -> None:
     assert ours.decode_batch(same) == theirs.decode(same)
 
 
-def test_what_is_read_of_the_file() -> None:
+@pytest.mark.parametrize("name", some_fast(MODELS, every=3))
+def test_what_is_read_of_the_file(name: str) -> None:
     proto = pytest.importorskip("sentencepiece.sentencepiece_model_pb2").ModelProto()
-    for name in MODELS:
-        proto.ParseFromString(trained(name))
-        found = SentencePieces.read(trained(name))
-        assert found.pieces == [(piece.piece, piece.score, piece.type) for piece in proto.pieces]
-        assert (found.model, found.byte_fallback) == (proto.trainer_spec.model_type, proto.trainer_spec.byte_fallback)
-        spec = proto.normalizer_spec
-        assert (found.normalization, found.charsmap) == (spec.name, spec.precompiled_charsmap)
-        assert found.add_dummy_prefix == spec.add_dummy_prefix
-        assert found.remove_extra_whitespaces == spec.remove_extra_whitespaces
+    proto.ParseFromString(trained(name))
+    found = SentencePieces.read(trained(name))
+    assert found.pieces == [(piece.piece, piece.score, piece.type) for piece in proto.pieces]
+    assert (found.model, found.byte_fallback) == (proto.trainer_spec.model_type, proto.trainer_spec.byte_fallback)
+    spec = proto.normalizer_spec
+    assert (found.normalization, found.charsmap) == (spec.name, spec.precompiled_charsmap)
+    assert found.add_dummy_prefix == spec.add_dummy_prefix
+    assert found.remove_extra_whitespaces == spec.remove_extra_whitespaces
 
 
 def test_typed_special_tokens_stay_text(tmp_path: Path) -> None:

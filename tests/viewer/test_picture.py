@@ -1,6 +1,4 @@
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ from regard.viewer import picture
 from regard.viewer.capture import Capture, Map
 from regard.viewer.encodings import PositionTable, lecture_table
 from regard.viewer.kinds import KINDS
+from tests.drawn import some_fast
 
 ODD = [
     "$\\alpha$",
@@ -37,17 +36,12 @@ def is_drawn(path: Path) -> bool:
     return pixels.shape[0] > 50 and pixels.shape[1] > 50 and bool(pixels[..., :3].std() > 0.01)
 
 
-def some_fast(names: Iterable[str], every: int) -> list[Any]:
-    """Every so many of the names; the others are slow: a picture takes half a second."""
-    return [pytest.param(name, marks=pytest.mark.slow if i % every else ()) for i, name in enumerate(names)]
-
-
 def test_every_kind_has_its_hues() -> None:
     assert picture.HUES.keys() >= {name for name, kind in KINDS.items() if not kind.is_signed}
     assert all(is_color_like(color) for hues in picture.HUES.values() for color in hues)
 
 
-@pytest.mark.parametrize("kind", some_fast(KINDS, every=8))
+@pytest.mark.parametrize("kind", some_fast(KINDS, every=8))  # half a second each
 def test_every_kind_has_its_colours(kind: str, tmp_path: Path) -> None:
     map = Map(kind=kind, layer=0, head=0, queries=ODD, keys=ODD, weights=np.eye(len(ODD)))
     picture.attention(map, tmp_path / "map.png")
