@@ -12,6 +12,7 @@ import pytest
 from regard.commands.exchange import export
 from regard.decoding.config import DecodingConfig
 from regard.errors import RegardError, RunError
+from regard.interop.certifying import samples
 from regard.interop.certifying.certificate import compare_rows
 from regard.interop.certifying.in_ctranslate2 import CTranslate2Translator, CTranslate2Writer, certify_ctranslate2
 from regard.interop.certifying.samples import random_tokens, sentences, strings
@@ -97,12 +98,14 @@ def test_a_run_that_chats_is_a_writer(tmp_path: Path) -> None:
 
 
 def test_the_command_certifies_what_it_writes(tmp_path: Path) -> None:
-    """On 200 sentences; the folder serves those who have CTranslate2 and its tokenizer.json alone."""
+    """On sentences; the folder serves those who have CTranslate2 and its tokenizer.json alone."""
     run = save_translator(tmp_path / "run")
     export(run.folder, tmp_path / "out", to="ctranslate2")
     certificate = json.loads((tmp_path / "out" / "certificate.json").read_text())
     assert certificate["holds"]
-    assert certificate["findings"][1]["value"] == 1 and certificate["findings"][1]["of"].startswith("200 lines")
+    assert certificate["findings"][1]["value"] == 1 and certificate["findings"][1]["of"].startswith(
+        f"{samples.N_LINES} lines"
+    )
     import tokenizers
 
     tokenizer = tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))

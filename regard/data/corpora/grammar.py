@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -215,15 +216,16 @@ class PairCorpus:
                 (folder / f"{name}.{language}").write_text(text, encoding="utf-8", newline="\n")
 
 
-def combinations() -> list[Sentence]:
+@cache
+def combinations() -> tuple[Sentence, ...]:
     """Every meaningful (subject, verb, object, adjective), as its plainest sentence."""
-    return [
+    return tuple(
         Sentence(subject=subject, verb=verb, object=thing, adjective=adjective)
         for subject in SUBJECTS
         for verb, scene in SCENE_OF.items()
         for thing in scene.objects
         for adjective in FITS_SUBJECT | scene.adjectives
-    ]
+    )
 
 
 def generate(n: int = 12_000, seed: int = 0) -> PairCorpus:
