@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # One process for each core, each with one thread; `worksteal` leaves the tests of a file together while it can.
-PARALLEL := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+# Bytecode is kept, whatever the shell says: without it every process compiles all files and all tests anew.
+PARALLEL := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow check format docs bench browser clean

@@ -110,10 +110,10 @@ class LabeledWords(InputTable):
         return torch.cat([self.labels(labels), of_words], dim=-1)
 
 
-Ids = TypeVar("Ids", int, np.ndarray, Tensor)
+IdsOrTensor = TypeVar("IdsOrTensor", int, np.ndarray, Tensor)
 
 
-def paired(words: Ids, labels: Ids, vocab_size: int) -> Ids:
+def paired(words: IdsOrTensor, labels: IdsOrTensor, vocab_size: int) -> IdsOrTensor:
     """One id for a word and the label of its text; `vocab_size` as a word means that there is none yet."""
     return labels * (vocab_size + 1) + words
 

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -148,9 +149,14 @@ def package_of(module: str) -> str:
     return module.partition(".")[2].partition(".")[0]
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports(path: Path) -> Iterator[str]:
     """The modules of this library that a file imports, anywhere in it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "regard")
         elif isinstance(node, ast.ImportFrom):
@@ -185,7 +191,7 @@ def test_only_commands_use_the_public_names() -> None:
     for module, path in MODULES.items():
         used = {
             node.attr
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in ast.walk(tree_of(path))
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "regard"
         }
         assert used <= {"__version__"} or package_of(module) == "commands", f"{module} uses {used} of regard"
@@ -207,14 +213,14 @@ def test_names_say_what_is_inside() -> None:
     grab_bags = re.compile(r"(^|_)(utils?|helpers?|common|base|manager|misc)(_|$)", re.IGNORECASE)
     for path in SOURCES:
         parts = path.relative_to(ROOT).with_suffix("").parts
-        classes = [n.name for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.ClassDef)]
+        classes = [n.name for n in ast.walk(tree_of(path)) if isinstance(n, ast.ClassDef)]
         assert not [part for part in parts if grab_bags.search(part)], path
         assert not [name for name in classes if re.search(r"(Utils?|Helper|Common|Base|Manager|Mixin)$", name)], path
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: module_name(path))
 def test_every_module_says_what_it_is(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert ast.get_docstring(tree_of(path))
 
 
 def lines_with(pattern: str) -> list[str]:
@@ -242,7 +248,7 @@ def test_the_mask_is_applied_in_one_line() -> None:
     in_nn = [line for line in lines_with(r"masked_fill") if line.startswith("regard/nn/")]
     readable = [line for line in in_nn if not line.startswith("regard/nn/paths.py")]
     assert len(readable) == 1 and readable[0].startswith("regard/nn/attention.py")
-    tree = ast.parse((PACKAGE / "nn" / "attention.py").read_text(encoding="utf-8"))
+    tree = tree_of(PACKAGE / "nn" / "attention.py")
     [function] = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "masked_softmax"]
     assert "masked_fill" in ast.unparse(function)
 

@@ -5,6 +5,7 @@ Read off the syntax trees, so a new `if recipe.kind == "translation"` fails here
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,6 @@ from regard.tasks.table import TASKS
 
 PACKAGE = Path(__file__).parents[1] / "regard"
 HOMES = ("tasks/", "runs/recipe.py")  # where a task's name may be looked at
-TREES = {
-    path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted(PACKAGE.rglob("*.py"))
-}
 
 # Strings that are also a task's name, in tables and comparisons of something else.
 OTHER_NAMES = {
@@ -45,6 +42,15 @@ GETATTR = {
 }
 
 Finding = tuple[int, str]  # a line, and what stands there
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """The syntax tree of every file, by its path in the package."""
+    return {
+        path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
 
 
 def last_name(node: ast.AST) -> str:
@@ -132,7 +138,7 @@ def probes(tree: ast.AST, *functions: str) -> Iterator[Finding]:
 def findings(find: Callable[[ast.AST], Iterator[Finding]]) -> list[str]:
     return [
         f"regard/{name}:{line} {what}"
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         if not name.startswith(HOMES)
         for line, what in find(tree)
     ]
@@ -152,18 +158,18 @@ def test_nobody_picks_a_task_by_its_name():
 
 def test_nobody_compares_with_the_name_of_a_task():
     def find(name: str) -> Iterator[str]:
-        for line, text, what in names_compared(TREES[name]):
+        for line, text, what in names_compared(trees()[name]):
             if (name, text) not in OTHER_NAMES:
                 yield f"regard/{name}:{line} {what}"
 
-    assert [what for name in TREES if not name.startswith(HOMES) for what in find(name)] == []
+    assert [what for name in trees() if not name.startswith(HOMES) for what in find(name)] == []
 
 
 def test_nobody_probes_for_attributes():
-    assert [f"{name}:{line} {what}" for name, tree in TREES.items() for line, what in probes(tree, "hasattr")] == []
+    assert [f"{name}:{line} {what}" for name, tree in trees().items() for line, what in probes(tree, "hasattr")] == []
     unknown = [
         f"regard/{name}:{line} {what}"
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         for line, what in probes(tree, "getattr")
         if name not in GETATTR
     ]
@@ -174,7 +180,7 @@ def test_getattr_never_has_a_default_or_a_name_that_is_known():
     """Both mean a probe: of a thing that may not have it, or that should declare it."""
     calls = [
         (name, node)
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr"
     ]
@@ -183,9 +189,9 @@ def test_getattr_never_has_a_default_or_a_name_that_is_known():
 
 
 def test_no_exemption_is_left_over():
-    used = set().union(*(other_names(name, tree) for name, tree in TREES.items()))
+    used = set().union(*(other_names(name, tree) for name, tree in trees().items()))
     assert set(OTHER_NAMES) - used == set()
-    probing = {name for name, tree in TREES.items() if any(probes(tree, "getattr"))}
+    probing = {name for name, tree in trees().items() if any(probes(tree, "getattr"))}
     assert set(GETATTR) - probing == set()
 
 

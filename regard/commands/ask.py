@@ -10,7 +10,7 @@ import typer
 
 import regard
 from regard.commands.lines import answered, read_lines, say_notes
-from regard.commands.options import Device, InputFile, InputFiles, RunFolder
+from regard.commands.options import Device, InputFile, InputPaths, RunFolder
 from regard.commands.verbs import lines_or_files
 from regard.data.notes import Notes
 from regard.errors import ConfigError
@@ -18,7 +18,7 @@ from regard.errors import ConfigError
 
 def embed(
     run: RunFolder,
-    files: InputFiles = None,
+    files: InputPaths = None,
     pooling: Annotated[str, typer.Option(help="of a line's rows: mean, first, last or max")] = "mean",
     layer: Annotated[int | None, typer.Option(help="of ELMo: this layer, 0 being the embeddings")] = None,
     out: Annotated[Path | None, typer.Option(help="write all vectors to this .npy file instead")] = None,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from regard.evaluation.measured import Measured, Versus
     from regard.runs.run import Run
 
+DECODED = {"translate", "caption"}  # verbs whose answers are what is measured
 ONLY_CLASSIFIERS = "--picture draws the confusion matrix of one classifier"
 
 
@@ -41,10 +42,12 @@ def evaluate(
     if len(runs) not in (1, 2):
         raise ConfigError(f"evaluate takes one or two runs, got {len(runs)}")
     for run in runs:
-        if set_ and "translate" not in run.verbs:
-            raise ConfigError(f"--set changes how translations are decoded; {run.folder} {run.task.purpose}")
+        if set_ and not DECODED & set(run.verbs):
+            raise ConfigError(
+                f"--set changes how translations and captions are decoded; {run.folder} {run.task.purpose}"
+            )
         if outputs is not None and not run.task.has_outputs:
-            raise ConfigError(f"--outputs writes translations or labels; {run.folder} {run.task.purpose}")
+            raise ConfigError(f"--outputs writes translations, captions or labels; {run.folder} {run.task.purpose}")
     decodings = [decoding_settings(run, set_ or []) for run in runs]
     if len(runs) == 1:
         measured = runs[0].measure(files, root, decodings[0])

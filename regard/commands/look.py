@@ -113,8 +113,8 @@ def look(
 
 def place_of(patch: str, capture: "Capture", kind: str) -> int:
     """Which row of an image a patch is, given as "2,3"."""
-    found = re.fullmatch(r"\s*(\d{1,9})\s*,\s*(\d{1,9})\s*", patch)
-    if found is None:
+    match = re.fullmatch(r"\s*(\d{1,9})\s*,\s*(\d{1,9})\s*", patch)
+    if match is None:
         raise typer.BadParameter(f"--patch takes a row and a column, such as 2,3; got {patch!r}")
     if capture.image is None:
         raise RegardError("--patch is for runs that read images")
@@ -122,7 +122,7 @@ def place_of(patch: str, capture: "Capture", kind: str) -> int:
         raise RegardError(
             f"--patch: in {kind} attention, words look at the image; leave it out, or choose another --kind"
         )
-    return capture.image.place(int(found[1]), int(found[2]))
+    return capture.image.place(int(match[1]), int(match[2]))
 
 
 def show_here(capture: "Capture", kind: str, layer: int | None, head: int | None) -> None:
@@ -186,7 +186,7 @@ def neighbors(
             print_table(("token", "cosine"), rows, f"{visible(near.token)}{analogy}  (id {near.id})")
         if png and classes is None:
             for near in loaded.neighbors(word, minus, plus, max(n, N_PICTURED // len(words))):
-                drawn |= {i: word for i in (near.id, *(one.id for one in near.neighbors)) if i not in drawn}
+                drawn |= {i: word for i in (near.id, *(neighbor.id for neighbor in near.neighbors)) if i not in drawn}
     if png:
         from regard.viewer import picture
 
@@ -204,16 +204,16 @@ def read_classes(path: Path, tokenizer: "Tokenizer") -> dict[int, str]:
     from regard.data.files.reading import read_lines
     from regard.tasks.neighbors import tokens_of
 
-    found: dict[int, str] = {}
+    kinds: dict[int, str] = {}
     for number, line in enumerate(read_lines(path), start=1):
         word, tab, kind = line.partition("\t")
         if not (word and tab and kind):
             raise RegardError(f"{path}:{number} is not a word, a tab and its class, but {line[:60]!r}")
         try:
-            found |= dict.fromkeys(tokens_of(word, tokenizer), kind)
+            kinds |= dict.fromkeys(tokens_of(word, tokenizer), kind)
         except RegardError as error:
             raise RegardError(f"{path}:{number}: {error}") from None
-    return found
+    return kinds
 
 
 PASSAGES, FEW_PASSAGES = 64, 4  # a Jacobian takes as many backward passes as a state has numbers

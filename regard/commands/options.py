@@ -18,7 +18,7 @@ Overrides = Annotated[
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")]
 InputFile = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="one text per line (default: standard input)")]
-InputFiles = Annotated[
+InputPaths = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="[FILE]...", help="one text per line (default: standard input); of a run that reads images, these"

@@ -14,7 +14,7 @@ import typer
 
 import regard
 from regard.commands.lines import answered, read_lines, say_notes, write_line
-from regard.commands.options import AsJson, Decoding, Device, InputFiles, RunFolder, decoding_settings
+from regard.commands.options import AsJson, Decoding, Device, InputPaths, RunFolder, decoding_settings
 from regard.errors import ConfigError
 from regard.tasks.request import AnyLineRequest, Help
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 VerbClass = type[AnyLineRequest]
 
-Texts = Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="default: one per line")]
+TextArguments = Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="default: one per line")]
 TextFile = Annotated[Path | None, typer.Option(help="texts, one per line (default: standard input)")]
 Whole = Annotated[bool, typer.Option("--whole", help="all of the input is one text, line ends included")]
 Partners = Annotated[list[Path] | None, typer.Option("--with", metavar="RUN", help="decode as an ensemble")]
@@ -52,7 +52,11 @@ def inputs_of(verb: VerbClass) -> list[inspect.Parameter]:
     if verb.takes_one:
         argument = typer.Argument(metavar=verb.takes_one, help="default: lines of standard input")
         return [keyword("text", Annotated[str | None, argument])]
-    return [keyword("texts", Texts), keyword("file", TextFile)] if verb.takes_texts else [keyword("files", InputFiles)]
+    return (
+        [keyword("texts", TextArguments), keyword("file", TextFile)]
+        if verb.takes_texts
+        else [keyword("files", InputPaths)]
+    )
 
 
 def takes_decoding(verb: VerbClass) -> bool:

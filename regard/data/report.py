@@ -20,11 +20,11 @@ PERCENTILES = (1, 50, 90, 99, 100)
 AT = "/".join("longest" if p == 100 else f"{p}%" for p in PERCENTILES)
 UNLIMITED = 2**62  # no text is so long: nothing is dropped for its length
 OUTLIER = 3.0  # a ratio of lengths this many times the median, or its inverse, deserves a look
-Where = Callable[[int], str]  # the place of text i
+PlaceOf = Callable[[int], str]  # the place of text i
 THRESHOLD = 1500  # of `advice`  (Chollet, Deep Learning with Python, second edition, 2021, chapter 11)
 
 
-class Part(NamedTuple):
+class MeasuredPart(NamedTuple):
     """The training, validation or test examples, and the tokens of each of their columns."""
 
     examples: Examples
@@ -39,7 +39,10 @@ class Row(NamedTuple):
 
 
 def report(
-    parts: dict[str, Part], tokenizer: Tokenizer, max_length: int, dropping: Collection[str] = ("train", "valid")
+    parts: dict[str, MeasuredPart],
+    tokenizer: Tokenizer,
+    max_length: int,
+    dropping: Collection[str] = ("train", "valid"),
 ) -> list[Row]:
     """`parts` by name; the one named "train" is what the others are compared with.  From those named in `dropping` the
     task drops what is unfit: mostly from training and validation data, while a test keeps all of its lines."""
@@ -72,14 +75,14 @@ def keys(columns: Sequence[list[str]]) -> list[bytes]:
     return [hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in texts]
 
 
-def length_ratios(part: Part) -> tuple[np.ndarray, np.ndarray]:
+def length_ratios(part: MeasuredPart) -> tuple[np.ndarray, np.ndarray]:
     """The examples with something on both sides, and their tokens of column 2 over those of column 1."""
     source, target = (shard.lengths for shard in part.shards[:2])
     whole = np.flatnonzero((source > 0) & (target > 0))
     return whole, target[whole] / source[whole]
 
 
-def findings(part: Part, seen: list[set[bytes]]) -> Notes:
+def findings(part: MeasuredPart, seen: list[set[bytes]]) -> Notes:
     """What reading decided; duplicates, copies, odd ratios, and what training has too: `seen` are the keys of its
     examples, then those of each column; empty for training itself."""
     examples, notes = part.examples, Notes()
@@ -112,7 +115,7 @@ def note(notes: Notes, what: str, examples: Examples, flags: Iterable[bool], col
 
 
 def column_rows(
-    part: str, name: str, texts: list[str], where: Where, shard: TokenShard, tokenizer: Tokenizer, known: set[str]
+    part: str, name: str, texts: list[str], where: PlaceOf, shard: TokenShard, tokenizer: Tokenizer, known: set[str]
 ) -> list[Row]:
     """`known` are the characters that training has."""
     n_words, n_tokens = sum(len(text.split()) for text in texts), len(shard.ids)

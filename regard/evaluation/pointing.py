@@ -12,7 +12,7 @@ from regard.data.images.boxes import Box
 from regard.evaluation.measured import Metric, proportion
 from regard.nn.grid import Shape
 
-Head = tuple[int, int]  # layer and head, counted from 0
+LayerHead = tuple[int, int]  # layer and head, counted from 0
 
 
 def patches_inside(box: Box, shape: Shape, patch: int) -> np.ndarray:
@@ -38,17 +38,17 @@ class Pointing:
     """What every head did while each of N nouns was written, and two who know nothing of the image."""
 
     names: list[str]  # of the objects: "red circle"
-    hits: dict[Head, np.ndarray]  # whether the head pointed at the object (N)
+    hits: dict[LayerHead, np.ndarray]  # whether the head pointed at the object (N)
     chance: np.ndarray  # the share of the patches on the object (N): of pointing anywhere
     center: np.ndarray  # whether the center of the image is inside the object's box (N)
 
-    def best(self) -> Head:
+    def best(self) -> LayerHead:
         return max(self.hits, key=lambda head: self.hits[head].mean())
 
     def metric(self, name: str, is_hit: np.ndarray) -> Metric:
         return proportion(name, int(is_hit.sum()), len(is_hit), f"n:{len(is_hit)}|largest weight inside the box")
 
-    def metrics(self, head: Head, known: Iterable[str]) -> list[Metric]:
+    def metrics(self, head: LayerHead, known: Iterable[str]) -> list[Metric]:
         """Of one head, for all nouns; apart for objects of known names and of others, where there are both."""
         is_known = np.isin(self.names, list(known))
         hits = self.hits[head]

@@ -102,10 +102,12 @@ def ends_short(word: str) -> bool:
     return kinds == "vc" or (kinds.endswith("cvc") and word[-1] not in "wxy")
 
 
-Rule = tuple[str, str, Callable[[str], bool]]  # a suffix, what it becomes, and what must hold of what stands before it
+SuffixRule = tuple[
+    str, str, Callable[[str], bool]
+]  # a suffix, what it becomes, and what must hold of what stands before it
 
 
-def apply(word: str, rules: list[Rule]) -> str:
+def apply(word: str, rules: list[SuffixRule]) -> str:
     """The first rule whose suffix is there decides, also when its condition fails."""
     for suffix, other, holds in rules:
         if word.endswith(suffix):
@@ -114,7 +116,7 @@ def apply(word: str, rules: list[Rule]) -> str:
     return word
 
 
-def rules(m: int, table: str) -> list[Rule]:
+def rules(m: int, table: str) -> list[SuffixRule]:
     """From "ational>ate tional>tion", each for what has a measure above m."""
     pairs = (rule.split(">") for rule in table.split())
     return [(suffix, other, lambda before: measure(before) > m) for suffix, other in pairs]
@@ -127,7 +129,7 @@ LONG = rules(
     "ation>ate ator>ate alism>al iveness>ive fulness>ful ousness>ous aliti>al iviti>ive biliti>ble fulli>ful",
 )
 FULL = rules(0, "icate>ic ative> alize>al iciti>ic ical>ic ful> ness>")
-LAST: list[Rule] = [
+LAST: list[SuffixRule] = [
     *rules(1, "al> ance> ence> er> ic> able> ible> ant> ement> ment> ent>"),
     ("ion", "", lambda before: measure(before) > 1 and before.endswith(("s", "t"))),
     *rules(1, "ou> ism> ate> iti> ous> ive> ize>"),

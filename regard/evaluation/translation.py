@@ -1,11 +1,11 @@
-"""BLEU, chrF and exact match of translations, through sacreBLEU with its signatures.
+"""BLEU, chrF and exact match of translations and captions, through sacreBLEU with its signatures.
 
 Intervals and comparisons resample the sentences (Koehn 2004) with sacreBLEU's fixed seed, so the same files give the
 same figures.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -14,9 +14,10 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
 from regard.errors import DataError
-from regard.evaluation.measured import Metric, proportion
+from regard.evaluation.measured import Measured, Metric, Versus, proportion
 
 RESAMPLES = 1000
+ORDERS = (1, 2, 3, 4)  # of n-grams, as papers on captions give BLEU
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,15 +67,30 @@ def paired(outputs_a: list[str], outputs_b: list[str], references: list[str]) ->
     """The paired bootstrap test, by every metric."""
     check(outputs_a, references)
     check(outputs_b, references)
-    comparisons = []
-    for name, make in METRICS.items():
-        systems = [("a", outputs_a), ("b", outputs_b)]
-        signatures, table = PairedTest(systems, {name: make()}, [references], test_type="bs", n_samples=RESAMPLES)()
-        [(key, signature)] = signatures.items()
-        a, b = table[key]
-        p = 1.0 if a.score == b.score else b.p_value  # sacreBLEU gives no difference a small p
-        comparisons.append(Comparison(name=name, value_a=a.score, value_b=b.score, p=p, signature=str(signature)))
-    return comparisons
+    return [compare(name, make(), outputs_a, outputs_b, [references]) for name, make in METRICS.items()]
+
+
+def compare(
+    name: str, metric: Any, outputs_a: list[str], outputs_b: list[str], streams: Sequence[Sequence[Any]]
+) -> Comparison:
+    """`streams` as in `corpus_metric`."""
+    systems = [("a", outputs_a), ("b", outputs_b)]
+    signatures, table = PairedTest(systems, {name: metric}, streams, test_type="bs", n_samples=RESAMPLES)()
+    [(key, signature)] = signatures.items()
+    a, b = table[key]
+    p = 1.0 if a.score == b.score else b.p_value  # sacreBLEU gives no difference a small p
+    return Comparison(name=name, value_a=a.score, value_b=b.score, p=p, signature=str(signature))
+
+
+def side_by_side(comparisons: Sequence[Comparison], sides: Sequence[Measured]) -> Versus:
+    """The figures of both systems, then how they compare."""
+    rows: list[tuple[str, ...]] = [
+        ("metric", "first", "second", "p"),
+        *((c.name, f"{c.value_a:.2f}", f"{c.value_b:.2f}", f"{c.p:.3f}") for c in comparisons),
+    ]
+    title = "Paired bootstrap test: p is the chance of such a difference by luck"
+    record: dict[str, object] = {"paired": [asdict(comparison) for comparison in comparisons]}
+    return Versus(record, [side.record for side in sides], [(title, rows)], sides)
 
 
 def caption_bleu(
@@ -85,10 +101,28 @@ def caption_bleu(
     Papers on captions give BLEU-1 to BLEU-4 so.
     """
     check(outputs, references)
-    streams = list(zip_longest(*references))  # None: this output has no such reference
-    bleu = BLEU(lowercase=True, max_ngram_order=order, force=True)  # captions of data sets end in " .", so do ours
-    scored = corpus_metric(f"BLEU-{order}", bleu, outputs, streams, resamples)
+    scored = corpus_metric(f"BLEU-{order}", of_captions(order), outputs, streams_of(references), resamples)
     return replace(scored, signature=f"{scored.signature}|order:{order}")
+
+
+def of_captions(order: int) -> BLEU:
+    return BLEU(lowercase=True, max_ngram_order=order, force=True)  # captions of data sets end in " .", so do ours
+
+
+def streams_of(references: Sequence[Sequence[str]]) -> list[tuple[str | None, ...]]:
+    """The first reference of every output, then the second, and so on; None: this output has no such reference."""
+    return list(zip_longest(*references))
+
+
+def paired_captions(
+    outputs_a: list[str], outputs_b: list[str], references: Sequence[Sequence[str]]
+) -> list[Comparison]:
+    """The paired bootstrap test by BLEU-1 to BLEU-4, each output with all of its references."""
+    check(outputs_a, references)
+    check(outputs_b, references)
+    streams = streams_of(references)
+    compared = [compare(f"BLEU-{n}", of_captions(n), outputs_a, outputs_b, streams) for n in ORDERS]
+    return [replace(c, signature=f"{c.signature}|order:{n}") for c, n in zip(compared, ORDERS, strict=True)]
 
 
 def caption_match(outputs: list[str], references: Sequence[Sequence[str]]) -> Metric:

@@ -6,15 +6,17 @@ from typing import Protocol
 
 import numpy as np
 
-State = Sequence[float] | Sequence[str] | np.ndarray  # numbers, or symbols: one for each thing that is seen
+GameState = Sequence[float] | Sequence[str] | np.ndarray  # numbers, or symbols: one for each thing that is seen
 Action = int | np.ndarray  # the number of a discrete action, or the numbers (d_action) of a continuous one
-Outcome = tuple[State, float, bool, bool, dict[str, object]]  # state, reward, is over, ran out of time, further facts
+Outcome = tuple[
+    GameState, float, bool, bool, dict[str, object]
+]  # state, reward, is over, ran out of time, further facts
 
 
 class Environment(Protocol):
     """Gymnasium's interface (Towers et al. 2024): what a policy needs."""
 
-    def reset(self, *, seed: int | None = None) -> tuple[State, dict[str, object]]:
+    def reset(self, *, seed: int | None = None) -> tuple[GameState, dict[str, object]]:
         """Begin an episode; equal seeds give equal ones."""
 
     def step(self, action: Action) -> Outcome: ...

@@ -9,15 +9,15 @@ import numpy as np
 from regard.choose import choose
 from regard.errors import ConfigError
 from regard.games.from_gymnasium import PREFIX, FromGymnasium, balance, swing
-from regard.games.game import Action, Drawable, Game, State
+from regard.games.game import Action, Drawable, Game, GameState
 from regard.games.key_to_door import KeyToDoor, walk
 from regard.games.luck import Luck, take_the_sure
 from regard.games.steer import Steer, push_to_mark
 
 GAMES: dict[str, Callable[[], Game]] = {"key-to-door": KeyToDoor, "luck": Luck, "steer": Steer}
 
-Rule = Callable[[Any], Action]  # a good action in a state of the kind that its game has
-GOOD: dict[str, Rule] = {
+GoodAction = Callable[[Any], Action]  # a good action in a state of the kind that its game has
+GOOD: dict[str, GoodAction] = {
     "key-to-door": walk,
     "luck": take_the_sure,
     "steer": push_to_mark,
@@ -44,14 +44,14 @@ def check_game(name: str) -> None:
 class Player:
     """Plays a good action with a chance that each episode draws anew, from `least` to `most`; otherwise any action."""
 
-    rule: Rule | None
+    rule: GoodAction | None
     least: float
     most: float
 
     def skill(self, draw: np.random.Generator) -> float:
         return self.least + (self.most - self.least) * draw.random()
 
-    def act(self, game: Drawable, state: State, skill: float, draw: np.random.Generator) -> Action:
+    def act(self, game: Drawable, state: GameState, skill: float, draw: np.random.Generator) -> Action:
         return self.rule(state) if self.rule is not None and draw.random() < skill else game.action_space.sample()
 
 
@@ -62,5 +62,5 @@ SKILLS = {"random": (0.0, 0.0), "good": (1.0, 1.0), "mixed": (0.0, 1.0)}  # the 
 def make_player(game: str, way: str) -> Player:
     least, most = choose(SKILLS, way, "way to play")
     if most and game not in GOOD:
-        raise ConfigError(f"nobody wrote down how to play {game} well; there is a rule for: {', '.join(GOOD)}")
+        raise ConfigError(f"there is no rule for playing {game} well; there is one for: {', '.join(GOOD)}")
     return Player(GOOD[game] if most else None, least, most)

@@ -21,7 +21,7 @@ from regard.interop.families.settings import NoPlaceError, exchange_of
 from regard.interop.families.timm import TIMM, with_their_eps
 from regard.interop.formats.safe import read_json
 from regard.interop.formats.tokenizer_files import start_token, write_for_transformers
-from regard.models.heads import Head
+from regard.models.heads import ReaderHead
 from regard.models.stack import StackConfig
 from regard.models.vit import ViT, ViTConfig
 from regard.nn.positions import sinusoids
@@ -97,7 +97,7 @@ def with_table(run: Run) -> tuple[Recipe, dict[str, Tensor]]:
     recipe, tensors = run.recipe, weights_of(run.model)
     if recipe.model.position != "sinusoidal":
         return recipe, tensors
-    table = expect(expect(run.model, Head).reader, ViT).position.table
+    table = expect(expect(run.model, ReaderHead).reader, ViT).position.table
     model = dataclasses.replace(expect(recipe.model, ViTConfig), position="learned")
     return dataclasses.replace(recipe, model=model), {**tensors, "reader.position.table": expect(table, Tensor)}
 

@@ -35,7 +35,7 @@ from regard.text.tokenizer import Tokenizer, TokenizerConfig
 SPARE_BYTES = 64 << 20  # that computed tables, which are in no file, may always take
 
 
-class Source(NamedTuple):
+class OpenedModel(NamedTuple):
     """A model in files: their path, its family, its settings and its tensors, and its settings of generation."""
 
     path: Path
@@ -57,12 +57,12 @@ class Source(NamedTuple):
         return Theirs(own, self.n_weights, len(self.stored.shapes))
 
 
-def open_source(path: Path) -> Source:
+def open_source(path: Path) -> OpenedModel:
     """A folder as transformers, timm or CTranslate2 writes it, or a GGUF file."""
     refuse_links_out(path)
     if is_ctranslate2(path):
         model = CTranslate2Folder(path)
-        return Source(path, "ctranslate2", CTRANSLATE2, model.config, model, {})
+        return OpenedModel(path, "ctranslate2", CTRANSLATE2, model.config, model, {})
     files: SafeFolder | GgufFile = GgufFile(path) if path.suffix == ".gguf" and path.is_file() else SafeFolder(path)
     model_type, family = family_of(files.config, path)
     for name, kind in files.others.items():
@@ -72,7 +72,7 @@ def open_source(path: Path) -> Source:
                 "it would not be the same model"
             )
     settings = files.config | ({family.beside: read_json(path / family.beside)} if family.beside else {})
-    return Source(path, model_type, family, settings, files, generation_settings(path, files.config))
+    return OpenedModel(path, model_type, family, settings, files, generation_settings(path, files.config))
 
 
 def family_of(settings: Settings, path: Path) -> tuple[str, Family]:
@@ -85,7 +85,7 @@ def family_of(settings: Settings, path: Path) -> tuple[str, Family]:
     return model_type, choose(FAMILIES, model_type, "family of models (model_type)")
 
 
-def tokenizer_of(source: Source) -> Tokenizer:
+def tokenizer_of(source: OpenedModel) -> Tokenizer:
     """The folder's own; where images are read, one of the labels, as a training on images has it."""
     if not source.family.reads_images:
         return Tokenizer.load(source.path)
@@ -93,7 +93,7 @@ def tokenizer_of(source: Source) -> Tokenizer:
     return Tokenizer.train(labels["names"] or labels["labels"], TokenizerConfig())
 
 
-def recipe_of(source: Source, tokenizer: TokenizerConfig, separator: int) -> Recipe:
+def recipe_of(source: OpenedModel, tokenizer: TokenizerConfig, separator: int) -> Recipe:
     """Their settings as a recipe.  It is checked against the files before it takes memory."""
     model, kind, task = source.family.read_config(source.theirs)
     if model.get("n_segments", 0) > 1:
@@ -112,7 +112,7 @@ def recipe_of(source: Source, tokenizer: TokenizerConfig, separator: int) -> Rec
     )
 
 
-def generation_of(source: Source, recipe: Recipe, end_id: int) -> Generation:
+def generation_of(source: OpenedModel, recipe: Recipe, end_id: int) -> Generation:
     """Nothing where nothing is written."""
     exchange = exchange_of(recipe)
     if not (exchange.writes or exchange.translates):
@@ -137,7 +137,7 @@ def outline(recipe: Recipe, n_bytes: int) -> dict[str, Tensor]:
     return weights_of(model)
 
 
-def import_weights(source: Source, recipe: Recipe) -> tuple[dict[str, Tensor], list[str]]:
+def import_weights(source: OpenedModel, recipe: Recipe) -> tuple[dict[str, Tensor], list[str]]:
     """All weights of our model, and the names of theirs that were left out."""
     own = outline(recipe, 4 * source.n_weights)
     taken = source.family.take(source.stored, recipe, own, str(source.path))
@@ -146,7 +146,7 @@ def import_weights(source: Source, recipe: Recipe) -> tuple[dict[str, Tensor], l
     return taken
 
 
-def import_source(source: Source, tokenizer: Tokenizer, run: Path) -> tuple[Recipe, list[str]]:
+def import_source(source: OpenedModel, tokenizer: Tokenizer, run: Path) -> tuple[Recipe, list[str]]:
     """Write the run.  Returns its recipe, and what of theirs was left out."""
     refuse_existing(run)
     # What begins a source is what the tokenizer puts there; config.json may say otherwise, and nobody reads it.
@@ -169,7 +169,12 @@ def import_source(source: Source, tokenizer: Tokenizer, run: Path) -> tuple[Reci
 
 
 def write_card(
-    run: Path, source: Source, recipe: Recipe, tokenizer: Tokenizer, tensors: Mapping[str, Tensor], left_out: list[str]
+    run: Path,
+    source: OpenedModel,
+    recipe: Recipe,
+    tokenizer: Tokenizer,
+    tensors: Mapping[str, Tensor],
+    left_out: list[str],
 ) -> None:
     rows = [
         ("family", source.model_type),

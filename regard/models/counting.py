@@ -14,7 +14,7 @@ from regard.errors import DataError
 
 CHUNK = 1 << 22  # keys sorted at once
 
-Text = tuple[np.ndarray, np.ndarray]  # tokens (N,), the length of each sequence (B,)
+CountedText = tuple[np.ndarray, np.ndarray]  # tokens (N,), the length of each sequence (B,)
 Counted = tuple[np.ndarray, np.ndarray]  # sorted distinct keys, how often each came
 
 
@@ -157,7 +157,7 @@ class SkipPairs:
         return [self.tally.total()]
 
 
-def count(texts: Iterable[Text], vocab_size: int, counters: list[Counter], needed: int) -> int:
+def count(texts: Iterable[CountedText], vocab_size: int, counters: list[Counter], needed: int) -> int:
     """One pass over the texts for all counters -> the number of tokens.  Some sequence must have `needed` of them."""
     n_tokens = longest = 0
     for tokens, given_lengths in texts:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError
 from regard.inputs import InputTable
-from regard.models.heads import Head
+from regard.models.heads import ReaderHead
 from regard.models.interface import Reader
 from regard.nn.layout import Layout
 from regard.nn.linear import Linear
@@ -135,7 +135,7 @@ class StepRows(InputTable):
         return x + self.times(inputs[..., 0].long().clamp(max=self.form.n_times - 1))
 
 
-class Decider(Head):
+class Decider(ReaderHead):
     """P(action_t | the steps before, return_t, state_t) = softmax(W h + b), with h the row of state t; a continuous
     action is W h + b itself, in units of the training data.  A critic (section 5.5) also predicts the return to
     go, w h + b."""

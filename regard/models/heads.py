@@ -24,7 +24,7 @@ ROWS = 1 << 10  # rows whose logits are there at once
 SHORTEST = 0.75  # of the longest prompt, that is read together with it: of four tokens one at most is padding
 
 
-class Head(Model):
+class ReaderHead(Model):
     """What is read off a reader's rows, here the rows themselves.  What else is asked of it, the reader answers."""
 
     reader: Reader
@@ -67,7 +67,7 @@ class Head(Model):
         return n_weights(*(part for part in self.children() if part is not self.reader))
 
 
-class WordHead(Head):
+class WordHead(ReaderHead):
     """A head that compares rows with a vector for each word: the embeddings, or an output table of its own."""
 
     own_table: nn.Parameter | None
@@ -170,7 +170,7 @@ POOLERS: dict[str, Callable[[Tensor], Tensor] | None] = {
 }
 
 
-class Classifier(Head):
+class Classifier(ReaderHead):
     """P(label | x_1 .. x_T) = softmax(W s + b), with one summary s of all rows; with a pooler, s is f(U s' + u) of the
     summary s'  (Devlin et al. 2019: of the first row, and f = tanh)"""
 
@@ -194,7 +194,7 @@ class Classifier(Head):
         return self.to_labels(self.dropout(summaries))
 
 
-class Tagger(Head):
+class Tagger(ReaderHead):
     """P(tag_t | x_1 .. x_T) = softmax(W h_t + b)"""
 
     def __init__(self, reader: Reader, n_tags: int, dropout: float):

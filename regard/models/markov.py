@@ -14,7 +14,7 @@ from regard.errors import ConfigError, RegardError
 from regard.models.chain import SMOOTHINGS, Chain
 from regard.models.config import ModelConfig
 from regard.models.cost import Cost
-from regard.models.counting import CountReport, Text, count
+from regard.models.counting import CountedText, CountReport, count
 from regard.models.skips import Skips
 from regard.models.writing import TextWriter
 from regard.nn.layout import Layout, Prompt, Ragged
@@ -67,7 +67,7 @@ class Markov(TextWriter["MarkovState", "LastWords"]):
         self.predictor = KINDS[config.kind](config)
         self.register_load_state_dict_post_hook(lambda module, _: module.predictor.smooth())
 
-    def count(self, texts: Iterable[Text]) -> CountReport:
+    def count(self, texts: Iterable[CountedText]) -> CountReport:
         """One pass over texts: pairs of tokens (N,) and the length of each sequence.  What was counted before is gone.
 
         A sequence's first token is given, not predicted: begin it with `<s>` to learn how texts begin.

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from regard.checks import expect
 from regard.errors import ConfigError
-from regard.models.heads import ROWS, Head, WordHead
+from regard.models.heads import ROWS, ReaderHead, WordHead
 from regard.models.interface import AnyReader, Reader
 from regard.models.stack import Stack, StackConfig
 from regard.nn.layout import Gather, Layout
@@ -68,7 +68,7 @@ class MaskedWords(WordHead):
         return self.to_next(torch.tanh(self.pooler(summary(rows, layout, "first"))))
 
 
-class ReplacedWords(Head):
+class ReplacedWords(ReaderHead):
     """P(x_t was replaced) = σ(w·gelu(W h_t + b) + c)  (Clark et al. 2020, section 2)
 
     The words that replace masked ones are drawn from a generator, which learns to predict them.  It has the reader's

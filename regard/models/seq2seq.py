@@ -121,7 +121,7 @@ class NoAttention(nn.Module):
         return 0.0
 
 
-class Read(NamedTuple):
+class DecodedTargets(NamedTuple):
     """What the decoder made of targets, and what it can look at."""
 
     hidden: Tensor  # h_t, for every target token (N, M)
@@ -168,17 +168,17 @@ class RecurrentTranslator(Translator[TranslatorState[RecurrentState]]):
         read = self.read_both(source, source_layout, target, target_layout)
         return self.look(read.hidden, target_layout, read.memory) if read.seen is None else self.dropout(read.seen)
 
-    def read_both(self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout) -> Read:
+    def read_both(self, source: Tensor, source_layout: Layout, target: Tensor, target_layout: Layout) -> DecodedTargets:
         memory, states = self.hand_over(self.encode(source, source_layout), source_layout)
         rows = self.embedding(target, target_layout)
         if self.config.look == "after":
             hidden, _ = self.decoder.carry(rows, target_layout, states)
-            return Read(hidden, hidden, None, memory)
+            return DecodedTargets(hidden, hidden, None, memory)
         beside = Cache.holding([memory]).memory(0)  # padded once, and not at each step
         layouts = [Moment(target_layout.n_sequences, t, rows.device) for t in range(target_layout.longest)]
         steps, _ = self.unroll(target_layout.pad(rows), states, beside, layouts)
         hidden, queries, seen = map(target_layout.flatten, steps)
-        return Read(hidden, queries, seen, memory)
+        return DecodedTargets(hidden, queries, seen, memory)
 
     @abstractmethod
     def summarize(self, rows: Tensor, layout: Layout) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.models.heads import Head
+from regard.models.heads import ReaderHead
 from regard.models.interface import Reader
 from regard.nn.layout import Layout
 
@@ -21,7 +21,7 @@ class Spans(NamedTuple):
     none: Tensor  # the probability that the sequence holds no answer
 
 
-class SpanFinder(Head):
+class SpanFinder(ReaderHead):
     """P(begin = i) = softmax_i(S · h_i), P(end = j) = softmax_j(E · h_j)  (Devlin et al. 2019, section 4.2)
 
     The first row of a sequence, <s>, stands for "no answer here" (section 4.3).

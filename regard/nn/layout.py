@@ -160,8 +160,8 @@ class Moment(Rectangle):
     """Row `t` of B sequences that are read step by step, where a row needs what the one before it has seen."""
 
     def __init__(self, n_sequences: int, t: int, device: torch.device):
-        one = torch.ones(n_sequences, dtype=torch.long, device=device)
-        super().__init__(one, 1, is_full=True, starts=t * one)
+        ones = torch.ones(n_sequences, dtype=torch.long, device=device)
+        super().__init__(ones, 1, is_full=True, starts=t * ones)
         self.continues = t > 0
 
 

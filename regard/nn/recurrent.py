@@ -17,7 +17,7 @@ from regard.nn.layout import Gather, Layout
 STATES = ("hidden", "cell")  # the parts that a cell remembers: h, and in an LSTM also C
 
 
-class Weights(NamedTuple):
+class GateWeights(NamedTuple):
     """Of a cell's gates, one below the other, as the kernels keep them.  The b of the equations is b_U + b_V."""
 
     U: Tensor  # gates x M, D
@@ -54,22 +54,22 @@ class Cell(nn.Module, ABC):
         self.recurrent_dropout = recurrent_dropout
 
     @abstractmethod
-    def parts(self, x: Tensor, state: Tensor, weights: Weights) -> dict[str, Tensor]:
+    def parts(self, x: Tensor, state: Tensor, weights: GateWeights) -> dict[str, Tensor]:
         """x_t (B, D) and the state before it -> its gates, its candidate and the states after it, (B, M) each."""
 
-    def step(self, x: Tensor, state: Tensor, weights: Weights) -> Tensor:
+    def step(self, x: Tensor, state: Tensor, weights: GateWeights) -> Tensor:
         """x_t (B, D) and the state before it -> the state after it."""
         return self.state_of(self.parts(x, state, weights))
 
     def state_of(self, parts: dict[str, Tensor]) -> Tensor:
         return torch.stack([parts[name] for name in STATES[: self.n_states]])
 
-    def weights(self) -> Weights:
+    def weights(self) -> GateWeights:
         """As the equations read them.  In training, `recurrent_dropout` leaves out entries of V, the same at all steps:
         DropConnect (Wan et al. 2013), as in the AWD-LSTM (Merity et al. 2018, section 2)."""
         U, V, b_U, b_V = self.kernel.parameters()
         U, V = U if self.U is None else self.U(U), V if self.V is None else self.V(V)
-        return Weights(U, F.dropout(V, self.recurrent_dropout, self.training), b_U, b_V)
+        return GateWeights(U, F.dropout(V, self.recurrent_dropout, self.training), b_U, b_V)
 
     def readable(self, x: Tensor, state: Tensor, added: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """x (B, T, D) and a state -> h_1 ... h_T (B, T, M) and the last state: the equation, step by step.
@@ -111,7 +111,7 @@ class Cell(nn.Module, ABC):
 
 
 @contextmanager
-def reading(kernel: nn.RNNBase, weights: Weights) -> Iterator[None]:
+def reading(kernel: nn.RNNBase, weights: GateWeights) -> Iterator[None]:
     """While this lasts a kernel reads these weights in place of its own, which on a GPU must stay where they are."""
     kernel._flat_weights = weights.in_one_piece()
     try:
@@ -125,7 +125,7 @@ class RNN(Cell):
 
     fused = nn.RNN
 
-    def parts(self, x: Tensor, state: Tensor, weights: Weights) -> dict[str, Tensor]:
+    def parts(self, x: Tensor, state: Tensor, weights: GateWeights) -> dict[str, Tensor]:
         return {"hidden": torch.tanh(weights.of_input(x) + weights.of_state(state[0]))}
 
 
@@ -138,7 +138,7 @@ class ReLURNN(Cell):
         super().__init__(d_in, d_hidden, recurrent_dropout, nonlinearity="relu")
         nn.init.eye_(self.kernel.weight_hh_l0)  # type: ignore[arg-type]
 
-    def parts(self, x: Tensor, state: Tensor, weights: Weights) -> dict[str, Tensor]:
+    def parts(self, x: Tensor, state: Tensor, weights: GateWeights) -> dict[str, Tensor]:
         return {"hidden": F.relu(weights.of_input(x) + weights.of_state(state[0]))}
 
 
@@ -160,7 +160,7 @@ class LSTM(Cell):
         with torch.no_grad():
             self.kernel.bias_hh_l0[d_hidden : 2 * d_hidden] += 1  # type: ignore[operator, index]
 
-    def parts(self, x: Tensor, state: Tensor, weights: Weights) -> dict[str, Tensor]:
+    def parts(self, x: Tensor, state: Tensor, weights: GateWeights) -> dict[str, Tensor]:
         h, c = state
         *gates, candidate, output = (weights.of_input(x) + weights.of_state(h)).chunk(4, dim=-1)
         update, forget, output = (torch.sigmoid(gate) for gate in (*gates, output))
@@ -180,7 +180,7 @@ class GRU(Cell):
 
     fused = nn.GRU
 
-    def parts(self, x: Tensor, state: Tensor, weights: Weights) -> dict[str, Tensor]:
+    def parts(self, x: Tensor, state: Tensor, weights: GateWeights) -> dict[str, Tensor]:
         (h,) = state
         x_reset, x_update, x_candidate = weights.of_input(x).chunk(3, dim=-1)
         h_reset, h_update, h_candidate = weights.of_state(h).chunk(3, dim=-1)
@@ -268,11 +268,11 @@ class RecurrentStack(nn.Module):
         for direction, layers in enumerate((self.forwards, self.backwards)):
             yield from ((layer, direction, cell) for layer, cell in enumerate(layers))
 
-    def weights(self) -> list[Weights]:
+    def weights(self) -> list[GateWeights]:
         """Of all layers, for one pass that goes `step` by step: what `recurrent_dropout` leaves out is drawn here."""
         return [cell.weights() for cell in self.forwards]
 
-    def step(self, x: Tensor, states: Iterable[Tensor], weights: Iterable[Weights]) -> tuple[Tensor, list[Tensor]]:
+    def step(self, x: Tensor, states: Iterable[Tensor], weights: Iterable[GateWeights]) -> tuple[Tensor, list[Tensor]]:
         """x_t (B, D) and the states before it -> h_t of the last layer, and the states after it: `carry`, by the
         equations.  Without autocast, as the kernels."""
         after: list[Tensor] = []

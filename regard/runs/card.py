@@ -8,7 +8,7 @@ from pathlib import Path
 from regard.learning.config import TrainingConfig
 from regard.runs.durable import write_file
 
-Environment = dict[str, str | int]  # what the run stood on: device, precision, compiler, threads, versions
+RunEnvironment = dict[str, str | int]  # what the run stood on: device, precision, compiler, threads, versions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Result:
 
 
 def write_card(
-    run: Path, about: About, result: Result, weights: str, config: TrainingConfig, environment: Environment
+    run: Path, about: About, result: Result, weights: str, config: TrainingConfig, environment: RunEnvironment
 ) -> None:
     """result.json and README.md.  `weights` is the name of the file that holds them."""
     write_file(run / "result.json", json.dumps(dataclasses.asdict(result), indent=2).encode())

@@ -28,7 +28,7 @@ Tensors = dict[str, dict[str, Tensor]]  # by file: "model", "optimizer", "random
 
 
 @dataclass(kw_only=True)
-class Progress:
+class TrainingProgress:
     """How far a training has come: all of its state that is not a tensor."""
 
     step: int = 0  # updates done
@@ -74,8 +74,8 @@ def is_better(value: float, other: float | None, higher_is_better: bool) -> bool
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checkpoint:
-    progress: Progress
+class LoadedCheckpoint:
+    progress: TrainingProgress
     tensors: Tensors
 
 
@@ -93,7 +93,7 @@ class Checkpoints:
         """Of the complete checkpoints, oldest first."""
         return [step for step, path in sorted(named_steps(self.folder)) if state_of(path) is not None]
 
-    def save(self, progress: Progress, tensors: Mapping[str, Mapping[str, Tensor]], is_final: bool) -> None:
+    def save(self, progress: TrainingProgress, tensors: Mapping[str, Mapping[str, Tensor]], is_final: bool) -> None:
         self.sweep()
         self.folder.mkdir(parents=True, exist_ok=True)
         path = step_folder(self.folder, progress.step)
@@ -136,7 +136,7 @@ class Checkpoints:
             or ((state := state_of(step_folder(self.folder, step))) is not None and state.is_final)
         ]
 
-    def load(self, step: int, files: tuple[str, ...] | None = None) -> Checkpoint:
+    def load(self, step: int, files: tuple[str, ...] | None = None) -> LoadedCheckpoint:
         """One checkpoint, checked; `files` picks some of its tensors."""
         path = step_folder(self.folder, step)
         state = state_of(path)
@@ -148,9 +148,9 @@ class Checkpoints:
                 if checksum((path / name).read_bytes()) != expected["sha256"]:
                     raise RunError(f"{path / name} is damaged: its content is not what was written")
                 tensors[Path(name).stem] = read_tensors(path / name)
-        return Checkpoint(progress=state.progress, tensors=tensors)
+        return LoadedCheckpoint(progress=state.progress, tensors=tensors)
 
-    def load_newest(self) -> Checkpoint | None:
+    def load_newest(self) -> LoadedCheckpoint | None:
         """The newest one that is whole; damaged ones are skipped with a message."""
         self.sweep()
         for step, path in sorted(named_steps(self.folder), reverse=True):
@@ -183,7 +183,7 @@ def named_steps(checkpoints: Path) -> list[tuple[int, Path]]:
 
 
 def write_checkpoint(
-    path: Path, progress: Progress, tensors: Mapping[str, Mapping[str, Tensor]], is_final: bool
+    path: Path, progress: TrainingProgress, tensors: Mapping[str, Mapping[str, Tensor]], is_final: bool
 ) -> None:
     path.mkdir()
     files: dict[str, dict[str, int | str]] = {}
@@ -191,16 +191,16 @@ def write_checkpoint(
         packed = pack_tensors(content)
         write_through(path / f"{name}.safetensors", packed)
         files[f"{name}.safetensors"] = {"bytes": len(packed), "sha256": checksum(packed)}
-    state = State(progress=progress, is_final=is_final, files=files)
+    state = CheckpointState(progress=progress, is_final=is_final, files=files)
     write_through(path / "state.json", sealed(dataclasses.asdict(state)))
     sync_folder(path)
 
 
 @dataclass(frozen=True, kw_only=True)
-class State:
+class CheckpointState:
     """state.json of a checkpoint."""
 
-    progress: Progress
+    progress: TrainingProgress
     is_final: bool
     files: dict[str, dict[str, int | str]]  # by name: "bytes" and "sha256"
 
@@ -210,19 +210,19 @@ def sealed(content: Mapping[str, object]) -> bytes:
     return json.dumps({**content, SEAL: checksum(json.dumps(content).encode())}, indent=2).encode()
 
 
-def state_of(path: Path) -> State | None:
+def state_of(path: Path) -> CheckpointState | None:
     """state.json of a checkpoint, or None when it is damaged or the folder is incomplete."""
     content = read_record(path / "state.json")
     if content is None:
         return None
-    parts = {field.name: content.get(field.name) for field in dataclasses.fields(State)}
+    parts = {field.name: content.get(field.name) for field in dataclasses.fields(CheckpointState)}
     is_older = content.keys() == parts.keys()  # of a version that wrote no checksum
     try:
         if not is_older and (path / "state.json").read_bytes() != sealed(parts):
             return None
         known = {name: value for name, value in content["progress"].items() if value is not None}
-        progress = config.build(Progress, known, "progress")
-        state = State(progress=progress, is_final=content["is_final"], files=content["files"])
+        progress = config.build(TrainingProgress, known, "progress")
+        state = CheckpointState(progress=progress, is_final=content["is_final"], files=content["files"])
         whole = all((path / name).stat().st_size == file["bytes"] for name, file in state.files.items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.errors import RunError
 from regard.runs.durable import write_file
 
-Shape = tuple[int, ...]
+WeightShape = tuple[int, ...]
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -28,7 +28,7 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> 
         raise RunError(f"{where} does not fit the model: {error}") from None
 
 
-def check_fit(model: nn.Module, shapes: Mapping[str, Shape], where: str) -> None:
+def check_fit(model: nn.Module, shapes: Mapping[str, WeightShape], where: str) -> None:
     """Raise unless tensors of these names and shapes are the weights of the model, which may be on the meta device."""
     expected = weights_of(model)
     missing = sorted(expected.keys() - shapes.keys())
@@ -42,7 +42,7 @@ def check_fit(model: nn.Module, shapes: Mapping[str, Shape], where: str) -> None
             raise RunError(f"{where} does not fit the model: {name} is {shape}, the model has {wanted}")
 
 
-def read_shapes(path: Path) -> dict[str, Shape]:
+def read_shapes(path: Path) -> dict[str, WeightShape]:
     """By name, from the header of a file: nothing else of it is read."""
     try:
         with safe_open(path, framework="pt") as tensors:

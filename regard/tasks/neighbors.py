@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from regard.errors import RegardError
 from regard.models.interface import Model
-from regard.tasks.request import Nearby, Neighbor, Neighbors
+from regard.tasks.request import Nearby, NearToken, Neighbors
 from regard.tasks.setup import Use
 from regard.text.tokenizer import Tokenizer
 
@@ -27,8 +27,10 @@ def neighbors(tokenizer: Tokenizer, use: Use[Model], ask: Neighbors) -> list[Nea
         less, more = (alike(others, word, tokenizer) for others in (minus, plus))
         center = unit[word] - unit[less].sum(0) + unit[more].sum(0)
         given = [word, *less, *more] if less or more else [word]
-        found = [Neighbor(tokenizer.token(i), cosine, i) for i, cosine in nearest(unit, center, given, ask.n).items()]
-        nearby.append(Nearby(tokenizer.token(word), word, found))
+        near_tokens = [
+            NearToken(tokenizer.token(i), cosine, i) for i, cosine in nearest(unit, center, given, ask.n).items()
+        ]
+        nearby.append(Nearby(tokenizer.token(word), word, near_tokens))
     return nearby
 
 

@@ -81,7 +81,7 @@ class Embed(Request[list[float]]):
     layer: int | None = None
 
 
-class Neighbor(NamedTuple):
+class NearToken(NamedTuple):
     token: str
     cosine: float
     id: int
@@ -91,7 +91,7 @@ class Neighbor(NamedTuple):
 class Nearby:
     token: str  # that reads as the word does, perhaps with a space before it
     id: int
-    neighbors: list[Neighbor]  # the nearest first
+    neighbors: list[NearToken]  # the nearest first
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,8 @@ def checked(request: R, listed: Listed | None = None) -> tuple[R, bool]:
         if FOR_EACH_ANSWER in kinds:
             counts[name] = len(lists[name])
     if len(set(counts.values())) > 1:
-        found = ", ".join(f"{n} {name}" for name, n in counts.items())
-        raise RegardError(f"{request.name}: expected as many texts in each list, got {found}")
+        counted = ", ".join(f"{n} {name}" for name, n in counts.items())
+        raise RegardError(f"{request.name}: expected as many texts in each list, got {counted}")
     is_alone = any(len(lists[name]) == 1 and lists[name][0] is vars(request)[name] for name in list(counts)[:1])
     return replace(request, **lists), is_alone
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from regard.data.files.recognizing import Recognized
 from regard.tasks.answering.task import Answering
-from regard.tasks.captions.task import Captions
+from regard.tasks.captions.task import Captioning
 from regard.tasks.chat.policy import Policy
 from regard.tasks.chat.preference import Preference
 from regard.tasks.chat.reward import Reward
@@ -29,7 +29,7 @@ from regard.tasks.translation.task import Prompted, Translation
 TASKS: dict[str, type[AnyTask]] = {
     "classification": Classification,
     "images": ImageClassification,
-    "captions": Captions,
+    "captions": Captioning,
     "decisions": Decisions,
     "forecasting": Forecasting,
     "language": Language,

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from regard.text.words import SPECIAL, split
 
-Pair = tuple[int, int]
+TokenPair = tuple[int, int]
 GONE = -1  # in the place of a piece: it belongs to the one before
 
 # GPT-2 writes each byte as one printable character, so that a token is a string without spaces: the printable
@@ -36,7 +36,7 @@ class BytePairs:
     """What was learned: the tokens in the order of their ids, the merges in the order they were learned.  The first
     `n_special` tokens are not text."""
 
-    def __init__(self, tokens: list[bytes], merges: list[Pair], n_special: int = len(SPECIAL)) -> None:
+    def __init__(self, tokens: list[bytes], merges: list[TokenPair], n_special: int = len(SPECIAL)) -> None:
         self.tokens, self.merges, self.n_special = tokens, merges, n_special
         ids = {token: n for n, token in enumerate(tokens) if n >= n_special}
         self.ranks = {pair: rank for rank, pair in enumerate(merges)}
@@ -61,12 +61,12 @@ class BytePairs:
             pieces[place : place + 2] = [self.made[rank]]
         return pieces
 
-    def derivation(self, token: int) -> list[Pair]:
+    def derivation(self, token: int) -> list[TokenPair]:
         """The merges that made a token, in order.  They are the same in every word that the token is part of:
         a merge across its ends would have made another token."""
         return [] if token < self.n_special else self.merge(self.tokens[token])[1]
 
-    def merge(self, word: bytes) -> tuple[list[int], list[Pair]]:
+    def merge(self, word: bytes) -> tuple[list[int], list[TokenPair]]:
         """The pieces of a word, and the merges that made them: always the merge learned first, and where it fits twice,
         the left one.  A piece lies where its first byte was; the heap keeps outdated merges, which are skipped."""
         pieces = [self.byte_ids[byte] for byte in word]
@@ -102,14 +102,14 @@ def learn(lines: Iterable[str], vocab_size: int, min_count: int = 1, special: Se
     words = [[byte_ids[byte] for byte in word.encode()] for word in repeats]
     times = list(repeats.values())
 
-    counts: Counter[Pair] = Counter()
-    places: defaultdict[Pair, set[int]] = defaultdict(set)  # pair → the words that hold it (or once did)
+    counts: Counter[TokenPair] = Counter()
+    places: defaultdict[TokenPair, set[int]] = defaultdict(set)  # pair → the words that hold it (or once did)
     for n, word in enumerate(words):
         for pair in pairwise(word):
             counts[pair] += times[n]
             places[pair].add(n)
 
-    merges: list[Pair] = []
+    merges: list[TokenPair] = []
     heap = [(-count, pair) for pair, count in counts.items()]
     heapq.heapify(heap)
     while heap and len(tokens) < vocab_size:
@@ -119,7 +119,7 @@ def learn(lines: Iterable[str], vocab_size: int, min_count: int = 1, special: Se
         joined = len(tokens)
         tokens.append(tokens[pair[0]] + tokens[pair[1]])
         merges.append(pair)
-        touched: set[Pair] = set()
+        touched: set[TokenPair] = set()
         for n in places.pop(pair):
             before, after = words[n], join(words[n], pair, joined)
             words[n] = after
@@ -134,7 +134,7 @@ def learn(lines: Iterable[str], vocab_size: int, min_count: int = 1, special: Se
     return BytePairs(tokens, merges, len(special))
 
 
-def join(word: list[int], pair: Pair, joined: int) -> list[int]:
+def join(word: list[int], pair: TokenPair, joined: int) -> list[int]:
     """Every occurrence of the pair, from the left, as one token: aaa with (a, a) → aa a."""
     result: list[int] = []
     place = 0

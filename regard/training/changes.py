@@ -51,8 +51,8 @@ def refuse_other_data(folder: Path, data: DataConfig) -> None:
     before, now = read_record(path) or {}, digests(data)
     if not isinstance(before.get("train"), list) or not isinstance(before.get("valid", []), list):
         raise RunError(
-            f"{path} is damaged: nobody can tell whether the data are those that {folder} was trained on. Copy it "
-            f"again; or, if you are sure of the data, remove it and resume"
+            f"{path} is damaged: whether the data are those that {folder} was trained on cannot be "
+            f"checked. Copy it again; or, if you are sure of the data, remove it and resume"
         )
     refuse_other_files(folder, data.train, before["train"], now["train"])
     if before.get("valid") and now["valid"]:

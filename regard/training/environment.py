@@ -16,7 +16,7 @@ from regard.choose import choose
 from regard.learning.device import COMPILING
 from regard.models.interface import Model
 from regard.nn.compiler import compile_failure
-from regard.runs.card import Environment
+from regard.runs.card import RunEnvironment
 from regard.runs.durable import write_file
 from regard.runs.records import read_record
 
@@ -59,10 +59,10 @@ def peak_memory(device: torch.device) -> int:
 
 def record_environment(
     folder: Path, step: int, device: torch.device, precision: str, compiled: str
-) -> tuple[Environment, list[str]]:
+) -> tuple[RunEnvironment, list[str]]:
     """Write environment.json; returns what a run stands on and, for a resumed one, what differs from before."""
     chip = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
-    now: Environment = {
+    now: RunEnvironment = {
         "device": f"{device.type} ({chip})",
         "precision": precision,
         "compile": compiled,

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.errors import RunError
 from regard.nn.lora import LoraConfig, merged
-from regard.runs.checkpoints import ADAPTER, MODEL, Checkpoints, Progress, is_better, step_folder
+from regard.runs.checkpoints import ADAPTER, MODEL, Checkpoints, TrainingProgress, is_better, step_folder
 from regard.runs.durable import resume_command
 from regard.runs.expected import write_expected
 from regard.runs.weights import save_weights, set_weights, weights_of
@@ -19,7 +19,7 @@ from regard.training.signals import Signals
 
 
 def choose_weights(
-    learner: Learner, progress: Progress, checkpoints: Checkpoints, run: Path, signals: Signals
+    learner: Learner, progress: TrainingProgress, checkpoints: Checkpoints, run: Path, signals: Signals
 ) -> tuple[str, dict[str, float]]:
     """Give the model its final weights; returns which these are, in words, and their validation.
 

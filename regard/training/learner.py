@@ -26,7 +26,7 @@ Loss = Callable[[Model, B], Tensor]  # what a model's step brings down, summed o
 
 
 @dataclass(frozen=True)
-class StepRow:
+class StepRecord:
     """What is remembered of one step."""
 
     step: int
@@ -180,7 +180,7 @@ class Learner(Generic[B]):
             self.model.train()
             set_random_states(random, self.device)
 
-    def read(self) -> list[StepRow]:
+    def read(self) -> list[StepRecord]:
         """The figures of the steps since the last call.  Waits for the device; raises if a step was not finite."""
         if not self.unread:
             return []
@@ -189,7 +189,7 @@ class Learner(Generic[B]):
         for unread, (loss, norm, bad) in zip(self.unread, figures, strict=True):
             if bad:
                 raise self.explain(unread, loss, norm)
-            rows.append(StepRow(unread.step, loss, unread.lr, norm, unread.n_tokens))
+            rows.append(StepRecord(unread.step, loss, unread.lr, norm, unread.n_tokens))
         self.unread = []
         return rows
 

@@ -13,8 +13,8 @@ from regard.errors import RunError
 from regard.learning.config import TrainingConfig
 from regard.models.interface import Model
 from regard.nn.lora import NO_ADAPTERS, LoraConfig
-from regard.runs.card import About, Environment, Result, duration, write_card
-from regard.runs.checkpoints import Checkpoints, Progress, refuse_existing, step_folder
+from regard.runs.card import About, Result, RunEnvironment, duration, write_card
+from regard.runs.checkpoints import Checkpoints, TrainingProgress, refuse_existing, step_folder
 from regard.runs.durable import disk_errors_said, resume_command, write_file
 from regard.tasks.setup import B
 from regard.tasks.task import BatchTask
@@ -22,8 +22,8 @@ from regard.training.environment import compile_model, peak_memory, record_envir
 from regard.training.feed import Feed
 from regard.training.finish import choose_weights, keep_expected, save_finished
 from regard.training.finite import NonFinite
-from regard.training.learner import Learner, Loss, StepRow
-from regard.training.metrics import Metrics, draw_curves
+from regard.training.learner import Learner, Loss, StepRecord
+from regard.training.metrics import MetricsFile, draw_curves
 from regard.training.screen import Pace, Screen, step_line
 from regard.training.signals import Signals, Stopped
 
@@ -69,7 +69,7 @@ def train(
             screen.say(f"this machine differs from before, so losses may differ too: {difference}")
         screen.plan([*about.rows, *plan(config, progress, environment)])
         with (
-            Metrics(run, progress.step, config.tensorboard) as metrics,
+            MetricsFile(run, progress.step, config.tensorboard) as metrics,
             Feed(task, progress.position, learner.ready, learner.is_idle) as feed,
         ):
             training = Training(learner, config, lora, run, progress, checkpoints, metrics, screen, signals)
@@ -89,14 +89,14 @@ def train(
                 raise training.stopped(stop) from None
 
 
-def begin(learner: Learner[B]) -> Progress:
+def begin(learner: Learner[B]) -> TrainingProgress:
     """Show the task the model as it is before the first step."""
     with learner.resting():
         learner.task.restore({}, learner.model)
-    return Progress()
+    return TrainingProgress()
 
 
-def resume_from(checkpoints: Checkpoints, learner: Learner[B], run: Path) -> Progress:
+def resume_from(checkpoints: Checkpoints, learner: Learner[B], run: Path) -> TrainingProgress:
     """Put the learner where the newest whole checkpoint left it."""
     if not run.is_dir():
         raise RunError(f"there is no run to resume in {run}; leave out --resume to start one")
@@ -118,7 +118,7 @@ def resume_from(checkpoints: Checkpoints, learner: Learner[B], run: Path) -> Pro
     return progress
 
 
-def plan(config: TrainingConfig, progress: Progress, environment: Environment) -> list[tuple[str, str]]:
+def plan(config: TrainingConfig, progress: TrainingProgress, environment: RunEnvironment) -> list[tuple[str, str]]:
     """What the loop will do, as rows for the screen."""
     begins = f" from step {progress.step:,}" if progress.step else ""
     batches = "a batch" if config.accumulate == 1 else f"{config.accumulate} batches"
@@ -140,9 +140,9 @@ class Training:
     config: TrainingConfig
     lora: LoraConfig
     run: Path
-    progress: Progress
+    progress: TrainingProgress
     checkpoints: Checkpoints
-    metrics: Metrics
+    metrics: MetricsFile
     screen: Screen
     signals: Signals
     pace: Pace = field(init=False)
@@ -181,7 +181,7 @@ class Training:
         if is_shown:
             self.show(rows[-1])
 
-    def show(self, row: StepRow) -> None:
+    def show(self, row: StepRecord) -> None:
         left = self.pace.seconds_left()
         if left is not None and not self.has_estimated:
             self.has_estimated = True
@@ -215,7 +215,7 @@ class Training:
         self.checkpoints.save(self.progress, self.learner.tensors(), is_final=is_over)
         self.saved = self.progress.step, self.progress.validated
 
-    def finish(self, about: About, environment: Environment) -> Result:
+    def finish(self, about: About, environment: RunEnvironment) -> Result:
         """Choose the weights and write what a finished run holds."""
         all_done = self.progress.step >= self.config.steps
         weights, values = choose_weights(self.learner, self.progress, self.checkpoints, self.run, self.signals)

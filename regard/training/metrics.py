@@ -9,12 +9,12 @@ from typing import Any, Self
 from regard.config import Settings
 from regard.runs.durable import write_file
 from regard.tasks.setup import Sample
-from regard.training.learner import StepRow
+from regard.training.learner import StepRecord
 
 KINDS = ("train", "valid")
 
 
-class Metrics:
+class MetricsFile:
     """Opened after a resume at step n, the file is first cut back to the steps up to n: none is there twice."""
 
     def __init__(self, run: Path, step: int, tensorboard: bool) -> None:
@@ -36,7 +36,7 @@ class Metrics:
         if self.events:
             self.events.close()
 
-    def add_steps(self, rows: list[StepRow]) -> None:
+    def add_steps(self, rows: list[StepRecord]) -> None:
         for row in rows:
             figures = {"loss": row.loss, "lr": row.lr, "grad_norm": row.grad_norm}
             self.add({"step": row.step, "kind": "train", **figures, "n_tokens": row.n_tokens})

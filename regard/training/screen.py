@@ -8,7 +8,7 @@ from rich.text import Text
 
 from regard.runs.card import duration
 from regard.tasks.setup import Sample
-from regard.training.learner import StepRow
+from regard.training.learner import StepRecord
 
 MEASURED = 5  # steps before an estimate is given
 
@@ -45,7 +45,7 @@ class Pace:
         return (time.monotonic() - self.began) / self.n_measured * self.steps_left
 
 
-def step_line(row: StepRow, steps: int, tokens_per_second: float, seconds_left: float | None) -> str:
+def step_line(row: StepRecord, steps: int, tokens_per_second: float, seconds_left: float | None) -> str:
     """The figures of a step; `seconds_left` is None until some steps were measured."""
     left = "measuring" if seconds_left is None else f"{duration(seconds_left)} left"
     return (

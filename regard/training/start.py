@@ -19,7 +19,7 @@ from regard.runs.weights import save_weights, weights_of
 from regard.training.distill import distilled_loss
 from regard.training.environment import compile_model, peak_memory, record_environment
 from regard.training.loop import train
-from regard.training.metrics import Metrics
+from regard.training.metrics import MetricsFile
 from regard.training.prepare import Prepared, write_recipe
 from regard.training.screen import Screen
 
@@ -66,7 +66,7 @@ def count(prepared: Prepared, run: Path, device: torch.device, resume: bool, scr
         values = task.validate(model)
         if values:
             (run / "metrics.jsonl").unlink(missing_ok=True)  # what a stopped count may have left
-            with Metrics(run, 0, tensorboard=False) as metrics:
+            with MetricsFile(run, 0, tensorboard=False) as metrics:
                 samples = task.samples(model)
                 metrics.add_validation(0, values, samples)
                 screen.validation(0, values, True, samples)

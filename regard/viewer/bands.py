@@ -13,7 +13,7 @@ MOST_PANELS = 24  # series times columns; more would not be seen
 SHOWN = 3.0  # steps of history for each step ahead
 
 
-class Forecasts(Protocol):
+class ForecastBands(Protocol):
     """S series, H steps, C columns."""
 
     @property
@@ -30,7 +30,7 @@ class Forecasts(Protocol):
     def history(self) -> list[np.ndarray]: ...
 
 
-def draw_forecast(forecast: Forecasts, path: Path) -> None:
+def draw_forecast(forecast: ForecastBands, path: Path) -> None:
     """A panel for each series and column."""
     n_series, horizon, n_columns = forecast.values.shape
     panels = [(s, c) for s in range(n_series) for c in range(n_columns)]

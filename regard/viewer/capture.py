@@ -14,7 +14,7 @@ from regard.viewer.pictured import CLASS_ROW, Pictured
 
 VECTORS = ("query_vectors", "key_vectors", "value_vectors")
 
-Place = tuple[str, int | None, int | None]  # kind, layer, head; None: the mean over them
+MapKey = tuple[str, int | None, int | None]  # kind, layer, head; None: the mean over them
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,7 +76,7 @@ class Capture:
 
     title: str
     maps: list[Map]
-    opens: Place | None = None  # the map that a page shows first; None: the page chooses
+    opens: MapKey | None = None  # the map that a page shows first; None: the page chooses
     image: Pictured | None = None  # what was read, where it is no text
     query: int | None = None  # the patch whose look is shown first; None: the class row, or the mean of all
 
@@ -181,7 +181,7 @@ class Capture:
             raise RegardError(f"this is not a capture that regard wrote: {error!r}") from None
 
 
-def read_place(kind: str, layer: int | None, head: int | None) -> Place:
+def read_place(kind: str, layer: int | None, head: int | None) -> MapKey:
     return str(kind), None if layer is None else int(layer), None if head is None else int(head)
 
 

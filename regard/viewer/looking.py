@@ -22,7 +22,7 @@ from regard.viewer.pictured import Pictured
 
 NEXT_WORDS = 12  # that the votes of a Markov model are shown for
 
-Names = dict[str, tuple[list[str], list[str]]]  # kind -> the words that look, and those that are looked at
+WordsByKind = dict[str, tuple[list[str], list[str]]]  # kind -> the words that look, and those that are looked at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +146,7 @@ def check_length(model: Model, ids: list[int], length: int) -> None:
         raise RegardError(f"{length} tokens do not fit the model's {model.max_length}; shorten the text")
 
 
-def capture(title: str, seen: Seen, names: Names, image: Pictured | None = None) -> Capture:
+def capture(title: str, seen: Seen, names: WordsByKind, image: Pictured | None = None) -> Capture:
     """The maps of one text or image (batches of one), every head with its words."""
     maps = [
         Map(

@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -6,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import typer
+from typer.testing import CliRunner
 
 from bench import data, machine, translators
-from bench.__main__ import BENCHES, GPU_ONLY
-from bench.memory import STATUS, process_peak
+from bench.__main__ import BENCHES, GPU_ONLY, main
+from bench.memory import STATUS, peak_here, process_peak
 from bench.report import Report, Row
 from bench.timing import Figures, take_turns
 from regard.commands import evaluate as command
@@ -75,6 +78,19 @@ def take_50_megabytes():
 
 
 @pytest.mark.skipif(not STATUS.exists(), reason="only Linux tells")
+def test_the_peak_is_what_the_work_took():
+    reader, writer = os.pipe()
+    if not (child := os.fork()):  # whose peak begins with what it has
+        os.write(writer, str(peak_here(take_50_megabytes, ())).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        assert 49e6 < int(file.read()) < 60e6
+
+
+@pytest.mark.slow  # a fresh process imports PyTorch and the benches
+@pytest.mark.skipif(not STATUS.exists(), reason="only Linux tells")
 def test_the_peak_of_a_process_is_what_its_work_took():
     peak = process_peak(take_50_megabytes)
     assert peak is not None and 49e6 < peak < 60e6
@@ -86,28 +102,40 @@ def test_without_the_bench_folder_the_command_says_where_to_find_it(monkeypatch,
         command.bench()
 
 
-def run_in_toy_sizes(file, *names):
-    """What `python -m bench` prints, and its reports by name."""
+def as_a_program(arguments):
+    done = subprocess.run([sys.executable, "-m", "bench", *arguments], cwd=ROOT, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def within_this_process(arguments):
+    app = typer.Typer()
+    app.command()(main)
+    done = CliRunner().invoke(app, arguments, env={"COLUMNS": "100"})
+    return done.exit_code, done.stdout, done.stderr
+
+
+def run_in_toy_sizes(call, file, *names):
+    """The reports by name of `python -m bench`; what it prints has all of them."""
     arguments = ["--tiny", "--device", "cpu", "--rounds", "1", "--threads", "1", "--json", str(file)]
-    done = subprocess.run([sys.executable, "-m", "bench", *names, *arguments], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert all(f"bench {n} of {len(names)}: {name}\n" in done.stderr for n, name in enumerate(names, start=1))
-    assert "round 1 of 1: " in done.stderr and "round" not in done.stdout.split("half the range")[1]
+    code, out, err = call([*names, *arguments])
+    assert code == 0, out + err
+    assert all(f"bench {n} of {len(names)}: {name}\n" in err for n, name in enumerate(names, start=1))
+    assert "round 1 of 1: " in err and "round" not in out.split("half the range")[1]
     reports = {report["name"]: report for report in json.loads(file.read_text())["reports"]}
     for report in reports.values():
         for found in report["rows"]:
             assert found["median"] > 0
-            assert f"{found['contender']}" in done.stdout
+            assert f"{found['contender']}" in out
     return reports
 
 
 def test_a_bench_runs_by_its_name(tmp_path):
-    assert list(run_in_toy_sizes(tmp_path / "figures.json", "additive")) == ["additive"]
+    assert list(run_in_toy_sizes(within_this_process, tmp_path / "figures.json", "additive")) == ["additive"]
 
 
 @pytest.mark.slow  # a minute: imports every peer and trains and decodes with each
 def test_every_bench_runs_in_toy_sizes_and_the_contenders_do_the_same_work(tmp_path):
-    reports = run_in_toy_sizes(tmp_path / "figures.json")
+    reports = run_in_toy_sizes(as_a_program, tmp_path / "figures.json")
     assert list(reports) == [name for name in BENCHES if name not in GPU_ONLY]
     notes = " ".join(reports["training"]["notes"] + reports["decoding"]["notes"])
     assert "the same loss" in notes and "write the same" in notes

@@ -1,16 +1,20 @@
 """The command line called as a user calls it, but within this process."""
 
 import io
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
 
-from regard.__main__ import main
+from regard.__main__ import build, main
 
 COLUMNS = "200"
+DETECTION = "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"  # of the shell: what the program's options depend on
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,12 @@ class Outcome:
 Call = Callable[..., Outcome]
 
 
+@cache
+def built(detection: str | None) -> TyperGroup:
+    """The program: to build it is most of what a short call takes, and it is the same for all of them."""
+    return build()
+
+
 def call(place: Path, *arguments: str | Path, stdin: bytes = b"") -> Outcome:
     """`regard ARGUMENTS < stdin` in the folder `place`, within this process."""
     streams = [
@@ -33,6 +43,7 @@ def call(place: Path, *arguments: str | Path, stdin: bytes = b"") -> Outcome:
         patch.chdir(place)
         patch.setenv("COLUMNS", COLUMNS)
         patch.setattr(sys, "argv", ["regard", *map(str, arguments)])
+        patch.setattr("regard.__main__.build", lambda: built(os.environ.get(DETECTION)))
         for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
             patch.setattr(sys, name, stream)
         try:

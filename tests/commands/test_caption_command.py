@@ -1,6 +1,7 @@
 """regard caption: images in, lines out; and the other commands on a run that writes captions."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +132,20 @@ def test_evaluate_gives_bleu_with_all_references_and_writes_outputs(ask: Call, g
     outputs = (gallery / "out.txt").read_text(encoding="utf-8").splitlines()
     assert len(outputs) == 8 and told["distinct_captions"] == len(set(outputs))
     assert outputs == ask("caption", "run", *(f"{i}.png" for i in range(24, 32)), "--device", "cpu").out.splitlines()
+
+
+def test_two_runs_are_compared_on_one_test(ask: Call, gallery: Path) -> None:
+    shutil.copytree(gallery / "run", gallery / "rival")
+    recipe = gallery / "rival" / "recipe.toml"
+    told = json.loads(ask("evaluate", "run", "rival", "--set", "beam=2", "--json", "--device", "cpu").out)
+    assert [run["run"] for run in told["runs"]] == ["run", "rival"]
+    assert [run["decoding"]["beam"] for run in told["runs"]] == [2, 2]
+    assert [(pair["name"], pair["p"]) for pair in told["paired"]] == [(f"BLEU-{order}", 1.0) for order in (1, 2, 3, 4)]
+    assert [pair["value_a"] for pair in told["paired"]] == [run["value"] for run in told["runs"][0]["metrics"][:4]]
+    recipe.write_text(recipe.read_text().replace('test = ["valid.csv"]', 'test = ["train.csv"]'), encoding="utf-8")
+    refused = ask("evaluate", "run", "rival", "--device", "cpu")
+    assert refused.code == 1 and "different test sets, so nothing was compared" in refused.err
+    assert "Paired bootstrap test" in ask("evaluate", "run", "rival", "valid.csv", "--device", "cpu").out
 
 
 def test_look_and_embed_take_images(ask: Call) -> None:

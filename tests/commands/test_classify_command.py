@@ -202,7 +202,7 @@ def test_only_a_classifier_classifies(lab: Path, days: Path, regard: Call) -> No
 
 
 @pytest.mark.parametrize("name", ["bag", "lstm"])
-def test_the_doctor_looks_at_labelled_data(days: Path, regard: Call, tmp_path: Path, name: str) -> None:
+def test_the_doctor_looks_at_labeled_data(days: Path, regard: Call, tmp_path: Path, name: str) -> None:
     table(
         tmp_path / "train.tsv", [*texts(90), ("the day", "up"), ("The  day", "down"), ("was " * 30, "up"), ("", "up")]
     )

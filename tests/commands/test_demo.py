@@ -23,7 +23,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.commands.tour.N_CHOOSING", 30)
 
 
-def test_the_story_and_the_folder(small: None, regard: Call, tmp_path: Path) -> None:
+@pytest.fixture
+def untold(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The training alone: the story takes twice as long, and one test listens to it."""
+    monkeypatch.setattr("regard.commands.tour.Tour.give", lambda tour: None)
+
+
+def test_the_story_and_the_folder(small: None, regard: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = regard("demo", *STEPS)
     assert told.code == 0, told.err
     assert "exact match" in told.out and "|tok:13a|" in told.out
@@ -56,12 +62,13 @@ def test_the_story_and_the_folder(small: None, regard: Call, tmp_path: Path) -> 
     other = regard("demo", "--steps", "2", "--device", "cpu")
     assert other.code == 1 and "has 3 steps; --again starts over with 2" in other.err
 
+    monkeypatch.setattr("regard.commands.tour.Tour.give", lambda tour: None)  # it was told twice
     anew = regard("demo", "--steps", "2", "--device", "cpu", "--again")
     assert anew.code == 0 and "2 steps" in anew.out
     assert (run / "model.safetensors").stat().st_mtime_ns != written
 
 
-def test_a_stopped_demo_goes_on(small: None, regard: Call, tmp_path: Path) -> None:
+def test_a_stopped_demo_goes_on(untold: None, regard: Call, tmp_path: Path) -> None:
     assert regard("demo", *STEPS).code == 0
     run = tmp_path / "runs/demo"
     weights = (run / "model.safetensors").read_bytes()
@@ -73,7 +80,7 @@ def test_a_stopped_demo_goes_on(small: None, regard: Call, tmp_path: Path) -> No
     assert (run / "model.safetensors").read_bytes() == weights
 
 
-def test_a_folder_with_the_name_of_the_recipe(small: None, regard: Call, tmp_path: Path) -> None:
+def test_a_folder_with_the_name_of_the_recipe(untold: None, regard: Call, tmp_path: Path) -> None:
     assert regard("demo", "--run", "demo", *STEPS).code == 0
     (tmp_path / "demo/model.safetensors").unlink()
     again = regard("demo", "--run", "demo", *STEPS)

@@ -44,7 +44,7 @@ kind = "classification"
 
 [data]
 root = "{root}"
-train = ["labelled.tsv"]
+train = ["labeled.tsv"]
 columns = ["1", "2"]
 valid_share = 0.2
 batch_tokens = 256
@@ -89,8 +89,8 @@ def films(lab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = lab / "data"
     lines = (root / "train.en").read_text(encoding="utf-8").splitlines()[:300]
     (root / "reviews.tsv").write_text("".join(f"{i % 2}\t{line}\n" for i, line in enumerate(lines)), encoding="utf-8")
-    labelled = "".join(f"{line}\t{len(line) % 2}\n" for line in lines)
-    (root / "labelled.tsv").write_text(labelled, encoding="utf-8")
+    labeled = "".join(f"{line}\t{len(line) % 2}\n" for line in lines)
+    (root / "labeled.tsv").write_text(labeled, encoding="utf-8")
     recipes = {"elmo": PRE_TRAINING, "sentiment": CLASSIFYING, "language": WRITING}
     for name, recipe in recipes.items():
         (place / f"{name}.toml").write_text(recipe.format(root=root), encoding="utf-8")

@@ -109,9 +109,9 @@ def test_a_run_of_another_task_fills_nothing(place: Path) -> None:
 
 def test_a_classifier_begins_with_the_weights_of_the_reader_and_of_its_pooler(place: Path) -> None:
     lines = [f"the {animal} sees\t{label}\n" for animal, label in (("cat", "a"), ("dog", "b"), ("owl", "a"))]
-    (place / "data" / "labelled.tsv").write_text("".join(lines), encoding="utf-8")
+    (place / "data" / "labeled.tsv").write_text("".join(lines), encoding="utf-8")
     settings = 'kind = "classification"\nframed = true\npooling = "first"\npooler = "tanh"'
-    recipe = RECIPE.replace('kind = "masked"\nwindow = 24', settings).replace("train.txt", "labelled.tsv")
+    recipe = RECIPE.replace('kind = "masked"\nwindow = 24', settings).replace("train.txt", "labeled.tsv")
     (place / "labels.toml").write_text(recipe.replace("[data]", '[data]\ncolumns = ["1", "2"]'), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)

@@ -232,8 +232,8 @@ def test_the_scores_of_lines_are_what_evaluate_counts(desk: Path, at: Call, name
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        (("--set", "beam=2"), "--set changes how translations are decoded; "),
-        (("--outputs", "out.txt"), "--outputs writes translations or labels; "),
+        (("--set", "beam=2"), "--set changes how translations and captions are decoded; "),
+        (("--outputs", "out.txt"), "--outputs writes translations, captions or labels; "),
     ],
 )
 def test_evaluate_refuses_what_it_would_ignore(desk: Path, regard: Call, option: tuple[str, str], message: str) -> None:

@@ -35,7 +35,7 @@ kind = "classification"
 
 [data]
 root = "{root}"
-train = ["labelled.tsv"]
+train = ["labeled.tsv"]
 columns = ["1", "2"]
 valid_share = 0.2
 max_length = 32
@@ -54,7 +54,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [f"{text} {n}" for n, text in enumerate(TEXTS)]
     (root / "texts.txt").write_text("".join(f"{line}\n" for line in lines))
     rows = (f"{line}\t{int('good' in line or 'fine' in line)}\n" for line in lines)
-    (root / "labelled.tsv").write_text("".join(rows))
+    (root / "labeled.tsv").write_text("".join(rows))
     for name, recipe in (("language", LANGUAGE), ("classifying", CLASSIFYING)):
         text = recipe.format(root=root) + f"\n[model]\n{MODEL}\n[training]\n{TRAINING}"
         (root / f"{name}.toml").write_text(text)

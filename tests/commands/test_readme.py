@@ -38,7 +38,9 @@ def test_the_recipe_trains(page: str, lab: Path, regard: Call, tmp_path: Path) -
         "data.root": lab / "data",
         "data.test": '["held-out.en", "held-out.fr"]',
         "tokenizer.vocab_size": 400,
+        "data.batch_tokens": 600,
         "model.d_model": 32,
+        "model.n_layers": 1,
         "training.steps": 2,
         "task.validation_lines": 2,
     }

@@ -56,11 +56,12 @@ def test_a_run_that_does_not_know_its_validation_files_is_trusted(run: Path, reg
     assert with_other_valid(run, regard).code == 0
 
 
-@pytest.mark.parametrize("damage", [b"", b"[]", b"{}", b'{"train": 3}', b"\xff", b"[" * 100_000])
-def test_a_damaged_data_json_is_said(run: Path, regard: Call, damage: bytes) -> None:
-    (run / "data.json").write_bytes(damage)
-    refused = regard("train", run, "--resume", *MORE)
-    assert refused.code == 1 and "data.json is damaged" in refused.err and "remove it and resume" in refused.err
+def test_a_damaged_data_json_is_said(run: Path, regard: Call) -> None:
+    for damage in (b"", b"[]", b"{}", b'{"train": 3}', b"\xff", b"[" * 100_000):
+        (run / "data.json").write_bytes(damage)
+        refused = regard("train", run, "--resume", *MORE)
+        assert refused.code == 1, damage[:20]
+        assert "data.json is damaged" in refused.err and "remove it and resume" in refused.err
     (run / "data.json").unlink()
     assert regard("train", run, "--resume", *MORE).code == 0
 
@@ -71,9 +72,11 @@ def test_a_damaged_result_json_spoils_no_use(run: Path, regard: Call, damage: by
     assert regard("translate", run, "--device", "cpu", stdin=b"dog\n").code == 0
 
 
-@pytest.mark.parametrize(
-    "damage", [b"[]\n", b'"x"\n', b'{"step": "x"}\n', b'{"kind": 1, "step": 1}\n', b"\xff\n", b"[" * 100_000]
-)
+LINES = [b"[]\n", b'"x"\n', b'{"step": "x"}\n', b'{"kind": 1, "step": 1}\n', b"\xff\n", b"[" * 100_000]
+
+
+# All of them in one file; each by itself takes a training more.
+@pytest.mark.parametrize("damage", [b"".join(LINES), *(pytest.param(line, marks=pytest.mark.slow) for line in LINES)])
 def test_damaged_lines_of_metrics_are_left_out(run: Path, regard: Call, damage: bytes) -> None:
     path = run / "metrics.jsonl"
     sound = path.read_bytes()
@@ -82,7 +85,10 @@ def test_damaged_lines_of_metrics_are_left_out(run: Path, regard: Call, damage: 
     assert ended.code == 0, ended.err
 
 
-@pytest.mark.parametrize("damage", [b"[]", b'{"now": 3, "changes": 4}', b"\xff"])
+@pytest.mark.parametrize(
+    "damage",
+    [b"[]", *(pytest.param(other, marks=pytest.mark.slow) for other in (b'{"now": 3, "changes": 4}', b"\xff"))],
+)
 def test_a_damaged_environment_json_is_begun_anew(run: Path, regard: Call, damage: bytes) -> None:
     (run / "environment.json").write_bytes(damage)
     assert regard("train", run, "--resume", *MORE).code == 0
@@ -118,7 +124,12 @@ def test_a_checkpoint_of_an_older_version_is_read(run: Path, regard: Call) -> No
     assert ended.code == 0 and "resuming from" in ended.out + ended.err
 
 
-@pytest.mark.parametrize("progress", [{"step": "20"}, {"stepp": 1}, 3, None, {"best_value": "x", "step": 20}])
+OTHER_SHAPES = [{"step": "20"}, 3, {"stepp": 1}, None, {"best_value": "x", "step": 20}]
+
+
+@pytest.mark.parametrize(  # a training each: two are fast
+    "progress", [*OTHER_SHAPES[:2], *(pytest.param(shape, marks=pytest.mark.slow) for shape in OTHER_SHAPES[2:])]
+)
 def test_an_older_state_of_another_shape_is_passed_over(run: Path, regard: Call, progress: object) -> None:
     path = run / "checkpoints" / "step-20" / "state.json"
     state = json.loads(path.read_text())

@@ -11,9 +11,9 @@ from regard.errors import DataError
 @pytest.mark.parametrize("listed", [(), ("0", "1")])
 def test_texts_that_are_empty_teach_nothing(listed: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("text\tlabel\nhi there\t0\n \t1\n\t1\n")
-    labelled = read_labelled(("a.tsv",), ("text", "label"), str(tmp_path))
+    labeled = read_labelled(("a.tsv",), ("text", "label"), str(tmp_path))
     with pytest.raises(DataError, match=r"no example of .*a.tsv has the label '1' and a text"):
-        label_set(labelled, listed)
+        label_set(labeled, listed)
 
 
 def test_no_text_at_all(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ def write(folder: Path, name: str, lines: list[str]) -> None:
     (folder / name).write_bytes(lzma.compress(data) if name.endswith(".xz") else data)
 
 
-def labelled(folder: Path, rows: list[tuple[str, str]], name: str = "train.tsv"):  # type: ignore[no-untyped-def]
+def labeled(folder: Path, rows: list[tuple[str, str]], name: str = "train.tsv"):  # type: ignore[no-untyped-def]
     write(folder, name, [f"{text}\t{label}" for text, label in rows])
     return read_labelled((name,), ("1", "2"), folder)
 
@@ -45,37 +45,37 @@ def test_numbers_are_labels_too(tmp_path: Path) -> None:
 
 
 def test_a_label_that_only_the_test_file_has_is_named_with_its_line(tmp_path: Path) -> None:
-    train = labelled(tmp_path, ROWS)
-    test = labelled(tmp_path, [("x", "pos"), ("y", "neutral")], "test.tsv")
+    train = labeled(tmp_path, ROWS)
+    test = labeled(tmp_path, [("x", "pos"), ("y", "neutral")], "test.tsv")
     message = r"test\.tsv:2 has the label 'neutral', which training does not have; it has: neg, pos"
     with pytest.raises(DataError, match=message):
         test.ids(label_set(train))
 
 
 def test_many_labels_are_not_all_named(tmp_path: Path) -> None:
-    train = labelled(tmp_path, [(f"t{i}", f"l{i:02}") for i in range(30) for _ in range(3)])
+    train = labeled(tmp_path, [(f"t{i}", f"l{i:02}") for i in range(30) for _ in range(3)])
     with pytest.raises(DataError, match=r"it has: l00, .*, l09, \.\.\. \(30 in all\)"):
-        labelled(tmp_path, [("x", "other")], "test.tsv").ids(label_set(train))
+        labeled(tmp_path, [("x", "other")], "test.tsv").ids(label_set(train))
 
 
 def test_a_listed_label_needs_an_example(tmp_path: Path) -> None:
-    train = labelled(tmp_path, ROWS)
+    train = labeled(tmp_path, ROWS)
     assert label_set(train, ("pos", "neg")) == ("neg", "pos")
     with pytest.raises(DataError, match=r"no example of train\.tsv has the label 'neutral'.* it has: neg, pos"):
         label_set(train, ("neg", "neutral", "pos"))
-    three = labelled(tmp_path, [*ROWS, ("x", "neutral")], "three.tsv")
+    three = labeled(tmp_path, [*ROWS, ("x", "neutral")], "three.tsv")
     with pytest.raises(DataError, match=r"three\.tsv:5 has the label 'neutral', which is not listed; .*: neg, pos"):
         label_set(three, ("neg", "pos"))
 
 
 def test_one_label_is_not_enough(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"every example of train\.tsv has the label 'pos'.* needs two labels"):
-        label_set(labelled(tmp_path, [("a", "pos"), ("b", "pos")]))
+        label_set(labeled(tmp_path, [("a", "pos"), ("b", "pos")]))
 
 
 def test_an_empty_label_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"train\.tsv:2 has no label"):
-        labelled(tmp_path, [("a", "pos"), ("b", " ")])
+        labeled(tmp_path, [("a", "pos"), ("b", " ")])
 
 
 def test_swapped_columns_are_noticed(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from regard.data.batching.shards import TokenShard, tokenize
 from regard.data.files.labelled import read_labelled
-from regard.data.report import Part, Row, report
+from regard.data.report import MeasuredPart, Row, report
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 
@@ -28,7 +28,7 @@ def overlaps(folder: str, files: tuple[str, str], columns: tuple[str, ...]) -> d
     for name, file in zip(("train", "test"), files, strict=True):
         examples = read_labelled((file,), columns, DATA / folder).examples
         shards: list[TokenShard] = [tokenize(column, Nothing()) for column in examples.columns]
-        parts[name] = Part(examples, shards)
+        parts[name] = MeasuredPart(examples, shards)
     rows: list[Row] = report(parts, Nothing(), 1)
     return {row.what: int(row.value) for row in rows if row.part == "test" and "also in training" in row.what}
 

@@ -5,7 +5,7 @@ import pytest
 
 from regard.data.batching.shards import tokenize
 from regard.data.files.reading import Examples, read_examples
-from regard.data.report import Part, Row, report
+from regard.data.report import MeasuredPart, Row, report
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "multi30k"
 
@@ -23,10 +23,10 @@ class Letters:
         return [letter for letter, id in zip(text, self.encode_batch([text])[0], strict=True) if id == 0]
 
 
-def part(name: str, english: list[str], french: list[str]) -> Part:
+def part(name: str, english: list[str], french: list[str]) -> MeasuredPart:
     files = [f"{name}.en", f"{name}.fr"]
     examples = Examples(("en", "fr"), [english, french], np.arange(1, len(english) + 1), files, [0])
-    return Part(examples, [tokenize(column, Letters()) for column in examples.columns])
+    return MeasuredPart(examples, [tokenize(column, Letters()) for column in examples.columns])
 
 
 TRAIN = part(
@@ -83,7 +83,7 @@ def test_overlap_is_reported_also_when_there_is_none(rows: list[Row]) -> None:
 
 def test_one_column_has_no_ratio() -> None:
     examples = Examples(("text",), [["a", "b"]], np.array([1, 2]), ["a.txt"], [0])
-    rows = report({"train": Part(examples, [tokenize(["a", "b"], Letters())])}, Letters(), 10)
+    rows = report({"train": MeasuredPart(examples, [tokenize(["a", "b"], Letters())])}, Letters(), 10)
     assert rows[0].what == "examples"
     assert not [row for row in rows if "ratio" in row.what]
 
@@ -105,7 +105,7 @@ def test_multi30k_is_as_published() -> None:
     parts = {}
     for name, file in (("train", "train"), ("valid", "val")):
         examples = read_examples((f"{file}.en.xz", f"{file}.fr.xz"), ("en", "fr"), SHARED)
-        parts[name] = Part(examples, [tokenize(column, Letters()) for column in examples.columns])
+        parts[name] = MeasuredPart(examples, [tokenize(column, Letters()) for column in examples.columns])
     rows = report(parts, Letters(), max_length=1000)
     assert [found(rows, name, "examples")[0] for name in parts] == ["29,000", "1,014"]
     assert not [row for row in rows if row.what.startswith("dropped")]

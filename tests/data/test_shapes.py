@@ -18,8 +18,8 @@ from regard.data.corpora.shapes import (
     OPPOSITE,
     SHAPES,
     SIDE,
-    Scene,
     ShapeCorpus,
+    ShapeScene,
     generate,
     outline,
     relation_of,
@@ -37,7 +37,7 @@ def corpus() -> ShapeCorpus:
     return generate(N)
 
 
-def scenes(corpus: ShapeCorpus) -> list[Scene]:
+def scenes(corpus: ShapeCorpus) -> list[ShapeScene]:
     return [scene for part in corpus.parts.values() for scene in part.values()]
 
 
@@ -84,8 +84,13 @@ def caption_seen(pixels: np.ndarray, first: str) -> str:
     return f"{names[first]} {relation} {names[second]}"
 
 
-def test_boxes_hold_exactly_the_pixels_of_their_objects(corpus: ShapeCorpus) -> None:
-    for scene in scenes(corpus):
+# Looking at every pixel of every picture takes ten seconds; the fast tests look at some.
+SOME_OR_ALL = pytest.mark.parametrize("every", [13, pytest.param(1, marks=pytest.mark.slow)])
+
+
+@SOME_OR_ALL
+def test_boxes_hold_exactly_the_pixels_of_their_objects(corpus: ShapeCorpus, every: int) -> None:
+    for scene in scenes(corpus)[::every]:
         colors = colors_seen(scene.pixels())
         assert set(np.unique(colors)) == {"", *(thing.color for thing in scene.things)}
         for thing in scene.things:
@@ -93,8 +98,9 @@ def test_boxes_hold_exactly_the_pixels_of_their_objects(corpus: ShapeCorpus) -> 
             assert shape_seen(colors == thing.color, thing.box) == thing.shape
 
 
-def test_captions_are_true_of_the_pixels(corpus: ShapeCorpus) -> None:
-    for scene in scenes(corpus):
+@SOME_OR_ALL
+def test_captions_are_true_of_the_pixels(corpus: ShapeCorpus, every: int) -> None:
+    for scene in scenes(corpus)[::every]:
         pixels = scene.pixels()
         assert scene.captions == tuple(caption_seen(pixels, thing.color) for thing in scene.things)
 
@@ -124,9 +130,10 @@ def test_no_picture_is_there_twice(corpus: ShapeCorpus) -> None:
 
 def test_a_seed_gives_one_corpus(corpus: ShapeCorpus, tmp_path: Path) -> None:
     assert generate(N) == corpus and generate(N, seed=1).train != corpus.train
-    assert generate(100).held_out == corpus.held_out  # however many there are to learn from
+    small = generate(20)
+    assert small.held_out == corpus.held_out  # however many there are to learn from
     for folder in ("a", "b"):
-        generate(20).write(tmp_path / folder)
+        small.write(tmp_path / folder)
     for file in ("images.zip", "train.csv", "valid.csv", "test.csv", "held-out.csv", "boxes.jsonl"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 

@@ -5,7 +5,15 @@ import pytest
 import sacrebleu
 
 from regard.errors import DataError
-from regard.evaluation.translation import bleu, caption_bleu, caption_match, chrf, exact_match, paired
+from regard.evaluation.translation import (
+    bleu,
+    caption_bleu,
+    caption_match,
+    chrf,
+    exact_match,
+    paired,
+    paired_captions,
+)
 
 WORDS = ["the", "a", "Dog", "cat", "House", "river", "runs", "sleeps", "sees", "quickly", "old", "in", "of", "and"]
 
@@ -95,6 +103,20 @@ def test_captions_are_compared_with_all_of_their_references() -> None:
         brevity = 1.0  # of three and five words, as near to four, the shorter counts
         mean = float(np.exp(np.mean(np.log(precisions))))
         assert caption_bleu(outputs, references, order, resamples=0).value == pytest.approx(100 * brevity * mean)
+
+
+def test_two_captioners_are_compared_with_all_references() -> None:
+    references = [[line, other][: 1 + i % 2] for i, (line, other) in enumerate(zip(REFERENCES, OUTPUTS, strict=True))]
+    worse = spoil(REFERENCES, 0.6, 2)
+    comparisons = paired_captions(OUTPUTS, worse, references)
+    for order, comparison in enumerate(comparisons, start=1):
+        ours, theirs = (caption_bleu(outputs, references, order, resamples=0) for outputs in (OUTPUTS, worse))
+        assert (comparison.name, comparison.value_a) == (ours.name, pytest.approx(ours.value))
+        assert comparison.value_b == pytest.approx(theirs.value)
+        assert comparison.p < 0.05 and comparison.signature.endswith(f"|order:{order}")
+    assert [comparison.p for comparison in paired_captions(worse, worse, references)] == [1.0] * 4
+    with pytest.raises(DataError, match="1 outputs cannot be compared with 80"):
+        paired_captions(OUTPUTS, OUTPUTS[:1], references)
 
 
 def test_captions_may_have_different_numbers_of_references() -> None:

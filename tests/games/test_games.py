@@ -106,7 +106,7 @@ def test_a_bet_is_worth_less_than_what_is_sure() -> None:
 def test_an_unknown_game_is_named() -> None:
     with pytest.raises(ConfigError, match=r"no game 'chess'; there are: key-to-door, luck, steer, and gymnasium:NAME"):
         make_game("chess")
-    with pytest.raises(ConfigError, match="nobody wrote down how to play gymnasium:Pendulum-v1 well"):
+    with pytest.raises(ConfigError, match="there is no rule for playing gymnasium:Pendulum-v1 well"):
         make_player("gymnasium:Pendulum-v1", "mixed")
     with pytest.raises(ConfigError, match="unknown way to play 'badly'"):
         make_player("luck", "badly")

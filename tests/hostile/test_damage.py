@@ -10,7 +10,7 @@ from calling import Outcome, call
 from tiny_runs import Runs
 
 DIGESTED = ("checkpoints/",)  # every file below is part of a checkpoint, with its checksum
-N_FAST, N_SLOW = 4, 60
+N_FAST, N_SLOW = 2, 60
 
 
 def files_of(run: Path) -> list[str]:

@@ -12,6 +12,7 @@ from regard.text.learned import LONGEST_WORD
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 DICE = random.Random(0)
+N_WORDS = 500  # the reference, which is meant to be read, takes a second for so many
 WORDS = {
     "letters": lambda n: "".join(DICE.choices("abcdefghijklmnopqrstuvwxyz", k=n)),
     "syllables": lambda n: "".join(DICE.choices(["cat", "dog", "house", "tree"], k=n // 4)),
@@ -54,11 +55,13 @@ def test_a_token_may_be_a_long_word(tmp_path: Path) -> None:
 def test_words_of_ordinary_length_are_not_cut() -> None:
     """The merges are those of the reference, which cuts nothing; of a longer word, those of its parts."""
     lines = [f"it's {WORDS['letters'](n)}  and 12\t{'-' * n}, {WORDS['syllables'](n)}'ll  " for n in (5, 70, 998)]
-    config = TokenizerConfig(vocab_size=900)
-    assert Tokenizer.train(lines, config).pairs.merges == bpe.learn(lines, 900).merges
+    config = TokenizerConfig(vocab_size=N_WORDS)
+    assert Tokenizer.train(lines, config).pairs.merges == bpe.learn(lines, N_WORDS).merges
     word = WORDS["letters"](LONGEST_WORD + 500)
     learned = Tokenizer.train([*lines, f"  it's{word}'ll say  \tso"], config).pairs.merges
     parts = ["  it's", word[:LONGEST_WORD], word[LONGEST_WORD:], "'ll say  \tso"]
     assert (
-        learned == bpe.learn([*lines, *parts], 900).merges != bpe.learn([*lines, "  it's", "'ll say  \tso"], 900).merges
+        learned
+        == bpe.learn([*lines, *parts], N_WORDS).merges
+        != bpe.learn([*lines, "  it's", "'ll say  \tso"], N_WORDS).merges
     )

@@ -18,6 +18,7 @@ from regard.errors import RegardError
 from regard.interop.importing import import_source, open_source
 from regard.runs.run import load
 from regard.text.tokenizer import Tokenizer
+from tests.drawn import some_fast
 from tests.interop.small_runs import save_translator
 from tests.interop.test_ctranslate2 import TRANSLATORS
 from tests.interop.test_imported_translators import LINES, T5_SIZES, bart, marian, t5
@@ -77,7 +78,7 @@ def convert(make: Callable[[Path], Any], files: list[str], place: Path) -> Path:
     return place / "ct2"
 
 
-@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("name", some_fast(FOLDERS, every=3))  # a second each
 def test_converted_folders_become_runs(name: str, tmp_path: Path) -> None:
     make, files = FOLDERS[name]
     folder = convert(make, files, tmp_path)
@@ -97,7 +98,7 @@ def test_converted_folders_become_runs(name: str, tmp_path: Path) -> None:
     assert [answer.parts[0][1].tokens for answer in answers] == wanted
 
 
-FAST = ("the paper's", "T5")  # the others take as long, and their own tests of export and import are fast
+FAST = ("T5",)  # the others take as long, and their own tests of export and import are fast
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from regard.commands.exchange import export
 from regard.decoding.config import DecodingConfig
 from regard.errors import RegardError, RunError
+from regard.interop.certifying import samples
 from regard.interop.certifying.certificate import compare_rows
 from regard.interop.certifying.in_ctranslate2 import CTranslate2Translator, CTranslate2Writer, certify_ctranslate2
 from regard.interop.certifying.samples import random_tokens, sentences, strings
@@ -19,7 +20,7 @@ from regard.interop.certifying.sides import Ours, OurScorer
 from regard.interop.families.ctranslate2 import CTRANSLATE2
 from regard.interop.formats.from_ctranslate2 import NEVER, CTranslate2File, CTranslate2Folder
 from regard.interop.formats.to_ctranslate2 import write_folder
-from regard.interop.importing import Source, recipe_of
+from regard.interop.importing import OpenedModel, recipe_of
 from regard.models.stack import StackConfig
 from regard.runs.run import Run
 from regard.runs.weights import set_weights, weights_of
@@ -97,12 +98,14 @@ def test_a_run_that_chats_is_a_writer(tmp_path: Path) -> None:
 
 
 def test_the_command_certifies_what_it_writes(tmp_path: Path) -> None:
-    """On 200 sentences; the folder serves those who have CTranslate2 and its tokenizer.json alone."""
+    """On sentences; the folder serves those who have CTranslate2 and its tokenizer.json alone."""
     run = save_translator(tmp_path / "run")
     export(run.folder, tmp_path / "out", to="ctranslate2")
     certificate = json.loads((tmp_path / "out" / "certificate.json").read_text())
     assert certificate["holds"]
-    assert certificate["findings"][1]["value"] == 1 and certificate["findings"][1]["of"].startswith("200 lines")
+    assert certificate["findings"][1]["value"] == 1 and certificate["findings"][1]["of"].startswith(
+        f"{samples.N_LINES} lines"
+    )
     import tokenizers
 
     tokenizer = tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
@@ -136,7 +139,7 @@ def test_its_files_come_back_as_ours(quantization: str, settings: dict[str, Any]
     if quantization != "float32":
         smaller(tmp_path / "out", run, quantization)
     file = CTranslate2Folder(tmp_path / "out")
-    source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, file.config, file, {})
+    source = OpenedModel(tmp_path / "out", "ctranslate2", CTRANSLATE2, file.config, file, {})
     recipe = recipe_of(source, TokenizerConfig(vocab_size=len(names)), separator=2)
     model = recipe.build_model().eval()
     set_weights(model, CTRANSLATE2.take(file, recipe, weights_of(model), "").tensors, "")
@@ -171,7 +174,7 @@ def test_a_start_from_nothing_is_one_more_word_that_is_never_said(settings: dict
     (tmp_path / "out").mkdir()
     spec.save(str(tmp_path / "out"))
     file = CTranslate2Folder(tmp_path / "out")
-    source = Source(tmp_path / "out", "ctranslate2", CTRANSLATE2, file.config, file, {})
+    source = OpenedModel(tmp_path / "out", "ctranslate2", CTRANSLATE2, file.config, file, {})
     recipe = recipe_of(source, TokenizerConfig(vocab_size=len(names) + 1), separator=2)
     model = recipe.build_model().eval()
     set_weights(model, CTRANSLATE2.take(file, recipe, weights_of(model), "").tensors, "")

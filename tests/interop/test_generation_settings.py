@@ -20,6 +20,7 @@ from regard.interop.importing import generation_of, import_source, open_source
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run, load
 from regard.text.tokenizer import Tokenizer
+from tests.drawn import some_fast
 from tests.interop.test_imported_translators import FOLDERS
 from tests.interop.test_importing import make_folder
 
@@ -96,7 +97,7 @@ def qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_folder("qwen2", tmp_path_factory.mktemp("qwen") / "hf")
 
 
-@pytest.mark.parametrize("name", [*OF_ALL, *OF_TARGETS])
+@pytest.mark.parametrize("name", some_fast([*OF_ALL, *OF_TARGETS], every=3))  # a second each
 def test_a_translator_follows_its_settings(name: str, bart: Path, tmp_path: Path) -> None:
     end = Tokenizer.load(bart).end_id
     plain: dict[str, Any] = {

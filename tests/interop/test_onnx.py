@@ -32,6 +32,7 @@ def certified(folder: Path, tmp_path: Path) -> list[dict[str, Any]]:
     return findings
 
 
+@pytest.mark.slow  # seven seconds, most of them in PyTorch's exporter
 def test_gpt_at_five_shapes(tmp_path: Path) -> None:
     *_, greedy, strings, read, answers = certified(save_writer(tmp_path / "run", n_layers=1).folder, tmp_path)
     assert greedy["what"] == "share of identical greedy outputs" and strings["of"] == "10,000 strings"

@@ -64,10 +64,8 @@ def test_greedy_texts_are_theirs(tmp_path: Path) -> None:
         assert tokens == wanted[0, len(ids) :].tolist()
 
 
-# What all of them answer is compared above; the whole way, with certificates, takes some seconds each.
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "dynamic" else pytest.mark.slow) for name in tiny.ROPES]
-)
+@pytest.mark.slow  # what all of them answer is compared above; the whole way, with certificates, takes seconds each
+@pytest.mark.parametrize("name", tiny.ROPES)
 def test_in_and_out_by_the_commands(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def model(n_words: int) -> Any:
         return tiny.llama(vocab_size=n_words, max_position_embeddings=40, rope_parameters=tiny.ropes(name))

@@ -1,9 +1,12 @@
 """A compiled model learns what the model itself learns: its gradients are the same, of every weight."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from regard.models.stack import Stack, StackConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.layout import Ragged
 
@@ -14,30 +17,39 @@ LONG = ([140, 9], [150, 8])  # longer than sentences are
 FULL = ([140, 140], [150, 150])
 
 
-def gradients(config: TransformerConfig, lengths: tuple[list[int], list[int]], compiled: bool) -> dict[str, Tensor]:
+def translator() -> nn.Module:
+    return Transformer(TransformerConfig(**SHAPE))
+
+
+def stack() -> nn.Module:
+    return Stack(StackConfig(**SHAPE))
+
+
+def gradients(make: Callable[[], nn.Module], lengths: tuple[list[int], ...], compiled: bool) -> dict[str, Tensor]:
     torch.manual_seed(0)
-    model = Transformer(config).to(DEVICE)
+    model = make().to(DEVICE)
     if compiled:
         model.compile(dynamic=True, backend="inductor" if DEVICE.type == "cuda" else "aot_eager")
     sides = [(torch.randint(5, 50, (sum(side),)).to(DEVICE), Ragged(side).to(DEVICE)) for side in lengths]
     with torch.autocast(DEVICE.type, torch.bfloat16, enabled=DEVICE.type == "cuda"):
-        hidden = model(*sides[0], *sides[1])
+        hidden = model(*(part for side in sides for part in side))
     (hidden.float() * torch.linspace(-1, 1, hidden.numel(), device=DEVICE).view_as(hidden)).sum().backward()
     return {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
 
 
 @pytest.mark.parametrize(
-    "lengths",
-    [
-        pytest.param(SHORT, id="short"),
-        pytest.param(LONG, id="long"),
-        pytest.param(FULL, id="full", marks=pytest.mark.slow),  # 5 s more of compiling: the long ones without padding
+    ("make", "lengths"),
+    [  # a stack has one of the three attentions of a translator, and takes a third of its time
+        pytest.param(stack, LONG[:1], id="stack, long"),
+        pytest.param(stack, SHORT[:1], id="stack, short", marks=pytest.mark.slow),
+        pytest.param(translator, SHORT, id="short", marks=pytest.mark.slow),
+        pytest.param(translator, LONG, id="long", marks=pytest.mark.slow),
+        pytest.param(translator, FULL, id="full", marks=pytest.mark.slow),  # the long ones without padding
     ],
 )
-def test_compiled_gradients_are_those_of_the_model(lengths):
+def test_compiled_gradients_are_those_of_the_model(make, lengths):
     torch.compiler.reset()
-    config = TransformerConfig(**SHAPE)
-    plain, compiled = gradients(config, lengths, compiled=False), gradients(config, lengths, compiled=True)
+    plain, compiled = gradients(make, lengths, compiled=False), gradients(make, lengths, compiled=True)
     assert compiled.keys() == plain.keys()
     for name, gradient in plain.items():
         if "to_keys.bias" in name:  # a softmax does not see what is added to all keys alike: the gradient is rounding

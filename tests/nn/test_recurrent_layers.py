@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard.nn.layout import Ragged, Rectangle
-from regard.nn.recurrent import CELLS, LSTM, LockedDropout, RecurrentStack, ReLURNN, Weights, reverse
+from regard.nn.recurrent import CELLS, LSTM, GateWeights, LockedDropout, RecurrentStack, ReLURNN, reverse
 
 LENGTHS = [3, 1, 6, 6]
 SHAPES = [(layers, both) for layers in (1, 3) for both in (False, True)]
@@ -36,7 +36,7 @@ def gradients(module):
 
 def test_the_worked_example_of_the_documents():
     """h_t = ReLU(V h_{t-1} + U x_t), o_t = W h_t, in one step and through the kernel."""
-    weights = Weights(
+    weights = GateWeights(
         U=torch.tensor([[1.0, 0], [0, 1], [-1, 0]]),
         V=torch.tensor([[0.0, 1, 0], [0, 0, 1], [1, 0, 0]]),
         b_U=torch.zeros(3),
@@ -218,7 +218,7 @@ def test_dropout_lies_before_between_and_after_the_layers():
 def test_weights_left_out_are_those_between_states_and_half_of_them():
     torch.manual_seed(0)
     cell = LSTM(20, 30, recurrent_dropout=0.5).train()
-    weights, own = cell.weights(), Weights(*cell.kernel.parameters())
+    weights, own = cell.weights(), GateWeights(*cell.kernel.parameters())
     assert weights.U is own.U and weights.b_V is own.b_V
     kept = weights.V != 0
     assert 0.45 < kept.float().mean() < 0.55

@@ -145,14 +145,14 @@ def test_it_learns_a_batch(tiny: Tiny) -> None:
     task.restore({}, model)
     batch = task.small_batch(48).to(CPU)
     optimizer = torch.optim.Adam([weight for weight in model.parameters() if weight.requires_grad], lr=0.03)
-    losses = []
-    for _ in range(60):
+    losses: list[float] = []
+    while len(losses) < 60 and (not losses or losses[-1] >= 0.6 * losses[0]):  # most need a third of these steps
         loss = task.plain_loss(model, batch) / batch.n_targets
         losses.append(float(loss.detach()))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    assert min(losses[-5:]) < 0.6 * losses[0], losses
+    assert losses[-1] < 0.6 * losses[0], losses
 
 
 @holds(every)

@@ -171,10 +171,10 @@ def test_a_pair_is_one_line_of_two_texts(tmp_path: Path) -> None:
 
 def test_documents_of_pairs_are_cut_and_sampled(tmp_path: Path) -> None:
     made = setup(tmp_path)
-    labelled = labelled_parts(made.data).train
+    labeled = labelled_parts(made.data).train
     framing = ClassificationConfig(framed=True).framing(made.tokenizer, made.data)
     for dropout in (0.0, 0.5):
-        part = Documents(labelled, ("false", "true"), framing, replace(made, dropout=dropout), to_learn=True)
+        part = Documents(labeled, ("false", "true"), framing, replace(made, dropout=dropout), to_learn=True)
         batch = part.batch(np.arange(len(part)), epoch=1)
         assert batch.layout.longest == 8  # all are longer
         for ids in batch.tokens.split(batch.layout.lengths.tolist()):

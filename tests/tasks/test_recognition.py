@@ -188,24 +188,31 @@ MULTI30K = tuple(f"multi30k/{part}.{code}.xz" for part in ("train", "val", "test
 TATOEBA = tuple(f"tatoeba-en-fr/{part}.{code}.xz" for part in ("train", "valid") for code in ("en", "fr"))
 
 
+REAL = {
+    "translation": [TATOEBA, MULTI30K, ("aeslc/train.jsonl.xz", "aeslc/dev.jsonl.xz", "aeslc/test.jsonl.xz")],
+    "classification": [
+        ("sms-spam/SMSSpamCollection.tsv.xz",),
+        ("sst2/train.tsv.xz", "sst2/dev.tsv.xz"),
+        ("imdb/train.tsv.xz", "imdb/test.tsv.xz"),
+        ("boolq/train.jsonl.xz", "boolq/dev.jsonl.xz"),
+    ],
+    "language": [
+        ("timemachine/timemachine.txt.xz",),
+        tuple(f"ptb/ptb.{part}.txt.xz" for part in ("train", "valid", "test")),
+        tuple(f"wikitext2/wiki.{part}.tokens.xz" for part in ("train", "valid", "test")),
+    ],
+    "answers": [("xquad/xquad.en.json.xz",), ("quac/train.jsonl.xz", "quac/val.jsonl.xz")],
+    "forecasting": [("ett/ETTh1.csv.xz",), ("weather/weather.csv.xz",)],
+}
+
+
 @needs_data
 @pytest.mark.parametrize(
     "task, names",
-    [
-        ("translation", MULTI30K),
-        ("translation", TATOEBA),
-        ("translation", ("aeslc/train.jsonl.xz", "aeslc/dev.jsonl.xz", "aeslc/test.jsonl.xz")),
-        ("classification", ("sst2/train.tsv.xz", "sst2/dev.tsv.xz")),
-        ("classification", ("sms-spam/SMSSpamCollection.tsv.xz",)),
-        ("classification", ("imdb/train.tsv.xz", "imdb/test.tsv.xz")),
-        ("classification", ("boolq/train.jsonl.xz", "boolq/dev.jsonl.xz")),
-        ("language", ("timemachine/timemachine.txt.xz",)),
-        ("language", tuple(f"ptb/ptb.{part}.txt.xz" for part in ("train", "valid", "test"))),
-        ("language", tuple(f"wikitext2/wiki.{part}.tokens.xz" for part in ("train", "valid", "test"))),
-        ("answers", ("quac/train.jsonl.xz", "quac/val.jsonl.xz")),
-        ("answers", ("xquad/xquad.en.json.xz",)),
-        ("forecasting", ("ett/ETTh1.csv.xz",)),
-        ("forecasting", ("weather/weather.csv.xz",)),
+    [  # one of each task is fast; the others take seconds to be unpacked
+        pytest.param(task, names, marks=pytest.mark.slow if number else ())
+        for task, sets in REAL.items()
+        for number, names in enumerate(sets)
     ],
 )
 def test_real_data_sets_are_recognized(task, names):

@@ -3,6 +3,7 @@
 import io
 import json
 import unicodedata
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from regard.interop.certifying.samples import strings
 from regard.text import Tokenizer
 from regard.text.foreign import shared_vocabulary
 from regard.text.sentencepieces import SentencePieces, as_tokenizer
+from tests.drawn import some_fast
 
 sentencepiece = pytest.importorskip("sentencepiece")
 transformers = pytest.importorskip("transformers")
@@ -49,6 +51,15 @@ def train(lines: list[str], **settings: Any) -> bytes:
     return written.getvalue()
 
 
+def unigram() -> bytes:
+    return trained("unigram")
+
+
+@cache
+def of_t5() -> bytes:
+    return train(LINES, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+
+
 def load(folder: Path, **files: str | bytes | dict[str, Any]) -> Tokenizer:
     """From a folder with these files; "_" in their names stands for "."."""
     for name, content in files.items():
@@ -63,7 +74,7 @@ def has_marks(text: str) -> bool:
     return any(unicodedata.combining(character) or character == "\N{ZERO WIDTH JOINER}" for character in text)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", some_fast(MODELS, every=3))  # a second each
 def test_the_same_pieces_as_sentencepiece(name: str, tmp_path: Path) -> None:
     """All of them, but where accents are piled up, which the `tokenizers` library normalises in its own way, and where
     two ways to cut are equally good: we see fewer than 1 in 1,000."""
@@ -78,17 +89,17 @@ def test_the_same_pieces_as_sentencepiece(name: str, tmp_path: Path) -> None:
     assert ours.decode_batch(same) == theirs.decode(same)
 
 
-def test_what_is_read_of_the_file() -> None:
+@pytest.mark.parametrize("name", some_fast(MODELS, every=3))
+def test_what_is_read_of_the_file(name: str) -> None:
     proto = pytest.importorskip("sentencepiece.sentencepiece_model_pb2").ModelProto()
-    for name in MODELS:
-        proto.ParseFromString(trained(name))
-        found = SentencePieces.read(trained(name))
-        assert found.pieces == [(piece.piece, piece.score, piece.type) for piece in proto.pieces]
-        assert (found.model, found.byte_fallback) == (proto.trainer_spec.model_type, proto.trainer_spec.byte_fallback)
-        spec = proto.normalizer_spec
-        assert (found.normalization, found.charsmap) == (spec.name, spec.precompiled_charsmap)
-        assert found.add_dummy_prefix == spec.add_dummy_prefix
-        assert found.remove_extra_whitespaces == spec.remove_extra_whitespaces
+    proto.ParseFromString(trained(name))
+    found = SentencePieces.read(trained(name))
+    assert found.pieces == [(piece.piece, piece.score, piece.type) for piece in proto.pieces]
+    assert (found.model, found.byte_fallback) == (proto.trainer_spec.model_type, proto.trainer_spec.byte_fallback)
+    spec = proto.normalizer_spec
+    assert (found.normalization, found.charsmap) == (spec.name, spec.precompiled_charsmap)
+    assert found.add_dummy_prefix == spec.add_dummy_prefix
+    assert found.remove_extra_whitespaces == spec.remove_extra_whitespaces
 
 
 def test_typed_special_tokens_stay_text(tmp_path: Path) -> None:
@@ -102,7 +113,7 @@ def test_typed_special_tokens_stay_text(tmp_path: Path) -> None:
 
 def test_t5(tmp_path: Path) -> None:
     """Our ids are those of sentencepiece; transformers' differ from both where it forgets accents."""
-    model = train(LINES, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    model = of_t5()
     config = {"tokenizer_class": "T5Tokenizer", "extra_ids": 20}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     ours = load(tmp_path, spiece_model=model, config_json={"model_type": "t5"})
@@ -116,7 +127,7 @@ def test_t5(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("n", [3_000_000, -1, "many", None, 1.5])
 def test_no_file_asks_for_any_number_of_sentinels(n: object, tmp_path: Path) -> None:
-    model = train(LINES, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    model = of_t5()
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"extra_ids": n}))
     with pytest.raises(DataError, match="extra_ids must be a whole number from 0 to 10,000"):
         load(tmp_path, spiece_model=model, config_json={"model_type": "t5"})
@@ -208,20 +219,21 @@ def test_vocab_txt(tmp_path: Path) -> None:
     ("files", "message"),
     [
         ({"spiece_model": b""}, "spiece.model: .* no unknown piece"),
-        ({"spiece_model": trained("unigram")[:2000]}, "spiece.model: this is not a whole SentencePiece model"),
+        ({"spiece_model": lambda: unigram()[:2000]}, "spiece.model: this is not a whole SentencePiece model"),
         ({"spiece_model": b"\xff" * 50}, "not a whole SentencePiece model .a number that does not end"),
-        ({"spiece_model": train(LINES, model_type="char")}, "type 4 is neither unigram"),
+        ({"spiece_model": lambda: train(LINES, model_type="char")}, "type 4 is neither unigram"),
         ({"vocab_json": b"{", "merges_txt": b""}, "vocab.json is not JSON"),
         ({"vocab_json": b"[1]", "merges_txt": b""}, "must hold an object, got list"),
         ({"vocab_json": b'{"a": 0}', "merges_txt": b"a b c"}, "not a whole tokenizer.json"),
         ({"vocab_txt": b"\xff\n"}, "vocab.txt: .*codec can't decode"),
-        ({"source_spm": trained("unigram"), "target_spm": b"", "vocab_json": b'{"a": 1}'}, "0, 1, 2, … without a gap"),
-        ({"source_spm": trained("unigram"), "target_spm": b"", "vocab_json": b'{"a": 0}'}, "has no <unk> or no </s>"),
+        ({"source_spm": unigram, "target_spm": b"", "vocab_json": b'{"a": 1}'}, "0, 1, 2, … without a gap"),
+        ({"source_spm": unigram, "target_spm": b"", "vocab_json": b'{"a": 0}'}, "has no <unk> or no </s>"),
     ],
 )
-def test_broken_files(tmp_path: Path, files: dict[str, bytes], message: str) -> None:
+def test_broken_files(tmp_path: Path, files: dict[str, bytes | Callable[[], bytes]], message: str) -> None:
+    made = {name: content if isinstance(content, bytes) else content() for name, content in files.items()}
     with pytest.raises(DataError, match=message):
-        load(tmp_path, **files)
+        load(tmp_path, **made)
 
 
 def test_a_vocabulary_with_a_piece_twice() -> None:

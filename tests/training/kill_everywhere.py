@@ -1,12 +1,13 @@
 """A program that trains in children which kill themselves at their n-th touch of the run folder, and resumes them.
 
 Python tells an audit hook of every file opened, renamed and removed, and files are written in two halves: before each
-and between the halves a kill could leave something half done.  Prints, as JSON, what each resumed run ended with beside
-the uninterrupted one.
+and between the halves a kill could leave something half done.  Prints, as JSON, for each of several settings by name,
+what each resumed run ended with beside the uninterrupted one.
 """
 
 import builtins
 import dataclasses
+import gc
 import io
 import json
 import os
@@ -110,12 +111,8 @@ def half_files(folder: Path) -> list[str]:
     return unreadable
 
 
-if __name__ == "__main__":
-    root, every, settings = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
-    torch.set_num_threads(1)
-    loop.draw_curves = lambda run, metric: None  # slow, and not what is asked here
-    durable.os.fsync = lambda descriptor: None  # a kill, unlike a power cut, loses nothing that was written
-    run_tiny(root / "warm", CONFIG)  # PyTorch imports much on its first step: once, here, for all the children
+def kill_and_resume(root: Path, every: int, settings: dict[str, object]) -> dict[str, object]:
+    """Killed at every `every`-th touch: how often it was, and the moments after which something was wrong."""
     whole = root / "whole"
     assert in_child(whole, settings, resume=False, kill_at=None) == 0
     expected = outcome(whole)
@@ -128,5 +125,15 @@ if __name__ == "__main__":
         wrong += [(moment, name) for name in half_files(run)]
         again = in_child(run, settings, resume=True, kill_at=None)
         if again != 0 or outcome(run) != expected:
-            wrong.append(moment)
-    print(json.dumps({"touches": n_touches, "killed": killed, "wrong": wrong, "rows": len(expected["rows"])}))
+            wrong.append((moment, "outcome"))
+    return {"touches": n_touches, "killed": killed, "wrong": wrong, "rows": len(expected["rows"])}
+
+
+if __name__ == "__main__":
+    root, every, all_settings = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
+    torch.set_num_threads(1)
+    loop.draw_curves = lambda run, metric: None  # slow, and not what is asked here
+    durable.os.fsync = lambda descriptor: None  # a kill, unlike a power cut, loses nothing that was written
+    run_tiny(root / "warm", CONFIG)  # PyTorch imports much on its first step: once, here, for all the children
+    gc.freeze()  # nor do they walk, and copy, what was imported
+    print(json.dumps({name: kill_and_resume(root / name, every, chosen) for name, chosen in all_settings.items()}))

@@ -10,7 +10,7 @@ from tiny_training import CONFIG, TinyModel, TinyTask, run_tiny
 
 from regard.errors import RunError
 from regard.runs import checkpoints as module
-from regard.runs.checkpoints import Checkpoints, Progress
+from regard.runs.checkpoints import Checkpoints, TrainingProgress
 from regard.runs.weights import read_tensors, save_weights, set_weights, weights_of
 from regard.training.finish import average_checkpoints
 
@@ -19,7 +19,7 @@ def saved(run: Path, steps: list[int], best: int | None = None, keep: int = 2, e
     checkpoints = Checkpoints(run, keep, every, print)
     for step in steps:
         tensors = {"model": {"weight": torch.full((3,), float(step))}}
-        progress = Progress(step=step, best_step=best if best in steps[: steps.index(step) + 1] else None)
+        progress = TrainingProgress(step=step, best_step=best if best in steps[: steps.index(step) + 1] else None)
         checkpoints.save(progress, tensors, is_final=False)
     return checkpoints
 
@@ -33,7 +33,7 @@ def test_the_last_k_and_the_best_and_the_newest_stay(tmp_path: Path) -> None:
 
 def test_a_step_saved_again_replaces_the_first(tmp_path: Path) -> None:
     checkpoints = saved(tmp_path, [10])
-    checkpoints.save(Progress(step=10, validated=10), {"model": {"weight": torch.ones(2)}}, is_final=False)
+    checkpoints.save(TrainingProgress(step=10, validated=10), {"model": {"weight": torch.ones(2)}}, is_final=False)
     assert checkpoints.load(10).progress.validated == 10
     assert checkpoints.load(10).tensors["model"]["weight"].tolist() == [1.0, 1.0]
     assert not list(checkpoints.folder.glob(".*"))
@@ -135,7 +135,7 @@ def test_a_full_disk_under_metrics_is_said_too(tmp_path: Path, monkeypatch: pyte
     def full(self: object, rows: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("regard.training.metrics.Metrics.add_steps", full)
+    monkeypatch.setattr("regard.training.metrics.MetricsFile.add_steps", full)
     with pytest.raises(RunError, match=r"No space left.*Intact: .*step-0"):
         run_tiny(tmp_path)
 

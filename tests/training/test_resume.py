@@ -6,12 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 import torch
-from tiny_training import CONFIG, CPU, DEVICES, SelfKilling, TinyModel, TinyTask, run_tiny
+from tiny_training import CONFIG, CPU, DEVICES, SelfKilling, TinyModel, TinyTask, in_child, run_tiny
 
 from regard.errors import RunError
 from regard.runs.checkpoints import find_weights
@@ -41,24 +42,27 @@ def python(program: str, *arguments: str, **more: Any) -> subprocess.CompletedPr
     )
 
 
-def kill_everywhere(root: Path, name: str, every: int) -> None:
-    done = python("kill_everywhere.py", str(root), str(every), json.dumps(SETTINGS[name]))
+def kill_everywhere(root: Path, names: Iterable[str], every: int) -> None:
+    settings = {name: SETTINGS[name] for name in names}
+    done = python("kill_everywhere.py", str(root), str(every), json.dumps(settings))
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["wrong"] == [], done.stderr
-    assert found["killed"] == len(range(1, found["touches"] + 1, every)) > 3, "every child must have been killed"
-    assert found["rows"] > 8
+    by_name = json.loads(done.stdout)
+    assert by_name.keys() == settings.keys()
+    for found in by_name.values():
+        assert found["wrong"] == [], done.stderr
+        assert found["killed"] == len(range(1, found["touches"] + 1, every)) > 3, "every child must have been killed"
+        assert found["rows"] > 8
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-def test_killed_at_some_moments_it_ends_the_same_bit_for_bit(tmp_path: Path, name: str) -> None:
-    kill_everywhere(tmp_path, name, every=13)
+def test_killed_at_some_moments_it_ends_the_same_bit_for_bit(tmp_path: Path) -> None:
+    """Several settings in one process, which imports PyTorch once."""
+    kill_everywhere(tmp_path, SETTINGS, every=37)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_killed_at_every_moment_it_ends_the_same_bit_for_bit(tmp_path: Path, name: str) -> None:
-    kill_everywhere(tmp_path, name, every=1)
+    kill_everywhere(tmp_path, [name], every=1)
 
 
 @pytest.mark.parametrize("at_loss", [6, 7])  # 6 batches an epoch: its last and the first of the next
@@ -66,8 +70,7 @@ def test_killed_while_it_computes(tmp_path: Path, at_loss: int) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     settings = {"steps": 16}
     run_tiny(whole, dataclasses.replace(CONFIG, **settings))
-    options = {"signal": "SIGKILL", "at_loss": at_loss, "settings": settings}
-    assert python("tiny_training.py", str(killed), json.dumps(options)).returncode == -9
+    assert in_child(killed, signal="SIGKILL", at_loss=at_loss, settings=settings)[0] == -9
     torch.manual_seed(99)  # the generator is part of the checkpoint
     other = TinyModel()
     with torch.no_grad():

@@ -1,38 +1,26 @@
 import dataclasses
-import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-from tiny_training import CONFIG, SelfKilling, TinyBatch, TinyTask, run_tiny
+from tiny_training import CONFIG, SelfKilling, TinyBatch, TinyTask, in_child, run_tiny
 
 from regard.runs.checkpoints import Checkpoints
 from regard.training.metrics import read_metrics
 from regard.training.signals import Stopped
 
-PROGRAM = Path(__file__).parent / "tiny_training.py"
-
 
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
 def test_a_signal_finishes_the_step_saves_and_gives_its_exit_code(tmp_path: Path, name: str, code: int) -> None:
     whole, run = tmp_path / "whole", tmp_path / "run"
-    options = json.dumps({"signal": name, "at_loss": 11})
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM), str(run), options],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == code, done.stderr
-    assert "finishing the step and saving" in done.stderr
+    exit_code, said = in_child(run, signal=name, at_loss=11)
+    assert exit_code == code, said
+    assert "finishing the step and saving" in said
     stopped = f"stopped by {'Ctrl-C' if name == 'SIGINT' else name} after step 11."
     saved = f"{stopped} Saved: {run}/checkpoints/step-11. To resume: regard train {run} --resume"
-    assert saved in done.stderr
+    assert saved in said
     assert Checkpoints(run, 1, 1, print).steps()[-1] == 11
     run_tiny(whole)
     run_tiny(run, resume=True)

@@ -13,11 +13,11 @@ from regard.errors import DataError
 from regard.nn.compiler import compile_failure
 from regard.training.environment import compile_model, peak_memory
 from regard.training.feed import Feed, walk
-from regard.training.learner import StepRow
-from regard.training.metrics import Metrics, draw_curves, read_metrics
+from regard.training.learner import StepRecord
+from regard.training.metrics import MetricsFile, draw_curves, read_metrics
 from regard.training.screen import MEASURED, LiveScreen, Pace, Screen, duration, open_screen, step_line
 
-LINE = step_line(StepRow(50, 2.5, 1e-3, 0.7, 100), 1000, tokens_per_second=12345.6, seconds_left=125.0)
+LINE = step_line(StepRecord(50, 2.5, 1e-3, 0.7, 100), 1000, tokens_per_second=12345.6, seconds_left=125.0)
 CPU = torch.device("cpu")
 
 
@@ -71,7 +71,7 @@ def test_metrics_are_cut_back_to_the_resumed_step(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     lines = [json.dumps({"step": step, "kind": "train", "loss": 1.0}) for step in (1, 2, 3, 4)]
     path.write_text("\n".join(lines) + '\n{"step": 5, "ki')
-    with Metrics(tmp_path, step=2, tensorboard=False) as metrics:
+    with MetricsFile(tmp_path, step=2, tensorboard=False) as metrics:
         metrics.add_validation(3, {"loss": float("inf")}, [])
     assert [row["step"] for row in read_metrics(path)] == [1, 2, 3]
     assert json.loads(path.read_text().splitlines()[-1])["loss"] is None

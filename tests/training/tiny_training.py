@@ -1,11 +1,11 @@
-"""A task small enough to train in a test, and a program that trains on it (to be killed by the tests)."""
+"""A task small enough to train in a test, and a child process that trains on it (to be killed by the tests)."""
 
 import dataclasses
 import io
-import json
 import os
 import signal
 import sys
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -158,13 +158,32 @@ class SelfKilling(TinyTask):
         return super().loss(model, batch)
 
 
-if __name__ == "__main__":
-    folder, options = Path(sys.argv[1]), json.loads(sys.argv[2])
-    torch.set_num_threads(1)
+def train_and_exit_code(folder: Path, options: dict[str, Any]) -> int:
+    """As a command does it: an error is printed and has its code."""
     task = SelfKilling(signal.Signals[options["signal"]], options["at_loss"]) if "signal" in options else TinyTask()
     settings = options.get("settings", {})
     try:
         run_tiny(folder, dataclasses.replace(CONFIG, **settings), options.get("resume", False), task, say=sys.stdout)
     except ValueError as error:
         print(error, file=sys.stderr)
-        sys.exit(getattr(error, "exit_code", 1))
+        return int(getattr(error, "exit_code", 1))
+    return 0
+
+
+def in_child(folder: Path, **options: Any) -> tuple[int, str]:
+    """The exit code and the standard error of a training in a forked child, where PyTorch is imported already."""
+    said = folder.with_name(f"{folder.name}.stderr")
+    torch.set_num_threads(1)
+    child = os.fork()
+    if not child:
+        os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT), 2)
+        sys.stdout, sys.stderr = io.StringIO(), os.fdopen(2, "w", buffering=1)
+        code = 99  # of what is no error of ours
+        try:
+            code = train_and_exit_code(folder, options)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return code, said.read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import ConfigError, RegardError
-from regard.viewer.capture import Capture, Map, Place, begins_word, visible
+from regard.viewer.capture import Capture, Map, MapKey, begins_word, visible
 from regard.viewer.kinds import KINDS
 
 
@@ -105,7 +105,7 @@ def test_spaces_come_from_the_tokens_or_stand_everywhere() -> None:
 
 
 @pytest.mark.parametrize("opens", [None, ("cross", 1, 2), ("cross", None, None), ("decoder", 0, None)])
-def test_json_keeps_where_the_page_opens(opens: Place | None, capture: Capture) -> None:
+def test_json_keeps_where_the_page_opens(opens: MapKey | None, capture: Capture) -> None:
     assert Capture.from_json(replace(capture, opens=opens).to_json()).opens == opens
 
 
@@ -116,7 +116,7 @@ def test_a_capture_of_an_earlier_version_opens_nowhere(capture: Capture) -> None
 
 
 @pytest.mark.parametrize("opens", [("cross", 7, 0), ("self", 0, 0)])
-def test_a_page_cannot_open_where_there_is_nothing(opens: Place, capture: Capture) -> None:
+def test_a_page_cannot_open_where_there_is_nothing(opens: MapKey, capture: Capture) -> None:
     with pytest.raises(RegardError, match="no attention map of kind"):
         replace(capture, opens=opens)
 

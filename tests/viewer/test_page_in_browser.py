@@ -8,7 +8,7 @@ import pytest
 from opened import Opened
 from playwright.sync_api import Browser
 
-from regard.viewer.capture import Capture, Map, Place
+from regard.viewer.capture import Capture, Map, MapKey
 
 pytestmark = pytest.mark.slow
 
@@ -153,7 +153,7 @@ def test_colour_scheme_follows_the_system(browser: Browser, capture: Capture, tm
     ],
 )
 def test_it_opens_on_the_head_that_was_named(
-    opens: Place | None, kind: str, here: str, browser: Browser, capture: Capture, tmp_path: Path
+    opens: MapKey | None, kind: str, here: str, browser: Browser, capture: Capture, tmp_path: Path
 ) -> None:
     opened = Opened(browser, replace(capture, opens=opens), tmp_path)
     assert opened.page.locator("#kinds [aria-pressed=true]").inner_text() == kind

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.colors import is_color_like
 from matplotlib.image import imread
 
 from regard.errors import RegardError
@@ -9,6 +10,7 @@ from regard.viewer import picture
 from regard.viewer.capture import Capture, Map
 from regard.viewer.encodings import PositionTable, lecture_table
 from regard.viewer.kinds import KINDS
+from tests.drawn import some_fast
 
 ODD = [
     "$\\alpha$",
@@ -34,7 +36,12 @@ def is_drawn(path: Path) -> bool:
     return pixels.shape[0] > 50 and pixels.shape[1] > 50 and bool(pixels[..., :3].std() > 0.01)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_its_hues() -> None:
+    assert picture.HUES.keys() >= {name for name, kind in KINDS.items() if not kind.is_signed}
+    assert all(is_color_like(color) for hues in picture.HUES.values() for color in hues)
+
+
+@pytest.mark.parametrize("kind", some_fast(KINDS, every=8))  # half a second each
 def test_every_kind_has_its_colours(kind: str, tmp_path: Path) -> None:
     map = Map(kind=kind, layer=0, head=0, queries=ODD, keys=ODD, weights=np.eye(len(ODD)))
     picture.attention(map, tmp_path / "map.png")
@@ -56,9 +63,10 @@ def test_grid_of_all_heads(capture: Capture, tmp_path: Path) -> None:
         picture.grid(capture, tmp_path / "grid.png", "self")
 
 
-def test_a_thousand_words(tmp_path: Path) -> None:
-    words = [f"w{i}" for i in range(1000)]
-    map = Map(kind="self", layer=0, head=0, queries=words, keys=words, weights=np.eye(1000))
+@pytest.mark.parametrize("n", [300, pytest.param(1000, marks=pytest.mark.slow)])  # the names alone take seconds
+def test_a_thousand_words(n: int, tmp_path: Path) -> None:
+    words = [f"w{i}" for i in range(n)]
+    map = Map(kind="self", layer=0, head=0, queries=words, keys=words, weights=np.eye(n))
     picture.attention(map, tmp_path / "long.png")
     assert is_drawn(tmp_path / "long.png")
 

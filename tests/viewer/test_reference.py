@@ -11,7 +11,6 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.layout import Ragged
 from regard.nn.watch import watch
 from regard.tasks.translation.reference import (
-    BATCH,
     BothReadings,
     HeadScore,
     best_head,
@@ -93,8 +92,9 @@ def test_pairs_in_which_only_meaning_tells() -> None:
 
 
 @pytest.mark.parametrize("kind", ["words", "bpe"])
-def test_scores_equal_a_count_pair_by_pair(kind: str, model: Transformer) -> None:
-    tokenizer, pairs = TOKENIZERS[kind], PAIRS[: BATCH + 20]
+def test_scores_equal_a_count_pair_by_pair(kind: str, model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.tasks.translation.reference.BATCH", 40)
+    tokenizer, pairs = TOKENIZERS[kind], PAIRS[:60]  # a batch and a half
     found = {score.place: score for score in score_heads(model, tokenizer, pairs)}
     assert set(found) == {(kind, layer, head) for kind in ("encoder", "cross") for layer in (0, 1) for head in range(4)}
     n_right = dict.fromkeys(found, 0)

@@ -17,7 +17,7 @@ from regard.text.tokenizer import Tokenizer
 ENDINGS = (".", "!", "?", "。", "！", "？")  # a token that ends so is taken for the end of a sentence
 FEWEST = 2  # tokens of a document: one alone has nothing around it
 
-Texts = tuple[list[str], list[str]]  # and the place of each
+PlacedTexts = tuple[list[str], list[str]]  # and the place of each
 
 # What stands before the first token: <s> before a line; before a stream, the end of a line; before a text, a line end,
 # or <s> where the tokenizer has none, because it drops white space.
@@ -93,20 +93,20 @@ def offset(width: int, seed: int, epoch: int) -> int:
     return int(shuffled(width, seed, epoch, purpose=2)[0]) if epoch else 0
 
 
-def by_line(text: PlainText) -> Texts:
+def by_line(text: PlainText) -> PlacedTexts:
     """Every line that is not empty, and its place."""
     written = [i for i, line in enumerate(text.lines) if line.strip()]
     return [text.lines[i] for i in written], [text.places[i] for i in written]
 
 
-def by_block(text: PlainText) -> Texts:
+def by_block(text: PlainText) -> PlacedTexts:
     """Lines up to an empty one, joined, and the place of the first."""
     lines = zip((line.strip() for line in text.lines), text.places, strict=True)
     blocks = [list(block) for has_text, block in groupby(lines, lambda line: bool(line[0])) if has_text]
     return [" ".join(line for line, _ in block) for block in blocks], [block[0][1] for block in blocks]
 
 
-DOCUMENTS: dict[str, Callable[[PlainText], Texts]] = {"lines": by_line, "blocks": by_block}
+DOCUMENTS: dict[str, Callable[[PlainText], PlacedTexts]] = {"lines": by_line, "blocks": by_block}
 
 
 class Passages:

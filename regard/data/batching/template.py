@@ -43,9 +43,9 @@ class Template:
         contents = iter(self.tokenizer.encode_batch(texts))
         return [self.join((message.role, next(contents)) for message in talk) for talk in conversations]
 
-    def join(self, said: Iterable[tuple[str, list[int]]]) -> tuple[np.ndarray, np.ndarray]:
+    def join(self, messages: Iterable[tuple[str, list[int]]]) -> tuple[np.ndarray, np.ndarray]:
         ids, is_answer = [*self.first], [False] * len(self.first)
-        for role, content in said:
+        for role, content in messages:
             n_before = len(self.head[role])
             parts = (self.opening[role] + content[:n_before], content[n_before:], self.closing[role])
             ids += [n for part in parts for n in part]

@@ -14,7 +14,7 @@ from regard.errors import ConfigError
 from regard.text.tokenizer import Tokenizer
 
 FRAME = 3  # <s> question </s> context </s>
-Sentences = Sequence[Sequence[str]]
+WordLists = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def fit_to_learn(windows: Windows, spans: np.ndarray, max_answer: int) -> tuple[
 
 
 @dataclass(frozen=True)
-class Rows:
+class PieceRows:
     """Some pieces, flat: tokens, how many each piece has, and for each word its last token and its number."""
 
     tokens: np.ndarray  # N ids
@@ -149,7 +149,7 @@ class WordPieces:
     <s> and </s>, as BERT reads them."""
 
     def __init__(
-        self, sentences: Sentences, places: Sequence[str], tokenizer: Tokenizer, max_length: int, framed: bool = False
+        self, sentences: WordLists, places: Sequence[str], tokenizer: Tokenizer, max_length: int, framed: bool = False
     ):
         self.frame = (tokenizer.start_id, tokenizer.end_id) if framed else ()
         room = max_length - len(self.frame)  # for words
@@ -184,7 +184,7 @@ class WordPieces:
     def __len__(self) -> int:
         return len(self.bounds)
 
-    def rows(self, pieces: np.ndarray) -> Rows:
+    def rows(self, pieces: np.ndarray) -> PieceRows:
         chosen = np.concatenate([np.arange(start, stop) for start, stop in self.bounds[pieces]])
         lengths, words = self.word_lengths[chosen], self.words[chosen]
         last = np.cumsum(lengths) - 1
@@ -193,10 +193,10 @@ class WordPieces:
         tokens = self.spelling.ids[from_here].astype(np.int64)
         n_words, whole = np.diff(self.bounds[pieces])[:, 0], self.lengths[pieces]
         if not self.frame:
-            return Rows(tokens, whole, last, chosen)
+            return PieceRows(tokens, whole, last, chosen)
         start, end = self.frame
         further = 1 + 2 * np.arange(len(whole))  # so much later comes what a piece holds
         framed = np.full(int(whole.sum()), end, np.int64)
         framed[np.cumsum(whole) - whole] = start
         framed[np.arange(len(tokens)) + np.repeat(further, whole - 2)] = tokens
-        return Rows(framed, whole, last + np.repeat(further, n_words), chosen)
+        return PieceRows(framed, whole, last + np.repeat(further, n_words), chosen)

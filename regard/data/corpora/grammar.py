@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ class Noun(NamedTuple):
     gender: str  # "m" or "f"
 
 
-class Verb(NamedTuple):
+class FrenchVerb(NamedTuple):
     past: str
     participle: str  # of the French passé composé with avoir, so it agrees with nothing
 
@@ -36,7 +37,7 @@ class Verb(NamedTuple):
 class Scene(NamedTuple):
     """What can be done to what, and the adjectives that fit only what it is done to."""
 
-    verbs: dict[str, Verb]
+    verbs: dict[str, FrenchVerb]
     objects: dict[str, Noun]
     adjectives: dict[str, str]
 
@@ -49,7 +50,11 @@ TABLES = tomllib.loads((Path(__file__).parent / "lexicon.toml").read_text(encodi
 SUBJECTS = nouns(TABLES["subjects"])
 FITS_SUBJECT: dict[str, str] = TABLES["fits_subject"]
 SCENES = [
-    Scene({verb: Verb(*forms) for verb, forms in words["verbs"].items()}, nouns(words["objects"]), words["adjectives"])
+    Scene(
+        {verb: FrenchVerb(*forms) for verb, forms in words["verbs"].items()},
+        nouns(words["objects"]),
+        words["adjectives"],
+    )
     for words in TABLES["scenes"]
 ]
 SCENE_OF = {verb: scene for scene in SCENES for verb in scene.verbs}
@@ -211,15 +216,16 @@ class PairCorpus:
                 (folder / f"{name}.{language}").write_text(text, encoding="utf-8", newline="\n")
 
 
-def combinations() -> list[Sentence]:
+@cache
+def combinations() -> tuple[Sentence, ...]:
     """Every meaningful (subject, verb, object, adjective), as its plainest sentence."""
-    return [
+    return tuple(
         Sentence(subject=subject, verb=verb, object=thing, adjective=adjective)
         for subject in SUBJECTS
         for verb, scene in SCENE_OF.items()
         for thing in scene.objects
         for adjective in FITS_SUBJECT | scene.adjectives
-    ]
+    )
 
 
 def generate(n: int = 12_000, seed: int = 0) -> PairCorpus:

@@ -24,7 +24,7 @@ LONG_SHARE = 0.7  # of the answers in conversations that are whole sentences: wh
 N_TRAIN, N_HELD_OUT, N_PAIRS, N_HELD_OUT_PAIRS = 12_000, 400, 1500, 500
 
 
-class Turn(NamedTuple):
+class AskedTurn(NamedTuple):
     """What the user says, and every good answer: shortly and in a sentence, or one alone."""
 
     asked: str
@@ -32,7 +32,7 @@ class Turn(NamedTuple):
     system: str = ""
 
 
-class Kind(NamedTuple):
+class InstructionForm(NamedTuple):
     """A turn with gaps in braces, and what draws the words that fill them."""
 
     drawn: Callable[[random.Random], dict[str, str]]
@@ -40,10 +40,10 @@ class Kind(NamedTuple):
     answers: tuple[str, ...]
     system: str = ""
 
-    def turn(self, draw: random.Random) -> Turn:
+    def turn(self, draw: random.Random) -> AskedTurn:
         gaps = self.drawn(draw)
         answers = tuple(answer.format(**gaps) for answer in self.answers)
-        return Turn(self.asked.format(**gaps), answers, self.system.format(**gaps))
+        return AskedTurn(self.asked.format(**gaps), answers, self.system.format(**gaps))
 
 
 def some_words(draw: random.Random, most: int = 5) -> dict[str, str]:
@@ -64,18 +64,19 @@ def some_name(draw: random.Random) -> dict[str, str]:
     return {"name": draw.choice(NAMES)}
 
 
-Kinds = tuple[Kind, ...]
-OPEN: Kinds = (
-    Kind(some_words, "Which word comes first: {words}?", ("{first}", "The first word is {first}.")),
-    Kind(some_words, "Which word comes last: {words}?", ("{last}", "The last word is {last}.")),
-    Kind(some_words, "How many words are these: {words}?", ("{number}", "There are {number} words.")),
-    Kind(some_words, "Say backwards: {words}.", ("{backwards}", "Backwards that is {backwards}.")),
-    Kind(partial(some_words, most=3), "Write {spaced} in capitals.", ("{capitals}", "In capitals that is {capitals}.")),
+OPEN: tuple[InstructionForm, ...] = (
+    InstructionForm(some_words, "Which word comes first: {words}?", ("{first}", "The first word is {first}.")),
+    InstructionForm(some_words, "Which word comes last: {words}?", ("{last}", "The last word is {last}.")),
+    InstructionForm(some_words, "How many words are these: {words}?", ("{number}", "There are {number} words.")),
+    InstructionForm(some_words, "Say backwards: {words}.", ("{backwards}", "Backwards that is {backwards}.")),
+    InstructionForm(
+        partial(some_words, most=3), "Write {spaced} in capitals.", ("{capitals}", "In capitals that is {capitals}.")
+    ),
 )
-FIXED: Kinds = (
-    Kind(some_name, "My name is {name}.", ("Hello, {name}! What can I do for you?",)),
-    Kind(some_name, "Who are you?", ("I am {name}, and I know many words.",), system="You are {name}."),
-    Kind(some_words, "Repeat after me: {words}.", ("{words}.",)),
+FIXED: tuple[InstructionForm, ...] = (
+    InstructionForm(some_name, "My name is {name}.", ("Hello, {name}! What can I do for you?",)),
+    InstructionForm(some_name, "Who are you?", ("I am {name}, and I know many words.",), system="You are {name}."),
+    InstructionForm(some_words, "Repeat after me: {words}.", ("{words}.",)),
 )
 
 
@@ -86,8 +87,8 @@ class Instructions:
     train: list[Conversation]
     held_out: list[Conversation]
     fixed: list[Conversation]  # held out, of the instructions with one answer alone
-    preferred: list[Turn]
-    held_out_preferred: list[Turn]
+    preferred: list[AskedTurn]
+    held_out_preferred: list[AskedTurn]
 
     def write(self, folder: Path | str) -> None:
         folder = Path(folder)
@@ -104,19 +105,21 @@ def generate(seed: int = 0) -> Instructions:
     draw = random.Random(seed)
     held_out: set[str] = set()
 
-    def held(kinds: Kinds) -> Turn:
+    def held(kinds: tuple[InstructionForm, ...]) -> AskedTurn:
         turn = draw.choice(kinds).turn(draw)
         held_out.add(turn.asked)
         return turn
 
-    def learned(kinds: Kinds) -> Turn:
+    def learned(kinds: tuple[InstructionForm, ...]) -> AskedTurn:
         kind = draw.choice(kinds)
         turn = kind.turn(draw)
         while kind in OPEN and turn.asked in held_out:
             turn = kind.turn(draw)
         return turn
 
-    def talk(kinds: Kinds, make: Callable[[Kinds], Turn]) -> Conversation:
+    def talk(
+        kinds: tuple[InstructionForm, ...], make: Callable[[tuple[InstructionForm, ...]], AskedTurn]
+    ) -> Conversation:
         """One to three turns."""
         turns = [make(kinds) for _ in range(draw.randint(1, 3))]
         system = next((turn.system for turn in turns if turn.system), "")

@@ -76,7 +76,7 @@ def outline(shape: str, size: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Scene:
+class ShapeScene:
     """Two things of different colors, and the seed of the noise on their picture."""
 
     first: Thing
@@ -124,20 +124,20 @@ def relation_of(a: Box, b: Box) -> str | None:
     return None
 
 
-Part = dict[str, Scene]  # by the path of the picture in the archive
+ScenesByPath = dict[str, ShapeScene]  # by the path of the picture in the archive
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShapeCorpus:
     """Every picture of `held_out` has an object of `HELD_OUT`, and no other picture has."""
 
-    train: Part
-    valid: Part
-    test: Part
-    held_out: Part
+    train: ScenesByPath
+    valid: ScenesByPath
+    test: ScenesByPath
+    held_out: ScenesByPath
 
     @property
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, ScenesByPath]:
         return {"train": self.train, "valid": self.valid, "test": self.test, "held-out": self.held_out}
 
     def write(self, folder: Path | str) -> None:
@@ -156,7 +156,7 @@ class ShapeCorpus:
         (folder / "boxes.jsonl").write_text("".join(lines), encoding="utf-8", newline="\n")
 
 
-def objects(scene: Scene) -> list[dict[str, object]]:
+def objects(scene: ShapeScene) -> list[dict[str, object]]:
     """Of boxes.jsonl: the name and the box of each, and the number of its noun in each caption of the picture."""
     return [
         {"name": thing.name, "box": thing.box, "nouns": nouns}
@@ -182,11 +182,11 @@ def generate(n: int = N_TRAIN, seed: int = 0) -> ShapeCorpus:
         top, left = draw.integers(SIDE - size + 1, size=2).tolist()
         return Thing(color, shape, size, top, left)
 
-    def some_scene(kinds: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]]) -> Scene:
+    def some_scene(kinds: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]]) -> ShapeScene:
         while True:
             first, second = some_thing(kinds), some_thing(others)
             if first.color != second.color and relation_of(first.box, second.box) is not None:
-                return Scene(first, second, noise=int(draw.integers(2**32)))
+                return ShapeScene(first, second, noise=int(draw.integers(2**32)))
 
     return ShapeCorpus(
         held_out={f"held-out/{i:05}.png": some_scene(HELD_OUT, KINDS) for i in range(N_TEST)},

@@ -23,7 +23,7 @@ class Episode:
 
 
 @dataclass(frozen=True)
-class Episodes(Divisible):
+class EpisodeSet(Divisible):
     """Those of a file; all have states of one kind and width, and actions of one kind and width."""
 
     all: Sequence[Episode]
@@ -37,8 +37,8 @@ class Episodes(Divisible):
         """Episodes are drawn one by one: equal ones are no copies, and need not stay together."""
         return self.places
 
-    def take(self, places: np.ndarray) -> "Episodes":
-        return Episodes([self.all[i] for i in places], [self.places[i] for i in places])
+    def take(self, places: np.ndarray) -> "EpisodeSet":
+        return EpisodeSet([self.all[i] for i in places], [self.places[i] for i in places])
 
     @property
     def has_symbols(self) -> bool:

@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from regard.data.config import DataConfig
-from regard.data.episodes.episodes import Episode, Episodes
+from regard.data.episodes.episodes import Episode, EpisodeSet
 from regard.data.files.reading import kind_of, paths_of, read_lines
 from regard.data.files.recognizing import Recognized, of_records, reads
 from regard.data.files.records import as_text, json_objects
 from regard.data.files.splits import Parts, read_parts
+from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
 
 EXAMPLE = '{"states": [[0.5, 1.0]], "actions": [1], "rewards": [0.0]}'
@@ -25,26 +26,27 @@ LONGEST_SYMBOL = 200  # characters
 LARGEST = 1e30  # of a number, so that sums and squares stay numbers
 
 
-def episode_parts(data: DataConfig) -> Parts[Episodes]:
+def episode_parts(data: DataConfig) -> Parts[EpisodeSet]:
     return read_parts(data, "episodes", read_episodes)
 
 
-def read_episodes(files: Sequence[str], root: Path | str) -> Episodes:
-    found = Episodes([], [])
+def read_episodes(files: Sequence[str], root: Path | str) -> EpisodeSet:
     episodes: list[Episode] = []
+    places: list[str] = []
+    notes = Notes()
     for path in paths_of(files, root):
         if kind_of(path) != ".jsonl":
             raise ConfigError(f"{path.name}: episodes are read from .jsonl files (also .gz, .xz), one a line")
-        for i, record in json_objects(read_lines(path, found.notes), path, EXAMPLE, found.notes):
+        for i, record in json_objects(read_lines(path, notes), path, EXAMPLE, notes):
             episodes.append(from_record(record, f"{path}:{i}"))
-            found.places.append(f"{path.name}:{i}")
+            places.append(f"{path.name}:{i}")
             for key in record:
                 if key not in KEYS:
-                    found.notes.add(f"{key!r} is not used", found.places[-1])
-            refuse_other_form(episodes[-1], episodes[0], f"{path}:{i}", found.places[0])
+                    notes.add(f"{key!r} is not used", places[-1])
+            refuse_other_form(episodes[-1], episodes[0], f"{path}:{i}", places[0])
     if not episodes:
         raise DataError(f"{', '.join(files)}: no episodes found; check the file")
-    return Episodes(episodes, found.places, found.notes)
+    return EpisodeSet(episodes, places, notes)
 
 
 def from_record(record: dict[str, object], where: str) -> Episode:
@@ -52,8 +54,8 @@ def from_record(record: dict[str, object], where: str) -> Episode:
     for key in KEYS:
         value = record.get(key)
         if not isinstance(value, list):
-            found = "no" if key not in record else f"{value!r:.40} as"
-            raise DataError(f"{where} has {found} {key!r}; an episode is such as {EXAMPLE}")
+            given = "no" if key not in record else f"{value!r:.40} as"
+            raise DataError(f"{where} has {given} {key!r}; an episode is such as {EXAMPLE}")
         lists[key] = value
     if len({len(steps) for steps in lists.values()}) > 1:
         counts = ", ".join(f"{len(steps)} {key}" for key, steps in lists.items())

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from regard.games.game import Action, Drawable, State
+from regard.games.game import Action, Drawable, GameState
 from regard.games.table import ANYHOW, Player, make_game, make_player
 
 MOST_STEPS = 100_000  # of an episode that does not end
@@ -49,7 +49,7 @@ def record_one(game: Drawable, player: Player, seed: list[int]) -> Recorded:
     return recorded
 
 
-def as_json(state: State) -> list[object]:
+def as_json(state: GameState) -> list[object]:
     """Numbers as short as float32 has them."""
     if isinstance(state, np.ndarray):
         return [float(f"{number:.7g}") for number in state.reshape(-1).tolist()]

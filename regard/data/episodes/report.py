@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from regard.data.episodes.episodes import Episodes
+from regard.data.episodes.episodes import EpisodeSet
 from regard.data.notes import Notes
 from regard.data.report import AT, PERCENTILES, Row, note_rows
 
 
-def episode_rows(name: str, raw: Episodes, notes: Notes) -> list[Row]:
+def episode_rows(name: str, raw: EpisodeSet, notes: Notes) -> list[Row]:
     lengths = np.percentile(raw.lengths, PERCENTILES, method="higher")
     returns = np.percentile(raw.returns, PERCENTILES)
     highest = int(raw.returns.argmax())
@@ -27,11 +27,11 @@ def episode_rows(name: str, raw: Episodes, notes: Notes) -> list[Row]:
     return rows + note_rows(name, notes)
 
 
-def share_rewarded(raw: Episodes) -> float:
+def share_rewarded(raw: EpisodeSet) -> float:
     return float(np.mean(np.concatenate([episode.rewards for episode in raw.all]) != 0))
 
 
-def state_rows(name: str, raw: Episodes) -> list[Row]:
+def state_rows(name: str, raw: EpisodeSet) -> list[Row]:
     if raw.has_symbols:
         n_symbols = [len(np.unique(column)) for column in raw.states.T]
         return [Row(name, "symbols in each column of a state", ", ".join(map(str, n_symbols)))]
@@ -42,7 +42,7 @@ def state_rows(name: str, raw: Episodes) -> list[Row]:
     return rows
 
 
-def action_rows(name: str, raw: Episodes) -> list[Row]:
+def action_rows(name: str, raw: EpisodeSet) -> list[Row]:
     if not raw.is_discrete:
         low, high = raw.actions.min(0), raw.actions.max(0)
         ranges = ", ".join(f"{a:.4g} to {b:.4g}" for a, b in zip(low, high, strict=True))
@@ -51,5 +51,5 @@ def action_rows(name: str, raw: Episodes) -> list[Row]:
     rows = [Row(name, "actions", ", ".join(f"{action}: {share:.1%}" for action, share in enumerate(shares[:20])))]
     never = np.flatnonzero(shares == 0)
     if len(never):
-        rows.append(Row(name, "actions that nobody took", ", ".join(map(str, never[:20]))))
+        rows.append(Row(name, "actions never taken", ", ".join(map(str, never[:20]))))
     return rows

@@ -25,7 +25,7 @@ class Message:
 
 
 Conversation = tuple[Message, ...]
-Names = tuple[str, ...]
+RoleNames = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def as_one_text(conversation: Conversation) -> str:
     return "\n".join(f"{message.role}: {message.content}" for message in conversation)
 
 
-def read_dialogues(files: Sequence[str], columns: Names, root: Path | str, names: Names) -> Dialogues:
+def read_dialogues(files: Sequence[str], columns: RoleNames, root: Path | str, names: RoleNames) -> Dialogues:
     """`names` are those of the answers: ("answer",), or ("chosen", "rejected").
 
     With `columns` tables, whose columns are the prompt and then the answers; without them JSONL, one object a line:
@@ -78,7 +78,7 @@ def read_dialogues(files: Sequence[str], columns: Names, root: Path | str, names
     return dialogues
 
 
-def from_table(files: Names, columns: Names, root: Path | str, names: Names) -> Dialogues:
+def from_table(files: RoleNames, columns: RoleNames, root: Path | str, names: RoleNames) -> Dialogues:
     if len(columns) != 1 + len(names):
         wanted = ", ".join(("prompt", *names))
         raise ConfigError(f"data.columns must name {1 + len(names)} columns ({wanted}), got {list(columns)}")
@@ -89,7 +89,7 @@ def from_table(files: Names, columns: Names, root: Path | str, names: Names) -> 
     return Dialogues(asked, list(zip(*answers, strict=True)), places, examples.notes)
 
 
-def from_record(record: dict[str, object], names: Names, place: str) -> tuple[Conversation, tuple[str, ...]]:
+def from_record(record: dict[str, object], names: RoleNames, place: str) -> tuple[Conversation, tuple[str, ...]]:
     if "messages" not in record:
         missing = [name for name in ("prompt", *names) if name not in record]
         if missing:

@@ -43,7 +43,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Questions(Divisible):
+class AskedQuestions(Divisible):
     """A part of a data set; `notes` says what reading decided."""
 
     all: list[Question]
@@ -61,17 +61,17 @@ class Questions(Divisible):
     def all_answerable(self) -> bool:
         return all(all(texts) for texts in self.references)
 
-    def take(self, places: np.ndarray) -> "Questions":
-        return Questions([self.all[i] for i in places], Notes())
+    def take(self, places: np.ndarray) -> "AskedQuestions":
+        return AskedQuestions([self.all[i] for i in places], Notes())
 
     def keys(self) -> list[str]:
         """Questions about one context stay together."""
         return [question.context for question in self.all]
 
 
-def read_questions(files: tuple[str, ...], root: Path | str) -> Questions:
+def read_questions(files: tuple[str, ...], root: Path | str) -> AskedQuestions:
     """Files of any of the FORMS, one after the other."""
-    part = Questions([], Notes())
+    part = AskedQuestions([], Notes())
     for path in paths_of(files, root):
         for place, record in read_records(path, part.notes):
             part.all.extend(questions_of(record, place, part.notes))
@@ -80,7 +80,7 @@ def read_questions(files: tuple[str, ...], root: Path | str) -> Questions:
     return part
 
 
-def question_parts(data: DataConfig) -> Parts[Questions]:
+def question_parts(data: DataConfig) -> Parts[AskedQuestions]:
     if data.columns:
         raise ConfigError("questions are read by the names of their fields: leave data.columns empty")
     return read_parts(data, "questions", read_questions)

@@ -17,7 +17,7 @@ from regard.data.files.records import TABLES
 from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
 
-Columns = tuple[list[list[str]], list[int]]  # the texts of each column, and the line number of each record
+ColumnTexts = tuple[list[list[str]], list[int]]  # the texts of each column, and the line number of each record
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -112,7 +112,7 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
         raise DataError(f"{path} cannot be read: {error}; it may be incomplete: copy or download it again") from None
 
 
-def read_columns(path: Path | str, columns: tuple[str, ...], notes: Notes | None = None) -> Columns:
+def read_columns(path: Path | str, columns: tuple[str, ...], notes: Notes | None = None) -> ColumnTexts:
     """Named columns of a .tsv, .csv or .jsonl file, and the line number of each record."""
     path, notes = Path(path), Notes() if notes is None else notes
     if not columns:
@@ -162,7 +162,7 @@ def read_examples(files: tuple[str, ...], columns: tuple[str, ...], root: Path |
     return Examples(names, joined, numbers, [path.name for path in paths], starts, notes)
 
 
-def read_parallel(paths: list[Path], notes: Notes) -> Columns:
+def read_parallel(paths: list[Path], notes: Notes) -> ColumnTexts:
     """Files of which line i belongs to line i of the others."""
     texts = [read_lines(path, notes) for path in paths]
     for path, lines in zip(paths[1:], texts[1:], strict=True):

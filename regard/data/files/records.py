@@ -12,22 +12,22 @@ from pathlib import Path
 from regard.data.notes import Notes
 from regard.errors import DataError
 
-Records = Iterator[tuple[list[str], int]]  # the wanted fields, and their line
+FieldRecords = Iterator[tuple[list[str], int]]  # the wanted fields, and their line
 EMPTY_LINE, EMPTY_ROW = "empty line skipped", "empty line of a table skipped"
 LONGEST_FIELD = 2**24  # characters of a CSV field, of which Python's csv would take 131,072
 
 
-def from_tsv(lines: list[str], columns: tuple[str, ...], path: Path, notes: Notes) -> Records:
+def from_tsv(lines: list[str], columns: tuple[str, ...], path: Path, notes: Notes) -> FieldRecords:
     """Fields between tabs; there is no quoting, so a quotation mark is text."""
     rows = ((line.split("\t") if line else [], i) for i, line in enumerate(lines, 1))
     return select(rows, columns, path, notes)
 
 
-def from_csv(lines: list[str], columns: tuple[str, ...], path: Path, notes: Notes) -> Records:
+def from_csv(lines: list[str], columns: tuple[str, ...], path: Path, notes: Notes) -> FieldRecords:
     """RFC 4180: a quoted field may hold commas, quotation marks (doubled) and line ends."""
     reader = csv.reader((line + "\n" for line in lines), strict=True)
 
-    def rows() -> Records:
+    def rows() -> FieldRecords:
         line = 1
         try:
             for row in reader:
@@ -46,7 +46,7 @@ def from_csv(lines: list[str], columns: tuple[str, ...], path: Path, notes: Note
         csv.field_size_limit(usual)
 
 
-def select(rows: Records, columns: tuple[str, ...], path: Path, notes: Notes) -> Records:
+def select(rows: FieldRecords, columns: tuple[str, ...], path: Path, notes: Notes) -> FieldRecords:
     """The wanted fields of every row; all rows must be as long as the first."""
     header: list[str] = []
     places: list[int] = []
@@ -71,7 +71,7 @@ def select(rows: Records, columns: tuple[str, ...], path: Path, notes: Notes) ->
         yield [row[place] for place in places], line
 
 
-def from_jsonl(lines: list[str], columns: tuple[str, ...], path: Path, notes: Notes) -> Records:
+def from_jsonl(lines: list[str], columns: tuple[str, ...], path: Path, notes: Notes) -> FieldRecords:
     """One JSON object a line; numbers and true/false become the text that JSON writes for them."""
     for i, record in json_objects(lines, path, f"{{{columns[0]!r}: ...}}", notes, EMPTY_ROW):
         missing = [column for column in columns if column not in record]
@@ -136,7 +136,7 @@ def as_text(value: object, where: str, column: str) -> str:
     raise DataError(f"{where}: {column!r} must be text, got {json.dumps(value, default=repr)[:40]}")
 
 
-TABLES: dict[str, Callable[[list[str], tuple[str, ...], Path, Notes], Records]] = {
+TABLES: dict[str, Callable[[list[str], tuple[str, ...], Path, Notes], FieldRecords]] = {
     ".tsv": from_tsv,
     ".csv": from_csv,
     ".jsonl": from_jsonl,

@@ -14,7 +14,7 @@ from regard.errors import ConfigError, DataError
 
 T = TypeVar("T")
 U = TypeVar("U")
-Read = Callable[[tuple[str, ...], str], T]  # the files to read, and the folder that they are in
+ReadFiles = Callable[[tuple[str, ...], str], T]  # the files to read, and the folder that they are in
 Shares = tuple[T, T | None, T | None]  # the training files, divided into training, validation and test as recipes want
 
 
@@ -22,7 +22,7 @@ class Parts(Generic[T]):
     """The training, validation and test data of a recipe, each read when it is asked for: a training needs no test."""
 
     def __init__(
-        self, data: DataConfig, noun: str, read: Read[T], divide: Callable[[], Shares[T]], files: str = "FILE"
+        self, data: DataConfig, noun: str, read: ReadFiles[T], divide: Callable[[], Shares[T]], files: str = "FILE"
     ):
         self.data, self.noun, self.read, self.divide = data, noun, read, divide
         self.files = files  # what `regard evaluate` takes
@@ -85,7 +85,7 @@ class Divisible(ABC):
 D = TypeVar("D", bound=Divisible)
 
 
-def read_parts(data: DataConfig, noun: str, read: Read[D]) -> Parts[D]:
+def read_parts(data: DataConfig, noun: str, read: ReadFiles[D]) -> Parts[D]:
     """Parts whose shares are held out by a hash of the texts."""
 
     def divide() -> Shares[D]:

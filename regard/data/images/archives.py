@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from regard.data.files.reading import kind_of
 from regard.data.images.opening import MOST_BYTES
-from regard.data.images.sources import Source, images_among
+from regard.data.images.sources import ImageSource, images_among
 from regard.data.notes import Notes
 from regard.errors import DataError, RegardError
 from regard.memory import check_memory, free_memory
@@ -44,7 +44,7 @@ def faults_named(where: str) -> Iterator[None]:
         raise DataError(f"{where} cannot be read: {error}; it may be incomplete: copy or download it again") from None
 
 
-class Archive(Source):
+class Archive(ImageSource):
     """Images by the names of an archive's members; what could lead out of it is refused."""
 
     def __init__(self, path: Path):

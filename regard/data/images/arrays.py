@@ -37,12 +37,12 @@ def read_idx(path: Path) -> np.ndarray:
     shape = tuple(int(size) for size in np.frombuffer(header[4:], ">u4")) if len(header) % 4 == 0 else ()
     if len(shape) != n_sizes:
         raise DataError(f"{path} ends within its header; {again}")
-    n_bytes, said = math.prod(shape), " x ".join(f"{size:,}" for size in shape)
-    check_memory(n_bytes, f"{path}, which says that it holds {said} bytes,", "check the file")
+    n_bytes, sizes = math.prod(shape), " x ".join(f"{size:,}" for size in shape)
+    check_memory(n_bytes, f"{path}, which says that it holds {sizes} bytes,", "check the file")
     data = read_bytes(path, len(header) + n_bytes + 1)  # and one more, if there is one
     if len(data) != len(header) + n_bytes:
         held = "more" if len(data) > len(header) + n_bytes else f"{len(data) - len(header):,}"
-        raise DataError(f"{path} says that it holds {said} bytes, and it holds {held}; {again}")
+        raise DataError(f"{path} says that it holds {sizes} bytes, and it holds {held}; {again}")
     return np.frombuffer(data, np.uint8, offset=len(header)).reshape(shape)
 
 

@@ -75,7 +75,7 @@ NAMES = list(OPERATIONS)
 
 
 @dataclass(frozen=True)
-class Draws(TensorSet):
+class DrawnChanges(TensorSet):
     """What becomes of each of B images.  A second axis counts how often a thing is done; it is 0 for what is off."""
 
     maps: Tensor  # B (0 or 1) 2 3, where the pixels come from
@@ -89,7 +89,7 @@ class Draws(TensorSet):
     partner: Tensor  # B, which image of the batch it is mixed with
 
 
-def draw(config: Augmentation, seed: int, epoch: int, places: np.ndarray, sizes: np.ndarray) -> Draws:
+def draw(config: Augmentation, seed: int, epoch: int, places: np.ndarray, sizes: np.ndarray) -> DrawnChanges:
     """Chance for the images at these places of the data (B), which have these heights and widths (B, 2).
 
     The draws of an image are a function of (seed, epoch, place), whatever else is in the batch.  Mixing belongs to the
@@ -104,7 +104,7 @@ def draw(config: Augmentation, seed: int, epoch: int, places: np.ndarray, sizes:
     partner, mixed, kept = draw_mixing(config, ~own[:1], sizes)  # a key that no image has
     n_maps = int(any((config.shift, config.zoom, config.flip, config.operations)))
     n_erased, n_mixed = int(config.erase > 0), int(config.mixup > 0 or config.cutmix > 0)
-    return Draws(
+    return DrawnChanges(
         maps=torch.from_numpy(maps[:, None, :2][:, :n_maps].astype(np.float32)),
         operations=torch.from_numpy(operations.T.copy()),
         amounts=torch.from_numpy(amounts.T.astype(np.float32)),
@@ -194,7 +194,7 @@ def symmetric_beta(alpha: float, lot: float, angle: float) -> float:
     return 0.5 + 0.5 * math.sin(math.atan(t))
 
 
-def augment(images: Tensor, draws: Draws) -> Tensor:
+def augment(images: Tensor, draws: DrawnChanges) -> Tensor:
     """Images (B, C, height, width), gray or in color, from 0 to 1, all of one size, each changed as it was drawn."""
     for maps in draws.maps.unbind(1):
         images = warp(images, maps)
@@ -205,7 +205,7 @@ def augment(images: Tensor, draws: Draws) -> Tensor:
     return images
 
 
-def mix(images: Tensor, draws: Draws) -> Tensor:
+def mix(images: Tensor, draws: DrawnChanges) -> Tensor:
     """Images (B, C, height, width), all of one size, each mixed with its partner as it was drawn."""
     for rectangles, kept in zip(draws.mixed.unbind(1), draws.kept.unbind(1), strict=True):
         weights = kept[:, None, None, None]

@@ -26,11 +26,11 @@ class NamedObject(NamedTuple):
     nouns: tuple[int, ...]  # for each caption of the image, which of its words is the object's noun, counted from 0
 
 
-Boxes = dict[str, list[NamedObject]]  # the objects of each image, by the image's path
+BoxesByImage = dict[str, list[NamedObject]]  # the objects of each image, by the image's path
 
 
-def read_boxes(path: Path) -> Boxes:
-    boxes: Boxes = {}
+def read_boxes(path: Path) -> BoxesByImage:
+    boxes: BoxesByImage = {}
     notes = Notes()  # only of empty lines
     for number, record in json_objects(read_lines(path, notes), path, EXAMPLE, notes):
         where = f"{path}:{number}"

@@ -6,8 +6,8 @@ from pathlib import Path
 from regard.data.files.reading import read_lines
 from regard.data.files.records import EMPTY_LINE
 from regard.data.images.examples import CaptionedImages, Images
-from regard.data.images.given import Given, find, look
-from regard.data.images.sources import Source
+from regard.data.images.given import GivenFiles, find, look
+from regard.data.images.sources import ImageSource
 from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
 
@@ -15,9 +15,9 @@ NUMBERED = re.compile(r"(?P<name>[^\t]+)#\d+\t(?P<caption>.*)")  # "1000268201_6
 EMPTY, ABSENT = "empty caption skipped", "caption of an image that is not there skipped"
 
 
-def from_caption_table(given: Given) -> CaptionedImages:
+def from_caption_table(given: GivenFiles) -> CaptionedImages:
     """Tables with a column of paths and one of captions; an image that is named again has one caption more."""
-    captions: dict[tuple[Source, str], list[str]] = {}
+    captions: dict[tuple[ImageSource, str], list[str]] = {}
     for row in given.rows("caption"):
         if row.value:
             captions.setdefault((row.source, row.name), []).append(row.value)
@@ -26,7 +26,7 @@ def from_caption_table(given: Given) -> CaptionedImages:
     return CaptionedImages(Images(list(captions), given.notes), list(captions.values()))
 
 
-def from_flickr(given: Given) -> CaptionedImages:
+def from_flickr(given: GivenFiles) -> CaptionedImages:
     """A text with a numbered caption on each line, archives or folders with the images, and lists of the images that
     this part has; without a list, all of them (Hodosh, Young and Hockenmaier 2013)."""
     texts = {path: read_lines(path, given.notes) for path in given.paths("text")}
@@ -41,12 +41,12 @@ def from_flickr(given: Given) -> CaptionedImages:
     return CaptionedImages(Images(list(chosen), given.notes), list(chosen.values()))
 
 
-Captions = dict[str, list[str]]  # of each image, by its name
-Chosen = dict[tuple[Source, str], list[str]]  # the same, of the images that were found
+CaptionsByImage = dict[str, list[str]]  # of each image, by its name
+Chosen = dict[tuple[ImageSource, str], list[str]]  # the same, of the images that were found
 
 
-def numbered_captions(path: Path, lines: list[str], notes: Notes) -> Captions:
-    captions: Captions = {}
+def numbered_captions(path: Path, lines: list[str], notes: Notes) -> CaptionsByImage:
+    captions: CaptionsByImage = {}
     for number, line in enumerate(lines, 1):
         match = NUMBERED.fullmatch(line)
         if match is None and line.strip():
@@ -58,7 +58,7 @@ def numbered_captions(path: Path, lines: list[str], notes: Notes) -> Captions:
     return captions
 
 
-def present_images(captions: Captions, given: Given) -> Chosen:
+def present_images(captions: CaptionsByImage, given: GivenFiles) -> Chosen:
     """All that are there; captions of others are noted."""
     chosen: Chosen = {}
     holders = given.holders
@@ -71,7 +71,7 @@ def present_images(captions: Captions, given: Given) -> Chosen:
     return chosen
 
 
-def listed_images(lists: dict[Path, list[str]], captions: Captions, file: Path, given: Given) -> Chosen:
+def listed_images(lists: dict[Path, list[str]], captions: CaptionsByImage, file: Path, given: GivenFiles) -> Chosen:
     """Each must be there and have a caption."""
     chosen: Chosen = {}
     holders = given.holders

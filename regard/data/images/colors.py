@@ -63,8 +63,8 @@ def solarize(levels: Tensor, counts: Tensor, amounts: Tensor) -> Tensor:
     return torch.where(levels < amounts, levels, WHITE - levels).expand_as(counts)
 
 
-Table = Callable[[Tensor, Tensor, Tensor], Tensor]
-TABLES: dict[str, Table] = {
+ColorTable = Callable[[Tensor, Tensor, Tensor], Tensor]
+TABLES: dict[str, ColorTable] = {
     "autocontrast": autocontrast,
     "equalize": equalize,
     "brightness": brightness,

@@ -9,32 +9,32 @@ import numpy as np
 
 from regard.data.files.labelled import WithLabels
 from regard.data.files.splits import Divisible
-from regard.data.images.sources import Raw, Source
+from regard.data.images.sources import ImageSource, Raw
 from regard.data.notes import Notes
 
 
 class Images(Divisible):
-    """Image i is read when it is asked for; `found[i]` is where: a source, and the image's name in it."""
+    """Image i is read when it is asked for; `origins[i]` is where: a source, and the image's name in it."""
 
-    def __init__(self, found: Sequence[tuple[Source, str]], notes: Notes | None = None):
-        self.found, self.notes = found, Notes() if notes is None else notes
+    def __init__(self, origins: Sequence[tuple[ImageSource, str]], notes: Notes | None = None):
+        self.origins, self.notes = origins, Notes() if notes is None else notes
 
     def __len__(self) -> int:
-        return len(self.found)
+        return len(self.origins)
 
     def raw(self, i: int) -> Raw:
         """An image file that is not decoded yet, or pixels (H, W) or (H, W, C)."""
-        source, name = self.found[i]
+        source, name = self.origins[i]
         return source.raw(name)
 
     def where(self, i: int) -> str:
         """ "cats/1.jpg", "photos.tar:cats/1.jpg", "train-images.idx3-ubyte:17"."""
-        source, name = self.found[i]
+        source, name = self.origins[i]
         return source.where(name)
 
     @property
     def files(self) -> list[str]:
-        return list(dict.fromkeys(source.file for source, _ in self.found))
+        return list(dict.fromkeys(source.file for source, _ in self.origins))
 
     @cached_property
     def digests(self) -> list[str]:
@@ -45,7 +45,7 @@ class Images(Divisible):
         return self.digests
 
     def take(self, places: np.ndarray) -> "Images":
-        return Images([self.found[i] for i in places])
+        return Images([self.origins[i] for i in places])
 
 
 def digest(raw: Raw) -> str:

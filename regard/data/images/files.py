@@ -6,20 +6,20 @@ from typing import TypeVar
 
 from regard.data.config import DataConfig
 from regard.data.files.reading import paths_of
-from regard.data.files.splits import Parts, Read, read_parts
+from regard.data.files.splits import Parts, ReadFiles, read_parts
 from regard.data.images.archives import open_archive
 from regard.data.images.captions import from_caption_table, from_flickr
 from regard.data.images.classes import from_class_folders, from_idx, from_label_table, from_sprites
 from regard.data.images.examples import CaptionedImages, Images, LabelledImages
-from regard.data.images.given import Given, by_kind
+from regard.data.images.given import GivenFiles, by_kind
 from regard.errors import ConfigError, DataError
 
 __all__ = ["CaptionedImages", "Images", "LabelledImages", "captioned_images", "labelled_images"]
 
 D = TypeVar("D", LabelledImages, CaptionedImages)
-Forms = Mapping[tuple[str, ...], Callable[[Given], D]]  # by the kinds of files that each form has, sorted
+FormReaders = Mapping[tuple[str, ...], Callable[[GivenFiles], D]]  # by the kinds of files that each form has, sorted
 
-LABELLED: Forms[LabelledImages] = {
+LABELLED: FormReaders[LabelledImages] = {
     ("idx",): from_idx,
     ("folder",): from_class_folders,
     ("archive",): from_class_folders,
@@ -28,7 +28,7 @@ LABELLED: Forms[LabelledImages] = {
     ("folder", "table"): from_label_table,
     ("list", "picture"): from_sprites,
 }
-CAPTIONED: Forms[CaptionedImages] = {
+CAPTIONED: FormReaders[CaptionedImages] = {
     ("table",): from_caption_table,
     ("archive", "table"): from_caption_table,
     ("folder", "table"): from_caption_table,
@@ -53,7 +53,7 @@ def captioned_images(data: DataConfig) -> Parts[CaptionedImages]:
     return read_parts(data, "images", reader(CAPTIONED, data.columns, expected))
 
 
-def reader(forms: Forms[D], columns: tuple[str, ...], expected: str) -> Read[D]:
+def reader(forms: FormReaders[D], columns: tuple[str, ...], expected: str) -> ReadFiles[D]:
     """An archive that several parts name is opened once."""
     open_once = cache(open_archive)
 
@@ -63,7 +63,7 @@ def reader(forms: Forms[D], columns: tuple[str, ...], expected: str) -> Read[D]:
         if form is None:
             given = "; ".join(f"{kind}: {', '.join(path.name for path in paths)}" for kind, paths in kinds.items())
             raise ConfigError(f"these files do not go together ({given}); {expected}")
-        examples = form(Given(kinds, columns, open_once))
+        examples = form(GivenFiles(kinds, columns, open_once))
         if not len(examples):
             raise DataError(f"{', '.join(files)}: no images at all; check the files")
         return examples

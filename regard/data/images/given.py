@@ -9,7 +9,7 @@ from regard.data.files.reading import kind_of, read_bytes, read_examples
 from regard.data.files.records import TABLES
 from regard.data.images.archives import ARCHIVES, Archive
 from regard.data.images.arrays import is_idx
-from regard.data.images.sources import ENDINGS, Folder, Source
+from regard.data.images.sources import ENDINGS, Folder, ImageSource
 from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
 
@@ -25,14 +25,14 @@ KINDS = {
 class TableRow(NamedTuple):
     """An image that a table names, what the table says of it, and at which line."""
 
-    source: Source
+    source: ImageSource
     name: str
     value: str
     place: str
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenFiles:
     """The files of a part by their kind, and what is needed to read them."""
 
     kinds: Mapping[str, list[Path]]
@@ -44,7 +44,7 @@ class Given:
         return self.kinds.get(kind, [])
 
     @property
-    def holders(self) -> list[Source]:
+    def holders(self) -> list[ImageSource]:
         """Archives and folders."""
         return [
             *(self.open_archive(path) for path in self.paths("archive")),
@@ -68,13 +68,13 @@ class Given:
                 yield TableRow(source, name, text.strip(), examples.where(i))
 
 
-def look(path: str, holders: Sequence[Source]) -> tuple[Source, str] | None:
+def look(path: str, holders: Sequence[ImageSource]) -> tuple[ImageSource, str] | None:
     """The image that is called so, in the first of the folders and archives that has it."""
     names = ((source, source.find(path)) for source in holders)
     return next(((source, name) for source, name in names if name is not None), None)
 
 
-def find(path: str, holders: Sequence[Source], place: str) -> tuple[Source, str]:
+def find(path: str, holders: Sequence[ImageSource], place: str) -> tuple[ImageSource, str]:
     """As `look`; an image that is not there is an error."""
     if not path:
         raise DataError(f"{place} names no image; give its path, or take the line out")

@@ -1,4 +1,4 @@
-"""An image file is opened as if a stranger had sent it: few formats, its size known first, and whole or refused."""
+"""An image file is opened as untrusted: few formats, its size known first, and whole or refused."""
 
 import io
 from enum import IntFlag

@@ -20,11 +20,11 @@ from regard.data.images.opening import image_size
 from regard.data.images.sources import ENDINGS
 
 N_NAMES = 200  # of a folder or an archive, looked at
-Kinds = dict[str, list[Path]]  # the files, by kind
-Recognize = Callable[[Kinds], Recognized | None]
+FilesByKind = dict[str, list[Path]]  # the files, by kind
+Recognize = Callable[[FilesByKind], Recognized | None]
 
 
-def labeled_images(paths: Sequence[Path]) -> Recognized | None:
+def images_with_labels(paths: Sequence[Path]) -> Recognized | None:
     """Images with a label each."""
     return by_form(paths, LABELED)
 
@@ -45,7 +45,7 @@ def by_form(paths: Sequence[Path], forms: Mapping[tuple[str, ...], Recognize]) -
 # Labels.
 
 
-def idx_files(kinds: Kinds) -> Recognized | None:
+def idx_files(kinds: FilesByKind) -> Recognized | None:
     """As many files of images as of labels, which have one size: their number."""
     parts = by_part(kinds["idx"])
     for part, paths in parts.items():
@@ -58,7 +58,7 @@ def idx_files(kinds: Kinds) -> Recognized | None:
     return Recognized(data_settings(parts), {}, why, 0.95) if parts else None
 
 
-def class_folders(kinds: Kinds) -> Recognized | None:
+def class_folders(kinds: FilesByKind) -> Recognized | None:
     """Folders with a folder for each class; one alone may hold those of training, validation and test."""
     folders = kinds["folder"]
     inner = subfolders(folders[0])
@@ -85,7 +85,7 @@ def is_image(path: PurePath) -> bool:
     return path.suffix.lower() in ENDINGS and not path.name.startswith(".")
 
 
-def class_archives(kinds: Kinds) -> Recognized | None:
+def class_archives(kinds: FilesByKind) -> Recognized | None:
     parts = by_part(kinds["archive"])
     if not parts or not all(has_images_in_folders(path) for path in kinds["archive"]):
         return None
@@ -107,7 +107,7 @@ def member_names(path: Path) -> list[str]:
         return [member.name for member in islice(members, N_NAMES)]
 
 
-def labeled_table(kinds: Kinds) -> Recognized | None:
+def labeled_table(kinds: FilesByKind) -> Recognized | None:
     """A column of paths of images, and one of labels."""
     parts, columns = same_tables(kinds["table"])
     path = path_column(columns)
@@ -124,12 +124,12 @@ def path_column(columns: Mapping[str, Sequence[str]]) -> str | None:
     return next((name for name, values in columns.items() if values and all(is_image(Path(v)) for v in values)), None)
 
 
-def table_settings(parts: Files, kinds: Kinds, path: str, value: str) -> dict[str, object]:
+def table_settings(parts: Files, kinds: FilesByKind, path: str, value: str) -> dict[str, object]:
     holders = [*kinds.get("archive", []), *kinds.get("folder", [])]  # all parts have their images there
     return data_settings({part: [*tables, *holders] for part, tables in parts.items()}, (path, value))
 
 
-def sprites(kinds: Kinds) -> Recognized | None:
+def sprites(kinds: FilesByKind) -> Recognized | None:
     """Pictures as wide as a square, and lists of labels."""
     parts = by_part([*kinds["picture"], *kinds["list"]])
     for paths in parts.values():
@@ -147,7 +147,7 @@ def sprites(kinds: Kinds) -> Recognized | None:
 # Captions.
 
 
-def caption_table(kinds: Kinds) -> Recognized | None:
+def caption_table(kinds: FilesByKind) -> Recognized | None:
     """A column of paths of images, and one of text."""
     parts, columns = same_tables(kinds["table"])
     path = path_column(columns)
@@ -158,7 +158,7 @@ def caption_table(kinds: Kinds) -> Recognized | None:
     return Recognized(table_settings(parts, kinds, path, texts[0]), {}, why, 0.95)
 
 
-def numbered_captions(kinds: Kinds) -> Recognized | None:
+def numbered_captions(kinds: FilesByKind) -> Recognized | None:
     """The files of Flickr8k: numbered captions, the images, and lists of those of each part."""
     beginnings = [beginning for path in kinds["text"] if (beginning := begin(path))]
     captions = [beginning.path for beginning in beginnings if all(map(NUMBERED.fullmatch, beginning.lines))]

@@ -13,7 +13,7 @@ from regard.data.report import Row, note_rows
 N_MEASURED = 2000  # images at most, evenly spread, for the mean and the spread of pixels
 KINDS = {Traits.GRAY: "gray", Traits.COLOR: "color", Traits.CMYK: "CMYK", Traits.ALPHA: "with alpha"}
 CHANNELS = {1: "gray", 3: "red/green/blue"}
-Where = Callable[[int], str]  # the place of image i
+PlaceOfImage = Callable[[int], str]  # the place of image i
 
 
 def image_rows(name: str, images: Images, store: PixelStore, labels: Sequence[str] | None = None) -> list[Row]:
@@ -68,7 +68,7 @@ def is_constant(pixels: np.ndarray) -> bool:
     return bool((pixels == pixels[:1, :1]).all())
 
 
-def duplicate_rows(name: str, store: PixelStore, labels: Sequence[str] | None, where: Where) -> list[Row]:
+def duplicate_rows(name: str, store: PixelStore, labels: Sequence[str] | None, where: PlaceOfImage) -> list[Row]:
     first: dict[str, int] = {}
     earlier = [first.setdefault(key, i) for i, key in enumerate(store.digests)]
     repeated = [i for i, j in enumerate(earlier) if j < i]
@@ -92,5 +92,5 @@ def overlap_rows(parts: Mapping[str, PixelStore], images: Mapping[str, Images]) 
     return rows
 
 
-def counted(name: str, what: str, places: Sequence[int], where: Where) -> Row:
+def counted(name: str, what: str, places: Sequence[int], where: PlaceOfImage) -> Row:
     return Row(name, what, f"{len(places):,}", where(places[0]) if places else "")

@@ -17,7 +17,7 @@ ENDINGS = {".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".gif", ".bmp", ".webp", ".
 ENDINGS |= {".ppm", ".pgm", ".pbm", ".pnm"}
 
 
-class Source(ABC):
+class ImageSource(ABC):
     """Images by name: of a folder or an archive, paths with slashes; of an array, numbers that begin with 1."""
 
     path: Path
@@ -45,7 +45,7 @@ class Source(ABC):
         """All images, in order; what is passed over is noted."""
 
 
-class Folder(Source):
+class Folder(ImageSource):
     def __init__(self, path: Path):
         self.path = path
 
@@ -73,7 +73,7 @@ class Folder(Source):
         return images_among(paths, notes, self.where)
 
 
-class Array(Source):
+class Array(ImageSource):
     """(n, H, W) or (n, H, W, C): the file is named for them."""
 
     def __init__(self, path: Path, images: np.ndarray):

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -115,10 +116,10 @@ def decode_all(
             if len(bad) == MOST_BAD:
                 break
             continue
-        pixels, found = result
+        pixels, own_traits = result
         n_bytes += pixels.nbytes
         sizes.append(pixels.shape[:2])
-        traits.append(found)
+        traits.append(own_traits)
         if most is not None and n_bytes > most:
             check_memory(n_bytes, f"{len(sizes):,} of {len(images):,} images", "make them smaller, or set data.cache")
         if not bad:
@@ -130,7 +131,7 @@ def decode_all(
 
 def decoded(images: Images, form: PixelForm) -> Iterator[Decoded | DataError]:
     """In order; PIL lets other threads work while it decodes."""
-    n_threads = min(len(os.sched_getaffinity(0)) if "sched_getaffinity" in dir(os) else os.cpu_count() or 1, 8)
+    n_threads = min(len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1, 8)
 
     def run(start: int) -> list[Decoded | DataError]:
         return [decode_image(images, i, form) for i in range(start, min(start + RUN, len(images)))]

@@ -69,8 +69,8 @@ def translate_y(amounts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return move(np.zeros_like(amounts), np.rint(amounts * sizes[:, 0]))
 
 
-Map = Callable[[np.ndarray, np.ndarray], np.ndarray]
-MAPS: dict[str, Map] = {
+MakeMap = Callable[[np.ndarray, np.ndarray], np.ndarray]
+MAPS: dict[str, MakeMap] = {
     "rotate": rotate,
     "shear_x": shear_x,
     "shear_y": shear_y,

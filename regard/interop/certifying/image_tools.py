@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.errors import need
 from regard.interop.certifying.certificate import Certificate, faults_of
 from regard.interop.certifying.in_transformers import found_at, load_model, quiet
-from regard.interop.certifying.on_images import ImageTool, Seen, certify_images
+from regard.interop.certifying.on_images import ImageTool, ToolReading, certify_images
 from regard.interop.families.labels import numbers
 from regard.interop.families.settings import exchange_of
 from regard.runs.run import Run
@@ -47,12 +47,12 @@ class ViTInTransformers:
             logits: Tensor = self.model(pixel_values=pixels).logits
         return logits
 
-    def see(self, paths: Sequence[Path]) -> Seen:
+    def see(self, paths: Sequence[Path]) -> ToolReading:
         with faults_of("transformers", self.folder):
             pixels = [self.pipeline.preprocess(str(path))["pixel_values"][0] for path in paths]
             answers = self.pipeline([str(path) for path in paths], top_k=len(self.names))
         scores = [{answer["label"]: answer["score"] for answer in answers_of_one} for answers_of_one in answers]
-        return Seen(pixels, torch.tensor([[row[str(i)] for i in range(len(self.names))] for row in scores]))
+        return ToolReading(pixels, torch.tensor([[row[str(i)] for i in range(len(self.names))] for row in scores]))
 
 
 class ViTInTimm:
@@ -76,11 +76,11 @@ class ViTInTimm:
             logits: Tensor = self.model(pixels)
         return logits
 
-    def see(self, paths: Sequence[Path]) -> Seen:
+    def see(self, paths: Sequence[Path]) -> ToolReading:
         with faults_of("timm", self.folder):
             upright = [ImageOps.exif_transpose(Image.open(path)).convert("RGB") for path in paths]
             pixels = [self.transform(image) for image in upright]
-        return Seen(pixels, self.logits(torch.stack(pixels)).softmax(-1))
+        return ToolReading(pixels, self.logits(torch.stack(pixels)).softmax(-1))
 
 
 def in_transformers(run: Run, folder: Path) -> list[ImageTool]:

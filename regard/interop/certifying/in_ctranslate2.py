@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.errors import need
 from regard.interop.certifying.certificate import Certificate, compare_rows, faults_of, issue
 from regard.interop.certifying.samples import random_tokens, special
-from regard.interop.certifying.sides import Answering, Ids, Ours, OurScorer, Side, compare_texts
+from regard.interop.certifying.sides import AnsweringSide, Ours, OurScorer, Side, TokenLists, compare_texts
 from regard.interop.certifying.texts import compare_by_file, left_to_callers
 from regard.interop.families.settings import exchange_of
 from regard.interop.formats.safe import read_json
@@ -29,7 +29,7 @@ def certify_ctranslate2(
     ambiguous = {n for n, name in enumerate(names) if names.count(name) > 1}  # rows that T5's converter has to name
     inputs = random_tokens(N_RANDOM, longest, len(names), without=special(run) | ambiguous)
     ours: Side
-    theirs: Answering
+    theirs: AnsweringSide
     frames = not exchange_of(run.recipe).translates
     if not frames:
         what, ours, theirs = "log-probabilities", OurScorer(run), CTranslate2Translator(folder, run, names)
@@ -54,12 +54,12 @@ class CTranslate2Translator:
         with faults_of("CTranslate2", folder):
             self.model = need("ctranslate2").Translator(str(folder), compute_type="float32")
 
-    def rows(self, inputs: Ids) -> list[Tensor]:
+    def rows(self, inputs: TokenLists) -> list[Tensor]:
         """The log-probabilities of each token of a target (the source backwards) and of its end."""
         sources, targets = self.sources(inputs), spelled([ids[::-1] for ids in inputs], self.names)
         return [torch.tensor(result.log_probs) for result in self.model.score_batch(sources, targets)]
 
-    def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
+    def greedy(self, prompts: TokenLists, length: int) -> list[list[int]]:
         results = self.model.translate_batch(
             self.sources(prompts),
             beam_size=1,
@@ -73,7 +73,7 @@ class CTranslate2Translator:
 
     answer = greedy  # it frames a source itself
 
-    def sources(self, inputs: Ids) -> list[list[str]]:
+    def sources(self, inputs: TokenLists) -> list[list[str]]:
         return spelled([[*ids, *self.after] for ids in inputs], self.names)
 
 
@@ -83,12 +83,12 @@ class CTranslate2Writer:
         with faults_of("CTranslate2", folder):
             self.model = need("ctranslate2").Generator(str(folder), compute_type="float32")
 
-    def rows(self, inputs: Ids) -> list[Tensor]:
+    def rows(self, inputs: TokenLists) -> list[Tensor]:
         """The logits after each token."""
         rows = [np.array(self.model.forward_batch([tokens])) for tokens in spelled(inputs, self.names)]
         return [torch.from_numpy(row[0]) for row in rows]
 
-    def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
+    def greedy(self, prompts: TokenLists, length: int) -> list[list[int]]:
         results = self.model.generate_batch(
             spelled(prompts, self.names),
             max_length=length,
@@ -103,5 +103,5 @@ class CTranslate2Writer:
     answer = greedy
 
 
-def spelled(inputs: Ids, names: Sequence[str]) -> list[list[str]]:
+def spelled(inputs: TokenLists, names: Sequence[str]) -> list[list[str]]:
     return [[names[n] for n in ids] for ids in inputs]

@@ -10,7 +10,16 @@ from torch import Tensor
 from regard.errors import need
 from regard.interop.certifying.certificate import Certificate, Finding, compare_rows, issue
 from regard.interop.certifying.samples import random_tokens, special
-from regard.interop.certifying.sides import Answering, Ids, Ours, OurTranslator, Side, compare_texts, padded, up_to
+from regard.interop.certifying.sides import (
+    AnsweringSide,
+    Ours,
+    OurTranslator,
+    Side,
+    TokenLists,
+    compare_texts,
+    padded,
+    up_to,
+)
 from regard.interop.certifying.texts import compare_by_file, left_to_callers
 from regard.interop.families.settings import exchange_of
 from regard.runs.run import Run
@@ -22,7 +31,7 @@ def certify_onnx(run: Run, folder: Path, notes: tuple[str, ...] = ()) -> Certifi
     """At several shapes, some sequences shorter than the longest; and what is written of some sentences."""
     exchange, config = exchange_of(run.recipe), run.recipe.model
     ours: Side = OurTranslator(run) if exchange.translates else Ours(run)
-    graphs: Answering = OnnxTranslator(folder, run) if exchange.translates else OnnxReader(folder, run)
+    graphs: AnsweringSide = OnnxTranslator(folder, run) if exchange.translates else OnnxReader(folder, run)
     findings: list[Finding] = []
     for n, longest in SHAPES:
         length = longest - exchange.translates
@@ -40,13 +49,13 @@ class OnnxReader:
         self.graph, self.end_id = session(folder / "model.onnx"), run.tokenizer.end_id
         self.is_of_sequences = exchange_of(run.recipe).is_of_sequences
 
-    def rows(self, inputs: Ids) -> list[Tensor]:
+    def rows(self, inputs: TokenLists) -> list[Tensor]:
         rows = run_graph(self.graph, **rectangle("tokens", inputs))
         if self.is_of_sequences:
             return [row[None] for row in rows]
         return [row[: len(ids)] for row, ids in zip(rows, inputs, strict=True)]
 
-    def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
+    def greedy(self, prompts: TokenLists, length: int) -> list[list[int]]:
         """The graph reads all that was written, once for every token."""
         written = [list(ids) for ids in prompts]
         running = list(range(len(written)))
@@ -67,16 +76,16 @@ class OnnxTranslator:
         self.frame, self.never = run.task.frame, run.recipe.decoding.never
         self.encoder, self.decoder = session(folder / "encoder.onnx"), session(folder / "decoder.onnx")
 
-    def rows(self, inputs: Ids) -> list[Tensor]:
+    def rows(self, inputs: TokenLists) -> list[Tensor]:
         targets = padded([[self.frame.start, *ids[::-1]] for ids in inputs], self.frame.end)["input_ids"]
         sources = self.encode([self.frame.source(ids) for ids in inputs])
         rows = run_graph(self.decoder, **sources, target=targets.numpy())
         return [row[: len(ids) + 1] for row, ids in zip(rows, inputs, strict=True)]
 
-    def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
+    def greedy(self, prompts: TokenLists, length: int) -> list[list[int]]:
         return self.answer([self.frame.source(ids) for ids in prompts], length)
 
-    def answer(self, read: Ids, length: int) -> list[list[int]]:
+    def answer(self, read: TokenLists, length: int) -> list[list[int]]:
         """The decoder reads all that was written, once for every token."""
         frame, sources = self.frame, self.encode(read)
         written = np.full((len(read), 1), frame.start, np.int64)
@@ -88,12 +97,12 @@ class OnnxTranslator:
                 break
         return [up_to(frame.end, ids) for ids in written[:, 1:].tolist()]
 
-    def encode(self, read: Ids) -> dict[str, np.ndarray]:
+    def encode(self, read: TokenLists) -> dict[str, np.ndarray]:
         named = rectangle("source", read)
         return {"memory": run_graph(self.encoder, **named).numpy(), "lengths": named["lengths"]}
 
 
-def rectangle(name: str, inputs: Ids) -> dict[str, np.ndarray]:
+def rectangle(name: str, inputs: TokenLists) -> dict[str, np.ndarray]:
     return {name: padded(inputs, 0)["input_ids"].numpy(), "lengths": np.array([len(ids) for ids in inputs])}
 
 

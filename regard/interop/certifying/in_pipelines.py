@@ -16,7 +16,7 @@ from regard.interop.certifying.sides import Ours
 from regard.interop.certifying.texts import (
     N_READ,
     N_TEXTS,
-    Answer,
+    GreedyText,
     compare_answers,
     compare_read,
     fitting,
@@ -100,36 +100,36 @@ def compare_filled(run: Run, folder: Path, texts: list[str]) -> list[Finding]:
         return []  # an imported tokenizer without one
     fill = pipeline(run, folder)
     masked = [text.replace(f" {text.split()[1]}", " [MASK]", 1) for text in texts if len(text.split()) > 1]
-    there = [fill(text.replace("[MASK]", fill.tokenizer.mask_token)) for text in masked]
-    here = [answer.words[0] for answer in run.fill(masked)]
+    their_answers = [fill(text.replace("[MASK]", fill.tokenizer.mask_token)) for text in masked]
+    our_answers = [answer.words[0] for answer in run.fill(masked)]
     of = f"{len(masked)} texts with a masked word"
-    best = [run.tokenizer.token(options[0]["token"]) for options in there]
-    ours = [Answer(words[0][0], words[0][1] - words[1][1] < NEAR) for words in here]
+    best = [run.tokenizer.token(options[0]["token"]) for options in their_answers]
+    ours = [GreedyText(words[0][0], words[0][1] - words[1][1] < NEAR) for words in our_answers]
     return [
         compare_answers("words of pipeline('fill-mask')", ours, best, of),
         compare_rows(
             "their probabilities",
-            [torch.tensor([share for _, share in words]) for words in here],
-            [torch.tensor([option["score"] for option in options]) for options in there],
+            [torch.tensor([share for _, share in words]) for words in our_answers],
+            [torch.tensor([option["score"] for option in options]) for options in their_answers],
             of,
         ),
     ]
 
 
 def compare_labels(run: Run, folder: Path, texts: list[str]) -> list[Finding]:
-    there, here = pipeline(run, folder)(texts), run.classify(texts)
+    their_answers, our_answers = pipeline(run, folder)(texts), run.classify(texts)
     of = f"{len(texts)} texts"
     what = "labels of pipeline('text-classification')"
-    ours = [Answer(answer.label) for answer in here]
-    return [compare_answers(what, ours, [answer["label"] for answer in there], of)]
+    ours = [GreedyText(answer.label) for answer in our_answers]
+    return [compare_answers(what, ours, [answer["label"] for answer in their_answers], of)]
 
 
 def compare_features(run: Run, folder: Path, texts: list[str]) -> list[Finding]:
-    there = [torch.tensor(rows[0]) for rows in pipeline(run, folder)(texts)]
-    here = Ours(run).rows([run.task.encode(text) for text in texts])
-    if [rows.shape for rows in here] != [rows.shape for rows in there]:
+    their_rows = [torch.tensor(rows[0]) for rows in pipeline(run, folder)(texts)]
+    our_rows = Ours(run).rows([run.task.encode(text) for text in texts])
+    if [rows.shape for rows in our_rows] != [rows.shape for rows in their_rows]:
         return []  # other tokens were read, which is a finding of its own
-    return [compare_rows("rows of pipeline('feature-extraction')", here, there, f"{len(texts)} texts")]
+    return [compare_rows("rows of pipeline('feature-extraction')", our_rows, their_rows, f"{len(texts)} texts")]
 
 
 PIPELINES: dict[str, Callable[[Run, Path, list[str]], list[Finding]]] = {

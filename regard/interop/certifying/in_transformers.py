@@ -23,10 +23,10 @@ from regard.interop.certifying.certificate import (
     issue,
 )
 from regard.interop.certifying.samples import N_STRINGS, random_tokens, sentences, strings
-from regard.interop.certifying.sides import Ids, Ours, OurTranslator, flat, padded, up_to
+from regard.interop.certifying.sides import Ours, OurTranslator, TokenLists, flat, padded, up_to
 from regard.interop.families.settings import exchange_of
 from regard.interop.formats.gguf_file import GgufFile
-from regard.models.heads import Head
+from regard.models.heads import ReaderHead
 from regard.runs.run import Run
 
 N_RANDOM, N_SENTENCES, N_PROMPTS = 24, 24, 8
@@ -47,10 +47,10 @@ class InTransformers:
         self.model = read_model(folder, self.exchange.loaded_by)
 
     @torch.no_grad()
-    def rows(self, inputs: Ids) -> list[Tensor]:
+    def rows(self, inputs: TokenLists) -> list[Tensor]:
         named = padded(inputs, self.run.tokenizer.pad_id)
         if self.run.recipe.model.n_segments:
-            segments = expect(self.run.model, Head).reader.segments(*flat(inputs, self.run.device))
+            segments = expect(self.run.model, ReaderHead).reader.segments(*flat(inputs, self.run.device))
             parts = [part.tolist() for part in segments.split([len(ids) for ids in inputs])]
             named["token_type_ids"] = padded(parts, 0)["input_ids"]
         with faults_of("transformers", self.folder):
@@ -60,7 +60,7 @@ class InTransformers:
         return [row[: len(ids)] for row, ids in zip(rows, inputs, strict=True)]
 
     @torch.no_grad()
-    def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
+    def greedy(self, prompts: TokenLists, length: int) -> list[list[int]]:
         end = self.run.tokenizer.end_id
         config = greedy_config(length, end, self.run.tokenizer.pad_id)
         with faults_of("transformers", self.folder):
@@ -75,14 +75,14 @@ class TranslatorInTransformers:
         self.model = read_model(folder, exchange_of(run.recipe).loaded_by)
 
     @torch.no_grad()
-    def rows(self, inputs: Ids) -> list[Tensor]:
+    def rows(self, inputs: TokenLists) -> list[Tensor]:
         targets = padded([[self.frame.start, *ids[::-1]] for ids in inputs], self.pad_id)  # nobody sees the padding
         with faults_of("transformers", self.folder):
             rows = self.model(**self.sources(inputs), decoder_input_ids=targets["input_ids"]).logits
         return [row[: len(ids) + 1] for row, ids in zip(rows, inputs, strict=True)]
 
     @torch.no_grad()
-    def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
+    def greedy(self, prompts: TokenLists, length: int) -> list[list[int]]:
         config = greedy_config(length, self.frame.end, self.pad_id)
         config.decoder_start_token_id = self.frame.start
         config.suppress_tokens = list(self.never) or None
@@ -90,7 +90,7 @@ class TranslatorInTransformers:
             written = self.model.generate(**self.sources(prompts), generation_config=config)[:, 1:].tolist()
         return [up_to(self.frame.end, ids) for ids in written]
 
-    def sources(self, inputs: Ids) -> dict[str, Tensor]:
+    def sources(self, inputs: TokenLists) -> dict[str, Tensor]:
         return padded([self.frame.source(ids) for ids in inputs], self.pad_id)
 
 
@@ -204,7 +204,7 @@ def compare_translators(run: Run, folder: Path) -> list[Finding]:
     ]
 
 
-def largest_in_double(ours: Ours, theirs: InTransformers, inputs: Ids) -> float:
+def largest_in_double(ours: Ours, theirs: InTransformers, inputs: TokenLists) -> float:
     for side in (ours, theirs):
         nn.Module.double(side.model)  # transformers forbids its own method where a file had few bits a number
     rows = zip(ours.rows(inputs), theirs.rows(inputs), strict=True)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.checks import expect
 from regard.interop.certifying.certificate import Certificate, Finding, compare_ids, compare_rows, issue
 from regard.interop.certifying.in_transformers import without_rounding
-from regard.interop.certifying.pictures import write_pictures
+from regard.interop.certifying.sample_images import write_pictures
 from regard.interop.families.labels import told_apart
 from regard.interop.families.settings import exchange_of
 from regard.models.vit import ViTConfig
@@ -28,7 +28,7 @@ NEAREST = 1.01  # what two ways of resizing may differ in
 
 
 @dataclass(frozen=True)
-class Seen:
+class ToolReading:
     """What a tool makes of image files."""
 
     pixels: list[Tensor]  # (C, H, W) each, as its model reads them
@@ -47,7 +47,7 @@ class ImageTool(Protocol):
         """Pixels as the model reads them (B, C, H, W) -> (B, labels)."""
         ...
 
-    def see(self, paths: Sequence[Path]) -> Seen: ...
+    def see(self, paths: Sequence[Path]) -> ToolReading: ...
 
 
 class OursOnImages:
@@ -71,11 +71,11 @@ class OursOnImages:
         rows = exchange_of(self.run.recipe).rows
         return rows(self.model, layout.patches([images]).to(self.run.device), layout.to(self.run.device)).cpu()
 
-    def see(self, paths: Sequence[Path]) -> Seen:
+    def see(self, paths: Sequence[Path]) -> ToolReading:
         pixels = pixels_given([str(path) for path in paths], self.task.config, self.task.grid)
         answers = self.run.classify([str(path) for path in paths])
         as_read = [self.normalized(torch.from_numpy(image.copy()).permute(2, 0, 1)[None] / 255)[0] for image in pixels]
-        return Seen(as_read, torch.tensor([list(answer.probabilities.values()) for answer in answers]))
+        return ToolReading(as_read, torch.tensor([list(answer.probabilities.values()) for answer in answers]))
 
 
 def certify_images(
@@ -124,10 +124,10 @@ def compare_files(
 ) -> tuple[list[Finding], tuple[str, ...]]:
     """From the file to the probabilities, through the other tool's own preprocessing.  Where it resizes with something
     else than PIL, pixels may differ in a level; what that does to the probabilities is a note."""
-    here, there = ours.see(paths), theirs.see(paths)
+    our_reading, their_reading = ours.see(paths), theirs.see(paths)
     is_pil = theirs.resizes_with == "pil"
     of = f"{len(paths)} image files" + ("" if is_pil else f", resized by {theirs.resizes_with}")
-    levels = largest_in_levels(ours, here.pixels, there.pixels)
+    levels = largest_in_levels(ours, our_reading.pixels, their_reading.pixels)
     most = EXACT if is_pil else NEAREST
     pixels = Finding(
         what="largest difference of pixels, of 255",
@@ -137,12 +137,12 @@ def compare_files(
         of=of,
     )
     if not is_pil:
-        change = float((here.probabilities - there.probabilities).abs().max())
+        change = float((our_reading.probabilities - their_reading.probabilities).abs().max())
         return [pixels], (f"with {theirs.resizes_with}'s pixels, probabilities differ by up to {change:.3g}",)
-    labels = [row.argmax(-1)[:, None].tolist() for row in (here.probabilities, there.probabilities)]
+    labels = [row.argmax(-1)[:, None].tolist() for row in (our_reading.probabilities, their_reading.probabilities)]
     findings = [
         pixels,
-        compare_rows("probabilities, from the file", [here.probabilities], [there.probabilities], of),
+        compare_rows("probabilities, from the file", [our_reading.probabilities], [their_reading.probabilities], of),
         compare_ids("labels, from the file", labels[0], labels[1], of),
     ]
     return findings, ()
@@ -154,10 +154,10 @@ def compare_names(ours: Sequence[str], theirs: Sequence[str]) -> Finding:
     return Finding(what="share of identical names", value=share, wanted="1", holds=all(same), of=of)
 
 
-def largest_in_levels(ours: OursOnImages, here: Sequence[Tensor], there: Sequence[Tensor]) -> float:
+def largest_in_levels(ours: OursOnImages, our_pixels: Sequence[Tensor], their_pixels: Sequence[Tensor]) -> float:
     """Pixels that were normalized, compared as levels from 0 to 255; endless where the sizes differ."""
     deviation = torch.tensor(ours.config.deviation).expand(ours.config.channels)[:, None, None]
     return max(
         float(((a - b).abs() * deviation).max()) * 255 if a.shape == b.shape else float("inf")
-        for a, b in zip(here, there, strict=True)
+        for a, b in zip(our_pixels, their_pixels, strict=True)
     )

@@ -25,19 +25,19 @@ from regard.tasks.translation.batches import make_batch
 
 LONGEST = 60  # tokens that are written
 MOST_CHANGE = 0.1  # of BLEU, by the few sentences in which rounding decides
-Ids = Sequence[Sequence[int]]
+TokenLists = Sequence[Sequence[int]]
 
 
 class Side(Protocol):
-    def rows(self, inputs: Ids) -> list[Tensor]: ...
+    def rows(self, inputs: TokenLists) -> list[Tensor]: ...
 
-    def greedy(self, prompts: Ids, length: int) -> list[list[int]]: ...
+    def greedy(self, prompts: TokenLists, length: int) -> list[list[int]]: ...
 
 
-class Answering(Side, Protocol):
+class AnsweringSide(Side, Protocol):
     """The other tool's side."""
 
-    def answer(self, read: Ids, length: int) -> list[list[int]]:
+    def answer(self, read: TokenLists, length: int) -> list[list[int]]:
         """`greedy` of what its tokenizer made of texts."""
         ...
 
@@ -49,12 +49,12 @@ class Ours:
         self.run, self.model, self.exchange = run, run.model, exchange_of(run.recipe)
 
     @torch.no_grad()
-    def rows(self, inputs: Ids) -> list[Tensor]:
+    def rows(self, inputs: TokenLists) -> list[Tensor]:
         """All sequences as one flat batch."""
         lengths = [1 if self.exchange.is_of_sequences else len(ids) for ids in inputs]
         return list(self.exchange.rows(self.model, *flat(inputs, self.run.device)).cpu().split(lengths))
 
-    def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
+    def greedy(self, prompts: TokenLists, length: int) -> list[list[int]]:
         config = DecodingConfig(length_ratio=0.0, extra_length=length)
         start, end = self.run.tokenizer.start_id, self.run.tokenizer.end_id
         hypotheses = self.run.engine.generate([list(ids) for ids in prompts], config, start, end)
@@ -68,14 +68,14 @@ class OurTranslator:
         self.run, self.model, self.frame = run, expect(run.model, Transformer), run.task.frame
 
     @torch.no_grad()
-    def rows(self, inputs: Ids) -> list[Tensor]:
+    def rows(self, inputs: TokenLists) -> list[Tensor]:
         """The logits after each target token, all pairs as one flat batch."""
         sources, targets = [np.array(ids) for ids in inputs], [np.array(ids[::-1]) for ids in inputs]
         batch = make_batch(sources, targets, [""] * len(inputs), self.frame).to(self.run.device)
         hidden = self.model(batch.source, batch.source_layout, batch.target, batch.target_layout)
         return list(self.model.logits(hidden).cpu().split([len(ids) + 1 for ids in inputs]))
 
-    def greedy(self, prompts: Ids, length: int) -> list[list[int]]:
+    def greedy(self, prompts: TokenLists, length: int) -> list[list[int]]:
         config = DecodingConfig(length_ratio=0.0, extra_length=length, never=self.run.recipe.decoding.never)
         sources = [self.frame.source(ids) for ids in prompts]
         hypotheses = generate(self.model, sources, config, self.frame.start, self.frame.end)
@@ -83,18 +83,18 @@ class OurTranslator:
 
 
 class OurScorer(OurTranslator):
-    def rows(self, inputs: Ids) -> list[Tensor]:
+    def rows(self, inputs: TokenLists) -> list[Tensor]:
         """The log-probabilities of each token of a target and of its end."""
         sources, targets = [self.frame.source(ids) for ids in inputs], [list(ids[::-1]) for ids in inputs]
         return [torch.tensor(row) for row in score(self.model, sources, targets, self.frame.start, self.frame.end)]
 
 
-def flat(inputs: Ids, device: torch.device) -> tuple[Tensor, Ragged]:
+def flat(inputs: TokenLists, device: torch.device) -> tuple[Tensor, Ragged]:
     tokens = torch.tensor([token for ids in inputs for token in ids], device=device)
     return tokens, Ragged([len(ids) for ids in inputs], device)
 
 
-def padded(inputs: Ids, pad: int) -> dict[str, Tensor]:
+def padded(inputs: TokenLists, pad: int) -> dict[str, Tensor]:
     longest = max(map(len, inputs))
     return {
         "input_ids": torch.tensor([[*ids, *[pad] * (longest - len(ids))] for ids in inputs]),

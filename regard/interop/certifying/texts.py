@@ -11,7 +11,7 @@ from regard.config import as_settings
 from regard.decoding.config import DecodingConfig
 from regard.interop.certifying.certificate import Finding, compare_ids
 from regard.interop.certifying.samples import sentences
-from regard.interop.certifying.sides import Answering, Ids
+from regard.interop.certifying.sides import AnsweringSide, TokenLists
 from regard.interop.families.settings import exchange_of
 from regard.runs.run import Run
 from regard.tasks.language.use import following, usual_length
@@ -46,7 +46,7 @@ def searched_greedily(config: DecodingConfig) -> DecodingConfig:
     return replace(config, sample=False, beam=1, n_best=1)
 
 
-class Answer(NamedTuple):
+class GreedyText(NamedTuple):
     text: str
     is_near_tie: bool = False  # rounding decides it
     alone: str | None = None  # the same where the prompt before it is not looked at
@@ -65,32 +65,32 @@ def left_to_callers(run: Run) -> tuple[str, ...]:
     return (f"such a folder holds no settings of decoding; this run's are: {', '.join(named)}",) if named else ()
 
 
-def write_texts(run: Run, texts: Sequence[str], config: DecodingConfig) -> list[Answer]:
+def write_texts(run: Run, texts: Sequence[str], config: DecodingConfig) -> list[GreedyText]:
     tokenizer, read = run.tokenizer, [run.task.encode(text) for text in texts]
     if exchange_of(run.recipe).translates:
         hypotheses = run.engine.generate(read, config, run.task.frame.start, run.task.frame.end)
-        return [Answer(tokenizer.decode(best.tokens), best.near_ties > 0) for (best,) in hypotheses]
+        return [GreedyText(tokenizer.decode(best.tokens), best.near_ties > 0) for (best,) in hypotheses]
     hypotheses = run.engine.generate(read, config, tokenizer.start_id, tokenizer.end_id)
     answers = zip(tokenizer.encode_batch(texts), hypotheses, strict=True)
     return [
-        Answer(following(ids, best.tokens, tokenizer), best.near_ties > 0, tokenizer.decode(best.tokens))
+        GreedyText(following(ids, best.tokens, tokenizer), best.near_ties > 0, tokenizer.decode(best.tokens))
         for ids, (best,) in answers
     ]
 
 
-def compare_answers(what: str, ours: Sequence[Answer], theirs: Sequence[str], of: str) -> Finding:
+def compare_answers(what: str, ours: Sequence[GreedyText], theirs: Sequence[str], of: str) -> Finding:
     same = [answer.is_near_tie or answer.text == text for answer, text in zip(ours, theirs, strict=True)]
     share = sum(same) / max(1, len(same))
     return Finding(what=f"share of identical {what}", value=share, wanted="1", holds=all(same), of=of)
 
 
-def compare_read(run: Run, texts: Sequence[str], theirs: Ids, frames: bool = True) -> Finding:
+def compare_read(run: Run, texts: Sequence[str], theirs: TokenLists, frames: bool = True) -> Finding:
     """What the other tool's tokenizer makes of a text, without being told anything, and what the run reads."""
     ours = [run.task.encode(text) if frames else run.tokenizer.encode(text) for text in texts]
     return compare_ids("texts as they are read", ours, theirs, f"{len(texts)} texts, by the tokenizer's defaults")
 
 
-def compare_by_file(theirs: Answering, run: Run, folder: Path, frames: bool) -> list[Finding]:
+def compare_by_file(theirs: AnsweringSide, run: Run, folder: Path, frames: bool) -> list[Finding]:
     """A user's texts through tokenizer.json, the model of the other tool, and tokenizer.json again.  With `frames` the
     file puts around a text what belongs there; without, the other tool does."""
     if not (folder / TOKENIZER_FILE).is_file():

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from regard.checks import expect
 from regard.interop.families.family import Family, Imported, Weight, product
-from regard.interop.families.forms import AS_IS, after_rows, even_then_odd, shaped, zeros
-from regard.interop.families.settings import PLAIN_ATTENTION, Setting, SettingsTable, Theirs, Word
+from regard.interop.families.settings import PLAIN_ATTENTION, SettingsTable, SharedSetting, Theirs, WordSetting
+from regard.interop.families.tensor_forms import AS_IS, after_rows, even_then_odd, shaped, zeros
 from regard.models.transformer import TransformerConfig
 from regard.nn.positions import POSITIONS, Space
 from regard.runs.recipe import Recipe
@@ -46,17 +46,17 @@ class BartVariant:
             | {"norm": "layer", "norm_eps": 1e-5, "tied": True, "position": self.position}
             | {"pre_norm": self.pre_norm, "embedding_norm": self.embedding_norm},
             table={
-                "d_model": Setting("d_model"),
-                "n_heads": Setting("encoder_attention_heads"),
-                "n_layers": Setting("encoder_layers", Theirs.layers),
-                "d_ff": Setting("encoder_ffn_dim"),
-                "max_length": Setting(
+                "d_model": SharedSetting("d_model"),
+                "n_heads": SharedSetting("encoder_attention_heads"),
+                "n_layers": SharedSetting("encoder_layers", Theirs.layers),
+                "d_ff": SharedSetting("encoder_ffn_dim"),
+                "max_length": SharedSetting(
                     "max_position_embeddings", Theirs.width if self.position == "learned" else Theirs.length, 1024
                 ),
-                "dropout": Setting("dropout", Theirs.number, 0.1),
-                "feed_forward": Word("activation_function", ACTIVATIONS, "gelu"),
-                "vocab_size": Setting("vocab_size"),
-                "scale_embedding": Setting("scale_embedding", Theirs.flag, False),
+                "dropout": SharedSetting("dropout", Theirs.number, 0.1),
+                "feed_forward": WordSetting("activation_function", ACTIVATIONS, "gelu"),
+                "vocab_size": SharedSetting("vocab_size"),
+                "scale_embedding": SharedSetting("scale_embedding", Theirs.flag, False),
             },
         )
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from regard.checks import expect
 from regard.errors import ConfigError
 from regard.interop.families.family import Family, Imported, Weight, product
-from regard.interop.families.forms import AS_IS, Form, after_rows, first_rows, zeros
 from regard.interop.families.labels import label_names, name_settings, numbers
-from regard.interop.families.settings import PLAIN, Setting, SettingsTable, Theirs, Word, exchange_of
+from regard.interop.families.settings import PLAIN, SettingsTable, SharedSetting, Theirs, WordSetting, exchange_of
+from regard.interop.families.tensor_forms import AS_IS, Form, after_rows, first_rows, zeros
 from regard.models.stack import StackConfig
 from regard.runs.recipe import Recipe
 from regard.tasks.classification.task import ClassificationConfig
@@ -28,16 +28,16 @@ BLOCK = {  # their names in a block of BERT, RoBERTa and ELECTRA
     "output.dense": "feed_forward.contract",
     "output.LayerNorm": "feed_forward_residual.norm",
 }
-TABLE: dict[str, Setting | Word] = {
-    "d_model": Setting("hidden_size"),
-    "n_heads": Setting("num_attention_heads"),
-    "n_layers": Setting("num_hidden_layers", Theirs.layers),
-    "d_ff": Setting("intermediate_size"),
-    "dropout": Setting("hidden_dropout_prob", Theirs.number, 0.1),
-    "feed_forward": Word("hidden_act", ACTIVATIONS, "gelu"),
-    "norm_eps": Setting("layer_norm_eps", Theirs.number, 1e-12),
-    "vocab_size": Setting("vocab_size"),
-    "tied": Setting("tie_word_embeddings", Theirs.flag, True),
+TABLE: dict[str, SharedSetting | WordSetting] = {
+    "d_model": SharedSetting("hidden_size"),
+    "n_heads": SharedSetting("num_attention_heads"),
+    "n_layers": SharedSetting("num_hidden_layers", Theirs.layers),
+    "d_ff": SharedSetting("intermediate_size"),
+    "dropout": SharedSetting("hidden_dropout_prob", Theirs.number, 0.1),
+    "feed_forward": WordSetting("hidden_act", ACTIVATIONS, "gelu"),
+    "norm_eps": SharedSetting("layer_norm_eps", Theirs.number, 1e-12),
+    "vocab_size": SharedSetting("vocab_size"),
+    "tied": SharedSetting("tie_word_embeddings", Theirs.flag, True),
 }
 SHAPE = PLAIN | {"causal": False, "pre_norm": False, "position": "learned", "norm": "layer", "embedding_norm": True}
 HEADS = r"(cls|lm_head|vocab_\w+|\w*classifier|qa_outputs|\w+_predictions|\w+_lm_head)\..*"
@@ -51,7 +51,7 @@ class BertRelative:
     name: str  # as the classes of transformers begin
     blocks: str = "encoder.layer"  # where the blocks are
     block: dict[str, str] = field(default_factory=BLOCK.copy)
-    table: dict[str, Setting | Word] = field(default_factory=TABLE.copy)
+    table: dict[str, SharedSetting | WordSetting] = field(default_factory=TABLE.copy)
     shape: dict[str, object] = field(default_factory=SHAPE.copy)
     transform: str  # of the head that predicts masked words: its product, ...
     norm: str  # ... its norm, ...
@@ -226,14 +226,14 @@ DISTILBERT = BertRelative(
         "output_layer_norm": "feed_forward_residual.norm",
     },
     table={
-        "d_model": Setting("dim"),
-        "n_heads": Setting("n_heads"),
-        "n_layers": Setting("n_layers", Theirs.layers),
-        "d_ff": Setting("hidden_dim"),
-        "dropout": Setting("dropout", Theirs.number, 0.1),
-        "feed_forward": Word("activation", ACTIVATIONS, "gelu"),
-        "vocab_size": Setting("vocab_size"),
-        "tied": Setting("tie_word_embeddings", Theirs.flag, True),
+        "d_model": SharedSetting("dim"),
+        "n_heads": SharedSetting("n_heads"),
+        "n_layers": SharedSetting("n_layers", Theirs.layers),
+        "d_ff": SharedSetting("hidden_dim"),
+        "dropout": SharedSetting("dropout", Theirs.number, 0.1),
+        "feed_forward": WordSetting("activation", ACTIVATIONS, "gelu"),
+        "vocab_size": SharedSetting("vocab_size"),
+        "tied": SharedSetting("tie_word_embeddings", Theirs.flag, True),
     },
     shape=SHAPE | {"norm_eps": 1e-12},
     transform="vocab_transform",

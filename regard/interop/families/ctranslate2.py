@@ -7,8 +7,8 @@ from regard.checks import expect
 from regard.config import Settings
 from regard.errors import ConfigError, RunError
 from regard.interop.families.family import Family, Imported, Weight
-from regard.interop.families.forms import AS_IS, Form, stacked
 from regard.interop.families.settings import Theirs, exchange_of
+from regard.interop.families.tensor_forms import AS_IS, Form, stacked
 from regard.models.transformer import TransformerConfig
 from regard.nn.attention import BIASES
 from regard.runs.recipe import Recipe

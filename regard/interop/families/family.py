@@ -11,8 +11,8 @@ from torch import Tensor
 
 from regard.config import Settings
 from regard.errors import RunError
-from regard.interop.families.forms import AS_IS, Form
 from regard.interop.families.settings import Theirs, exchange_of
+from regard.interop.families.tensor_forms import AS_IS, Form
 from regard.runs.recipe import Recipe
 
 

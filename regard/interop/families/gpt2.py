@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from regard.checks import expect
 from regard.interop.families.family import Family, Imported, Weight, product
-from regard.interop.families.forms import TURNED, stacked
-from regard.interop.families.settings import PLAIN, Setting, SettingsTable, Theirs, Word
+from regard.interop.families.settings import PLAIN, SettingsTable, SharedSetting, Theirs, WordSetting
+from regard.interop.families.tensor_forms import TURNED, stacked
 from regard.models.stack import StackConfig
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import CAUSAL
@@ -17,15 +17,15 @@ SETTINGS = SettingsTable(
     classes={CAUSAL.head: "GPT2LMHeadModel"},
     shape=PLAIN | {"causal": True, "pre_norm": True, "position": "learned", "norm": "layer"},
     table={
-        "d_model": Setting("n_embd"),
-        "n_heads": Setting("n_head"),
-        "n_layers": Setting("n_layer", Theirs.layers),
-        "max_length": Setting("n_positions"),
-        "dropout": Setting("resid_pdrop", Theirs.number, 0.1),
-        "norm_eps": Setting("layer_norm_epsilon", Theirs.number, 1e-5),
-        "feed_forward": Word("activation_function", ACTIVATIONS, "gelu_new"),
-        "vocab_size": Setting("vocab_size"),
-        "tied": Setting("tie_word_embeddings", Theirs.flag, True),
+        "d_model": SharedSetting("n_embd"),
+        "n_heads": SharedSetting("n_head"),
+        "n_layers": SharedSetting("n_layer", Theirs.layers),
+        "max_length": SharedSetting("n_positions"),
+        "dropout": SharedSetting("resid_pdrop", Theirs.number, 0.1),
+        "norm_eps": SharedSetting("layer_norm_epsilon", Theirs.number, 1e-5),
+        "feed_forward": WordSetting("activation_function", ACTIVATIONS, "gelu_new"),
+        "vocab_size": SharedSetting("vocab_size"),
+        "tied": SharedSetting("tie_word_embeddings", Theirs.flag, True),
     },
 )
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from regard.checks import expect
 from regard.errors import ConfigError
 from regard.interop.families.family import Family, Imported, Weight, product
-from regard.interop.families.forms import rotary_pairs
 from regard.interop.families.rotary import read_rotary, write_rotary
-from regard.interop.families.settings import PLAIN, Setting, SettingsTable, Theirs
+from regard.interop.families.settings import PLAIN, SettingsTable, SharedSetting, Theirs
+from regard.interop.families.tensor_forms import rotary_pairs
 from regard.models.stack import StackConfig
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import CAUSAL
@@ -17,14 +17,14 @@ from regard.tasks.exchange import CAUSAL
 WINDOW = 1024  # tokens that a training of the run, if there is one, reads at once
 SHAPE = {"causal": True, "pre_norm": True, "position": "rotary", "norm": "rms", "feed_forward": "swiglu"}
 TABLE = {
-    "d_model": Setting("hidden_size"),
-    "n_heads": Setting("num_attention_heads"),
-    "n_layers": Setting("num_hidden_layers", Theirs.layers),
-    "d_ff": Setting("intermediate_size"),
-    "max_length": Setting("max_position_embeddings", Theirs.length),
-    "norm_eps": Setting("rms_norm_eps", Theirs.number, 1e-6),
-    "vocab_size": Setting("vocab_size"),
-    "tied": Setting("tie_word_embeddings", Theirs.flag, False),
+    "d_model": SharedSetting("hidden_size"),
+    "n_heads": SharedSetting("num_attention_heads"),
+    "n_layers": SharedSetting("num_hidden_layers", Theirs.layers),
+    "d_ff": SharedSetting("intermediate_size"),
+    "max_length": SharedSetting("max_position_embeddings", Theirs.length),
+    "norm_eps": SharedSetting("rms_norm_eps", Theirs.number, 1e-6),
+    "vocab_size": SharedSetting("vocab_size"),
+    "tied": SharedSetting("tie_word_embeddings", Theirs.flag, False),
 }
 
 

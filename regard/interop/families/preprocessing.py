@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from regard.checks import expect
 from regard.config import Settings
 from regard.errors import ConfigError
-from regard.interop.families.settings import Theirs, Word
+from regard.interop.families.settings import Theirs, WordSetting
 from regard.models.vit import ViTConfig
 from regard.runs.recipe import Recipe
 from regard.tasks.images.task import ImageLabelsConfig
@@ -23,14 +23,14 @@ SILENT = {  # ... and that change no pixel: a pipeline always reads colors
     *("do_convert_rgb", "data_format", "input_data_format", "device", "return_tensors", "disable_grouping"),
     *("image_seq_length", "processor_class", "use_fast", "_valid_processor_keys", "transformers_version"),
 }
-TIMM_FILTER = Word("interpolation", {name: name for name in FILTERS.values()}, "bicubic")
+TIMM_FILTER = WordSetting("interpolation", {name: name for name in FILTERS.values()}, "bicubic")
 CROPS = {"center": "crop", "squash": "stretch"}
 # What timm takes where a pretrained_cfg does not say.
 IMAGENET_MEAN, IMAGENET_DEVIATION, CROP_SHARE = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), 0.875
 HALF = (0.5, 0.5, 0.5)  # what transformers takes
 
 
-class Pixels(NamedTuple):
+class PixelSettings(NamedTuple):
     """Settings of our [model] table, and of our [task] table."""
 
     model: Settings
@@ -61,7 +61,7 @@ def share_of(size: int, shortest: int) -> float:
 # transformers.
 
 
-def read_processor(theirs: Theirs, size: int) -> Pixels:
+def read_processor(theirs: Theirs, size: int) -> PixelSettings:
     """Of a model that reads `size` x `size` pixels."""
     kind = theirs.settings.get("image_processor_type") or theirs.settings.get("feature_extractor_type") or PROCESSORS[0]
     if kind not in PROCESSORS:
@@ -85,7 +85,7 @@ def read_processor(theirs: Theirs, size: int) -> Pixels:
     if theirs.flag("do_normalize", True):
         mean, deviation = of_channels(theirs, "image_mean", HALF), of_channels(theirs, "image_std", HALF)
     resizing = read_resizing(theirs, size)
-    return Pixels({"mean": mean, "deviation": deviation}, {**resizing, "filter": FILTERS[number]})
+    return PixelSettings({"mean": mean, "deviation": deviation}, {**resizing, "filter": FILTERS[number]})
 
 
 def read_resizing(theirs: Theirs, of_model: int) -> Settings:
@@ -162,7 +162,7 @@ def checked_task(recipe: Recipe, tool: str, resizes: tuple[str, ...]) -> ImageLa
 # timm.
 
 
-def read_pretrained(theirs: Theirs, size: int) -> Pixels:
+def read_pretrained(theirs: Theirs, size: int) -> PixelSettings:
     mode = theirs.choice("crop_mode", CROPS, "center")
     share = theirs.number("crop_pct", CROP_SHARE)
     if not 0 < share <= 1:
@@ -176,7 +176,7 @@ def read_pretrained(theirs: Theirs, size: int) -> Pixels:
         raise ConfigError(f"input_size in pretrained_cfg must be [3, {size}, {size}], which the model reads; got {got}")
     mean, deviation = of_channels(theirs, "mean", IMAGENET_MEAN), of_channels(theirs, "std", IMAGENET_DEVIATION)
     resizing = {"size": size, "resize": mode, "crop_share": share, "filter": TIMM_FILTER.read(theirs)}
-    return Pixels({"mean": mean, "deviation": deviation}, resizing)
+    return PixelSettings({"mean": mean, "deviation": deviation}, resizing)
 
 
 def write_pretrained(recipe: Recipe) -> dict[str, object]:

@@ -105,7 +105,7 @@ def exchange_of(recipe: Recipe) -> Exchange:
 
 
 @dataclass(frozen=True)
-class Setting:
+class SharedSetting:
     """A setting that both sides have: their name for it, how it is checked, and what it is where they do not say."""
 
     name: str
@@ -120,7 +120,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Word:
+class WordSetting:
     """A setting whose values are words: ours, by theirs."""
 
     name: str
@@ -146,7 +146,7 @@ class SettingsTable:
     model_type: str
     classes: Mapping[str, str]  # of transformers, by the head of a task
     shape: Mapping[str, object]
-    table: Mapping[str, Setting | Word]
+    table: Mapping[str, SharedSetting | WordSetting]
 
     def read(self, theirs: Theirs) -> Settings:
         return {**self.shape, **{ours: setting.read(theirs) for ours, setting in self.table.items()}}

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from regard.checks import expect
 from regard.interop.families.family import Family, Imported, Weight
-from regard.interop.families.forms import AS_IS, scaled
-from regard.interop.families.settings import Setting, SettingsTable, Theirs, Word
+from regard.interop.families.settings import SettingsTable, SharedSetting, Theirs, WordSetting
+from regard.interop.families.tensor_forms import AS_IS, scaled
 from regard.models.transformer import TransformerConfig
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import SOURCE_TO_TARGET
@@ -34,19 +34,19 @@ SETTINGS = SettingsTable(
         "norm_heads": False,
     },
     table={
-        "d_model": Setting("d_model"),
-        "n_heads": Setting("num_heads"),
-        "d_head": Setting("d_kv"),
-        "n_layers": Setting("num_layers", Theirs.layers),
-        "d_ff": Setting("d_ff"),
-        "max_length": Setting("n_positions", Theirs.length, 512),
-        "n_buckets": Setting("relative_attention_num_buckets", default=32),
-        "furthest": Setting("relative_attention_max_distance", Theirs.length, 128),
-        "dropout": Setting("dropout_rate", Theirs.number, 0.1),
-        "norm_eps": Setting("layer_norm_epsilon", Theirs.number, 1e-6),
-        "feed_forward": Word("feed_forward_proj", FEED_FORWARDS, "relu"),
-        "vocab_size": Setting("vocab_size"),
-        "tied": Setting("tie_word_embeddings", Theirs.flag, True),
+        "d_model": SharedSetting("d_model"),
+        "n_heads": SharedSetting("num_heads"),
+        "d_head": SharedSetting("d_kv"),
+        "n_layers": SharedSetting("num_layers", Theirs.layers),
+        "d_ff": SharedSetting("d_ff"),
+        "max_length": SharedSetting("n_positions", Theirs.length, 512),
+        "n_buckets": SharedSetting("relative_attention_num_buckets", default=32),
+        "furthest": SharedSetting("relative_attention_max_distance", Theirs.length, 128),
+        "dropout": SharedSetting("dropout_rate", Theirs.number, 0.1),
+        "norm_eps": SharedSetting("layer_norm_epsilon", Theirs.number, 1e-6),
+        "feed_forward": WordSetting("feed_forward_proj", FEED_FORWARDS, "relu"),
+        "vocab_size": SharedSetting("vocab_size"),
+        "tied": SharedSetting("tie_word_embeddings", Theirs.flag, True),
     },
 )
 ATTENTION = {"q": "to_queries", "k": "to_keys", "v": "to_values", "o": "to_output"}

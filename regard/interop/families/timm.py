@@ -13,10 +13,10 @@ from regard.checks import expect
 from regard.config import Settings
 from regard.errors import ConfigError
 from regard.interop.families.family import Family, Imported, Weight, product
-from regard.interop.families.forms import Form, shaped, stacked, without_first
 from regard.interop.families.labels import MOST, numbers
 from regard.interop.families.preprocessing import read_pretrained, write_pretrained
-from regard.interop.families.settings import Theirs, Word
+from regard.interop.families.settings import Theirs, WordSetting
+from regard.interop.families.tensor_forms import Form, shaped, stacked, without_first
 from regard.interop.families.vit import SHAPE, grid, read_labels, read_square
 from regard.models.vit import ViTConfig
 from regard.nn.attention import BIASES
@@ -24,7 +24,7 @@ from regard.runs.recipe import Recipe
 from regard.tasks.images.task import ImageLabelsConfig
 
 EPS = 1e-6  # of timm's norms; no file says it
-ACTIVATION = Word(
+ACTIVATION = WordSetting(
     "act_layer",
     {"gelu": "gelu", "gelu_tanh": "gelu_tanh", "relu": "relu", "silu": "swish", "swish": "swish"},
     "gelu",

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from regard.checks import expect
 from regard.errors import ConfigError
 from regard.interop.families.family import Family, Imported, Weight, product
-from regard.interop.families.forms import shaped
 from regard.interop.families.labels import label_names, name_settings, numbers, told_apart
 from regard.interop.families.preprocessing import PROCESSOR, read_processor, write_processor
-from regard.interop.families.settings import PLAIN, Setting, SettingsTable, Theirs, Word
+from regard.interop.families.settings import PLAIN, SettingsTable, SharedSetting, Theirs, WordSetting
+from regard.interop.families.tensor_forms import shaped
 from regard.models.vit import ViTConfig
 from regard.nn.attention import BIASES
 from regard.runs.recipe import Recipe
@@ -51,13 +51,13 @@ SETTINGS = SettingsTable(
     classes={IMAGE_LABELS.head: "ViTForImageClassification"},
     shape=SHAPE | {"class_row": True},
     table={
-        "d_model": Setting("hidden_size", default=768),
-        "n_heads": Setting("num_attention_heads", default=12),
-        "n_layers": Setting("num_hidden_layers", Theirs.layers, 12),
-        "d_ff": Setting("intermediate_size", default=3072),
-        "dropout": Setting("hidden_dropout_prob", Theirs.number, 0.0),
-        "feed_forward": Word("hidden_act", ACTIVATIONS, "gelu"),
-        "norm_eps": Setting("layer_norm_eps", Theirs.number, 1e-12),
+        "d_model": SharedSetting("hidden_size", default=768),
+        "n_heads": SharedSetting("num_attention_heads", default=12),
+        "n_layers": SharedSetting("num_hidden_layers", Theirs.layers, 12),
+        "d_ff": SharedSetting("intermediate_size", default=3072),
+        "dropout": SharedSetting("hidden_dropout_prob", Theirs.number, 0.0),
+        "feed_forward": WordSetting("hidden_act", ACTIVATIONS, "gelu"),
+        "norm_eps": SharedSetting("layer_norm_eps", Theirs.number, 1e-12),
     },
 )
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from regard.checks import expect
 from regard.interop.families.family import Family, Imported, Weight, product
-from regard.interop.families.forms import AS_IS, Form, from_heads, shaped, to_heads, zeros
-from regard.interop.families.settings import Setting, SettingsTable, Theirs, Word, exchange_of
+from regard.interop.families.settings import SettingsTable, SharedSetting, Theirs, WordSetting, exchange_of
+from regard.interop.families.tensor_forms import AS_IS, Form, from_heads, shaped, to_heads, zeros
 from regard.models.xlnet import XLNetConfig
 from regard.runs.recipe import Recipe
 from regard.tasks.exchange import PERMUTED, ROWS
@@ -21,14 +21,14 @@ SETTINGS = SettingsTable(
     classes={PERMUTED.head: "XLNetLMHeadModel", ROWS.head: "XLNetModel"},
     shape={"score": "scaled_dot"},
     table={
-        "d_model": Setting("d_model"),
-        "n_heads": Setting("n_head"),
-        "n_layers": Setting("n_layer", Theirs.layers),
-        "d_ff": Setting("d_inner"),
-        "dropout": Setting("dropout", Theirs.number, 0.1),
-        "norm_eps": Setting("layer_norm_eps", Theirs.number, 1e-12),
-        "feed_forward": Word("ff_activation", ACTIVATIONS, "gelu"),
-        "vocab_size": Setting("vocab_size"),
+        "d_model": SharedSetting("d_model"),
+        "n_heads": SharedSetting("n_head"),
+        "n_layers": SharedSetting("n_layer", Theirs.layers),
+        "d_ff": SharedSetting("d_inner"),
+        "dropout": SharedSetting("dropout", Theirs.number, 0.1),
+        "norm_eps": SharedSetting("layer_norm_eps", Theirs.number, 1e-12),
+        "feed_forward": WordSetting("ff_activation", ACTIVATIONS, "gelu"),
+        "vocab_size": SharedSetting("vocab_size"),
     },
 )
 

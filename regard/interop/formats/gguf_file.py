@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.config import Settings
 from regard.errors import ConfigError, RunError, need
-from regard.interop.families.forms import rotary_pairs
+from regard.interop.families.tensor_forms import rotary_pairs
 from regard.memory import check_memory
 
 SETTINGS = {  # transformers' name → theirs, after the name of the architecture

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.data.batching.batch import SequenceBatch, flat
 from regard.data.batching.windows import Windows, fit_to_learn
-from regard.data.files.questions import Questions
+from regard.data.files.questions import AskedQuestions
 from regard.data.files.splits import normalized
 from regard.data.notes import Notes
 from regard.data.report import Row, note_rows
@@ -29,7 +29,7 @@ class SpanBatch(SequenceBatch):
 class QuestionSet:
     """One part of a data set.  What is only answered keeps every question; what is learned from, those that teach."""
 
-    def __init__(self, questions: Questions, windows: Windows, max_answer: int | None):
+    def __init__(self, questions: AskedQuestions, windows: Windows, max_answer: int | None):
         self.questions = questions
         self.windows, self.spans = windows, windows.spans()
         self.notes = Notes()

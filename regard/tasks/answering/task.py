@@ -12,7 +12,7 @@ from regard.checks import at_least, not_negative, one_of, share
 from regard.data.batching.batch import by_length, put_back, read_together
 from regard.data.batching.windows import FRAME, Lengths, Windows
 from regard.data.config import DataConfig
-from regard.data.files.questions import NO_ANSWER, Question, Questions, question_parts
+from regard.data.files.questions import NO_ANSWER, AskedQuestions, Question, question_parts
 from regard.data.files.recognizing import questions
 from regard.data.files.splits import Parts
 from regard.data.report import Row
@@ -63,7 +63,7 @@ class AnsweringConfig(TaskConfig):
         return SpanFinder(reader, self.dropout)
 
 
-class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
+class Answering(Task[AskedQuestions, QuestionSet, SpanFinder, SpanBatch]):
     """Questions about one context never fall on both sides of a share held out."""
 
     settings = AnsweringConfig
@@ -79,7 +79,7 @@ class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
         self.lengths = config.lengths(self.max_length)
 
     @classmethod
-    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[Questions]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[AskedQuestions]:
         return question_parts(data)
 
     @classmethod
@@ -88,7 +88,7 @@ class Answering(Task[Questions, QuestionSet, SpanFinder, SpanBatch]):
         questions = cls.read_parts(cls.settings(), data).train.all
         return [*dict.fromkeys(question.context for question in questions), *(question.text for question in questions)]
 
-    def part(self, raw: Questions, to_learn: bool) -> QuestionSet:
+    def part(self, raw: AskedQuestions, to_learn: bool) -> QuestionSet:
         return QuestionSet(raw, self.windows(raw.all), self.config.max_answer if to_learn else None)
 
     def windows(self, questions: Sequence[Question]) -> Windows:

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from regard.data.batching.shards import shard
-from regard.data.images.augment import Augmentation, Draws
+from regard.data.images.augment import Augmentation, DrawnChanges
 from regard.data.images.examples import CaptionedImages
 from regard.data.images.pixels import PixelForm
 from regard.data.notes import Notes
@@ -25,7 +25,7 @@ from regard.text.dropout import SampledTexts
 class CaptionBatch(PairBatch):
     """`source` are the 8-bit pixels of images on a grid; with draws they change before the model reads them."""
 
-    draws: Draws | None = None
+    draws: DrawnChanges | None = None
 
     is_fillable: ClassVar[bool] = False
 

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from regard.data.images.augment import Augmentation
-from regard.data.images.boxes import Boxes, NamedObject
+from regard.data.images.boxes import BoxesByImage, NamedObject
 from regard.errors import DataError, RunError
 from regard.evaluation.measured import Measured, Metric, metric_row
-from regard.evaluation.pointing import Head, Pointing, holds_center, patches_inside, points_inside
+from regard.evaluation.pointing import LayerHead, Pointing, holds_center, patches_inside, points_inside
 from regard.models.interface import AnyTranslator
 from regard.nn.watch import watch
 from regard.tasks.captions.batches import CaptionSet
@@ -20,14 +20,14 @@ from regard.text.unicode import well_formed
 from regard.viewer.kinds import KINDS
 
 
-class Noun(NamedTuple):
+class CaptionNoun(NamedTuple):
     token: int  # of a caption; the row of the decoder that writes it has its number
     named: NamedObject
 
 
-def nouns_of(part: CaptionSet, boxes: Boxes) -> list[list[Noun]]:
+def nouns_of(part: CaptionSet, boxes: BoxesByImage) -> list[list[CaptionNoun]]:
     """The nouns of every caption; of those that are not in `kept`, none."""
-    nouns: list[list[Noun]] = [[] for _ in part.captions]
+    nouns: list[list[CaptionNoun]] = [[] for _ in part.captions]
     places = part.setup.tokenizer.encode_places(part.captions)
     first_of_image = np.searchsorted(part.image_of, part.image_of)
     for caption in part.kept.tolist():
@@ -39,12 +39,12 @@ def nouns_of(part: CaptionSet, boxes: Boxes) -> list[list[Noun]]:
             token = next(tokens, None)
             if token is None:
                 raise DataError(f"{where}: the tokenizer has no token for the word {text[begin:end]!r} of {text!r}")
-            nouns[caption].append(Noun(token, named))
+            nouns[caption].append(CaptionNoun(token, named))
     return nouns
 
 
-def objects_of(part: CaptionSet, image: int, boxes: Boxes) -> list[NamedObject]:
-    (_, name), where, n = part.raw.images.found[image], part.raw.images.where(image), len(part.references[image])
+def objects_of(part: CaptionSet, image: int, boxes: BoxesByImage) -> list[NamedObject]:
+    (_, name), where, n = part.raw.images.origins[image], part.raw.images.where(image), len(part.references[image])
     if name not in boxes:
         raise DataError(f"the file of boxes has no line for {where}; add one with its objects")
     height, width = part.pictures.store.sizes[image].tolist()
@@ -66,13 +66,13 @@ def word_span(text: str, word: int, where: str) -> tuple[int, int]:
 
 
 @torch.no_grad()
-def point(model: AnyTranslator, part: CaptionSet, boxes: Boxes, groups: Iterable[np.ndarray]) -> Pointing:
+def point(model: AnyTranslator, part: CaptionSet, boxes: BoxesByImage, groups: Iterable[np.ndarray]) -> Pointing:
     """What every head of the cross-attention points at, while the captions at these places of `kept` are written."""
     nouns, grid, sizes = nouns_of(part, boxes), part.pictures.grid, part.pictures.store.sizes.tolist()
     names: list[str] = []
     center: list[bool] = []
     chance: list[float] = []
-    hits: dict[Head, list[np.ndarray]] = {}
+    hits: dict[LayerHead, list[np.ndarray]] = {}
     for chosen in groups:
         captions = part.by_shape(part.kept[chosen])  # in the order of the batch
         images = part.image_of[captions]
@@ -116,7 +116,7 @@ def measure_pointing(of: str, valid: Pointing, test: Pointing, known: set[str]) 
     return Measured(of, metrics, record, tables, footing=[metrics[0].signature])
 
 
-def head_name(head: Head) -> str:
+def head_name(head: LayerHead) -> str:
     return f"{KINDS['cross'].title}, layer {head[0]}, head {head[1]}"
 
 

@@ -14,7 +14,7 @@ from regard.checks import expect, not_negative, one_of, share
 from regard.data.config import DataConfig
 from regard.data.files.splits import Parts
 from regard.data.images.augment import Augmentation
-from regard.data.images.boxes import Boxes, read_boxes
+from regard.data.images.boxes import BoxesByImage, read_boxes
 from regard.data.images.examples import CaptionedImages
 from regard.data.images.files import captioned_images
 from regard.data.images.pixels import Picture, Resizing, name_of, pictures_of
@@ -23,9 +23,9 @@ from regard.data.images.report import image_rows, overlap_rows
 from regard.data.report import AT, PERCENTILES, Row, column_rows, note_rows
 from regard.decoding.engine import Engine
 from regard.errors import ConfigError, RegardError
-from regard.evaluation.measured import Measured, count_notes, metric_row
+from regard.evaluation.measured import Measured, Versus, count_notes, metric_row
 from regard.evaluation.pointing import Pointing
-from regard.evaluation.translation import caption_bleu, caption_match
+from regard.evaluation.translation import ORDERS, caption_bleu, caption_match, paired_captions, side_by_side
 from regard.models.interface import AnyTranslator
 from regard.nn.grid import GridForm
 from regard.nn.loss import cross_entropy
@@ -34,12 +34,12 @@ from regard.tasks.captions.pointing import measure_pointing, point
 from regard.tasks.captions.use import look_at_caption, write_captions
 from regard.tasks.captions.verbs import Caption, Captioned, Point
 from regard.tasks.framing import Frame
-from regard.tasks.images.batches import Pixels
+from regard.tasks.images.batches import ImageArrays
 from regard.tasks.images.changes import draw_changes
 from regard.tasks.images.use import embed_images, pixels_given
 from regard.tasks.request import Embed
 from regard.tasks.setup import Sample, Setup, TaskConfig, Use, Verbs
-from regard.tasks.task import Task
+from regard.tasks.task import AnyTask, Task
 from regard.tasks.translation.use import least_expected, unusual
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked
@@ -69,12 +69,12 @@ class CaptionsConfig(TaskConfig, Resizing, Augmentation):
             raise ConfigError("a mixture of two images has no caption: mixup and cutmix must be 0")
 
 
-class Captions(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
+class Captioning(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
     """-Σ_t log P(y_t | y_<t, image), of every caption of every image once an epoch, and what the model adds to it."""
 
     settings = CaptionsConfig
     roles = ("captioner",)
-    has_outputs, takes_files = True, True
+    compared_as, has_outputs, takes_files = "captions", True, True
     purpose = "was trained to write the caption of an image"
     commands = ("regard caption RUN image.jpg ...", "regard look RUN image.jpg", "regard evaluate RUN")
     recognize = staticmethod(images_with_captions)
@@ -164,7 +164,7 @@ class Captions(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
         answers = self.write(use, [part.pictures.store[i] for i in range(len(raw))], Caption(()))
         seconds = time.perf_counter() - begin
         outputs = [answer.text for answer in answers]
-        metrics = [caption_bleu(outputs, raw.captions, order) for order in (1, 2, 3, 4)]
+        metrics = [caption_bleu(outputs, raw.captions, order) for order in ORDERS]
         metrics.append(caption_match(outputs, raw.captions))
         notes = count_notes((note for answer in answers for note in answer.notes), (":",))
         record: dict[str, object] = {"images": len(outputs), "distinct_captions": len(set(outputs))}
@@ -182,7 +182,18 @@ class Captions(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
         ]
         footing = [f"{metric.name}: {metric.signature}" for metric in metrics]
         remarks = list(part.pictures.notes.rows())
-        return Measured(of, metrics, record, [("", rows)], footing=footing, outputs=outputs, remarks=remarks)
+        return Measured(of, metrics, record, [("", rows)], (), footing, outputs, remarks)
+
+    def versus(self, use: Use[AnyTranslator], other: AnyTask, its: Use, files: Sequence[str]) -> Versus:
+        """The paired bootstrap test of both runs' captions; each run may read images in a size of its own."""
+        (_, ours), (_, theirs) = self.test(files), other.test(files)
+        if ours.captions != theirs.captions or ours.images.digests != theirs.images.digests:
+            raise ConfigError(
+                "the two runs have different test sets, so nothing was compared; name one for both: "
+                "regard evaluate RUN RUN FILE..."
+            )
+        sides = [self.measure(use, files), other.measure(its, files)]
+        return side_by_side(paired_captions(list(sides[0].outputs), list(sides[1].outputs), ours.captions), sides)
 
     # For people.
 
@@ -224,14 +235,14 @@ class Captions(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
             raise ConfigError("the head is chosen on validation data, and the recipe names none")
         of, test = parts.to_evaluate(tuple(ask.files), or_valid=False)
         valid, tested = (self.pointing(use.model, raw, boxes) for raw in (parts.valid, test))
-        learned = (boxes.get(name, []) for _, name in parts.train.images.found)
+        learned = (boxes.get(name, []) for _, name in parts.train.images.origins)
         return measure_pointing(of, valid, tested, {named.name for objects in learned for named in objects})
 
-    def pointing(self, model: AnyTranslator, raw: CaptionedImages, boxes: Boxes) -> Pointing:
+    def pointing(self, model: AnyTranslator, raw: CaptionedImages, boxes: BoxesByImage) -> Pointing:
         part = self.part(raw, to_learn=False)
         return point(model, part, boxes, self.packing(part, self.batch_tokens, "grouped", seed=0).epoch(0))
 
-    def write(self, use: Use[AnyTranslator], images: Pixels, ask: Caption) -> list[Captioned]:
+    def write(self, use: Use[AnyTranslator], images: ImageArrays, ask: Caption) -> list[Captioned]:
         """Captions of images as the model reads them; none is longer than those that can be learned."""
         config = (ask.decoding or use.decoding).within(min(use.model.max_length, self.max_length + 1))
         answers = write_captions(use.engine, self.tokenizer, images, self.grid, self.frame, config, ask.on_progress)

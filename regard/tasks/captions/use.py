@@ -14,7 +14,7 @@ from regard.nn.grid import GridForm, ImagePrompt
 from regard.nn.watch import watch
 from regard.tasks.captions.verbs import Captioned
 from regard.tasks.framing import Frame
-from regard.tasks.images.batches import Pixels, read_patches
+from regard.tasks.images.batches import ImageArrays, read_patches
 from regard.tasks.translation.batches import framed
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
@@ -26,7 +26,7 @@ AT_A_TIME = 1000  # images whose patches are held
 def write_captions(
     engine: Engine,
     tokenizer: Tokenizer,
-    images: Pixels,
+    images: ImageArrays,
     grid: GridForm,
     frame: Frame,
     config: DecodingConfig,
@@ -42,8 +42,8 @@ def write_captions(
             if on_progress is not None:
                 on_progress(before + n_done, len(images))
 
-        found = engine.generate(prompts, config, frame.start, frame.end, on_progress=say)
-        answers += [captioned(hypotheses, tokenizer) for hypotheses in found]
+        of_images = engine.generate(prompts, config, frame.start, frame.end, on_progress=say)
+        answers += [captioned(hypotheses, tokenizer) for hypotheses in of_images]
     return answers
 
 

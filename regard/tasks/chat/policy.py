@@ -61,7 +61,7 @@ class PromptBatch(Batch):
 
 
 @dataclass(frozen=True)
-class Written:
+class RewardedAnswers:
     """Answers that a model gave, prompt after prompt, and what each is worth."""
 
     batch: AnswerBatch
@@ -116,7 +116,7 @@ class Policy(Talk[PromptBatch]):
         return -(advantages(values.view(-1, batch.copies)).flatten() * log_probs).sum()
 
     @torch.no_grad()
-    def write(self, model: LanguageModel, batch: PromptBatch) -> Written:
+    def write(self, model: LanguageModel, batch: PromptBatch) -> RewardedAnswers:
         """Answers by chance, and what is thought of them."""
         was_training, device = model.training, model.device
         drawn = DecodingConfig(sample=True, n_best=batch.copies, seed=batch.seed)
@@ -125,7 +125,7 @@ class Policy(Talk[PromptBatch]):
         answered = make_batch(scripts, []).to(device)
         tokens, layout = flat([ids for ids, _ in scripts])
         rewards = self.judge.to(device)(tokens.to(device), layout.to(device))[:, 0].float()
-        return Written(answered, rewards, answer_log_probs(self.reference, answered))
+        return RewardedAnswers(answered, rewards, answer_log_probs(self.reference, answered))
 
     def answers(self, model: LanguageModel, prompts: list[list[int]], decoding: DecodingConfig) -> list[Script]:
         """Each prompt with each of its answers, up to its end where it has one."""

@@ -14,7 +14,7 @@ from regard.data.files.conversations import ASSISTANT, USER, Message
 from regard.models.heads import Classifier
 from regard.models.interface import AnyReader
 from regard.tasks.chat.batches import Turns
-from regard.tasks.chat.task import PAIR, Conversations
+from regard.tasks.chat.task import PAIR, DialogueTask
 from regard.tasks.chat.verbs import Judge, Judged
 from regard.tasks.setup import TaskConfig, Use, Verbs
 
@@ -40,7 +40,7 @@ class RivalBatch(SequenceBatch):
         return self.layout.n_sequences // 2
 
 
-class Reward(Conversations[Classifier, RivalBatch]):
+class Reward(DialogueTask[Classifier, RivalBatch]):
     """-log sigmoid(r(x, y_w) - r(x, y_l)); r is a number read off the last row  (Ouyang et al. 2022, eq. 1)"""
 
     settings = RewardConfig

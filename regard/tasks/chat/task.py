@@ -66,7 +66,7 @@ class ChatConfig(TalkConfig):
         one_of(self, ("loss",), "metric")
 
 
-class Conversations(Task[Dialogues, Turns, M, B]):
+class DialogueTask(Task[Dialogues, Turns, M, B]):
     """What all tasks on conversations have in common."""
 
     cut_once = "a conversation"
@@ -94,7 +94,7 @@ class Conversations(Task[Dialogues, Turns, M, B]):
         return [row for name, part in self.parts().items() for row in part_rows(name, part, self.answer_names)]
 
 
-class Talk(Conversations[LanguageModel, B]):
+class Talk(DialogueTask[LanguageModel, B]):
     """What all have in common whose models answer."""
 
     compared_as = "conversations"

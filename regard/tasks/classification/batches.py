@@ -12,7 +12,7 @@ from regard.data.batching.batch import SequenceBatch, flat
 from regard.data.batching.packing import select
 from regard.data.files.labelled import Labelled
 from regard.data.files.splits import normalized
-from regard.data.report import UNLIMITED, Part, Row
+from regard.data.report import UNLIMITED, MeasuredPart, Row
 from regard.tasks.framing import Framing
 from regard.tasks.setup import ExampleSet, Setup
 
@@ -37,10 +37,10 @@ class Documents(ExampleSet):
     What is learned from has no empty documents; what is only answered keeps them, so that each gets an answer.
     """
 
-    def __init__(self, labelled: Labelled, label_set: Sequence[str], framing: Framing, setup: Setup, to_learn: bool):
-        labels = labelled.ids(label_set)
-        super().__init__(labelled.examples, setup)
-        self.raw, self.framing, self.labels = labelled, framing, labels
+    def __init__(self, labeled: Labelled, label_set: Sequence[str], framing: Framing, setup: Setup, to_learn: bool):
+        labels = labeled.ids(label_set)
+        super().__init__(labeled.examples, setup)
+        self.raw, self.framing, self.labels = labeled, framing, labels
         lengths = [column.lengths for column in self.shards]
         whole_lengths = framing.lengths(lengths)
         if to_learn:
@@ -59,10 +59,10 @@ class Documents(ExampleSet):
     def shown(self, i: int) -> str:
         return self.raw.texts[i][:SHOWN_CHARACTERS]
 
-    def for_report(self) -> Part:
+    def for_report(self) -> MeasuredPart:
         """The texts for the doctor: one is called so; the two of a pair are called what their columns are."""
         names = ("text",) if len(self.shards) == 1 else self.examples.names
-        return Part(replace(self.examples, names=names), self.shards)
+        return MeasuredPart(replace(self.examples, names=names), self.shards)
 
     def describe(self) -> str:
         return f"{len(self):,} texts, {sum(len(column.ids) for column in self.shards):,} tokens"

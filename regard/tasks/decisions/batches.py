@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batching.batch import Batch
-from regard.data.episodes.episodes import Episode, Episodes
+from regard.data.episodes.episodes import Episode, EpisodeSet
 from regard.data.notes import Notes
 from regard.errors import DataError
 from regard.models.decisions import StepForm
@@ -38,7 +38,7 @@ class DecisionBatch(Batch):
         return self.layout.n_rows
 
 
-class Steps(NamedTuple):
+class StepSequence(NamedTuple):
     """Steps that follow one another, as the model reads them."""
 
     times: np.ndarray  # S, from 0
@@ -46,14 +46,14 @@ class Steps(NamedTuple):
     states: np.ndarray  # S d_state
     actions: np.ndarray  # S d_action
 
-    def part(self, first: int, end: int) -> "Steps":
-        return Steps(*(column[first:end] for column in self))
+    def part(self, first: int, end: int) -> "StepSequence":
+        return StepSequence(*(column[first:end] for column in self))
 
 
-def as_steps(episode: Episode, symbols: Symbols) -> Steps:
+def as_steps(episode: Episode, symbols: Symbols) -> StepSequence:
     actions = episode.actions.reshape(len(episode), -1).astype(np.float32)
     to_go = returns_to_go(episode.rewards).astype(np.float32)
-    return Steps(np.arange(len(episode)), to_go, as_numbers(episode.states, symbols), actions)
+    return StepSequence(np.arange(len(episode)), to_go, as_numbers(episode.states, symbols), actions)
 
 
 def as_numbers(states: np.ndarray, symbols: Symbols) -> np.ndarray:
@@ -78,7 +78,7 @@ class EpisodePart:
     An epoch of training draws where each window begins; elsewhere they follow one another, and have every step once.
     """
 
-    def __init__(self, raw: Episodes, form: StepForm, symbols: Symbols, context: int):
+    def __init__(self, raw: EpisodeSet, form: StepForm, symbols: Symbols, context: int):
         self.raw, self.form, self.symbols, self.context = raw, form, symbols, context
         n_windows = -(-raw.lengths // context)
         self.episodes = np.repeat(np.arange(len(raw)), n_windows)
@@ -122,7 +122,7 @@ class EpisodePart:
         )
 
     @cached_property
-    def steps(self) -> list[Steps]:
+    def steps(self) -> list[StepSequence]:
         """Of each episode."""
         return [as_steps(episode, self.symbols) for episode in self.raw.all]
 
@@ -166,7 +166,7 @@ class EpisodePart:
         return DecisionBatch(places, self.form.rows(*columns), layout, actions, returns)
 
 
-def best_of(raw: Episodes, share: float) -> Episodes:
+def best_of(raw: EpisodeSet, share: float) -> EpisodeSet:
     """This share of the episodes, those with the highest returns; of equal ones the first."""
     n = max(1, round(share * len(raw)))
     best = np.sort(np.argsort(-raw.returns, kind="stable")[:n])

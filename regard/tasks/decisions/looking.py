@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from regard.data.episodes.episodes import Episode, Episodes
+from regard.data.episodes.episodes import Episode, EpisodeSet
 from regard.data.episodes.files import read_episodes
 from regard.errors import DataError
 from regard.models.decisions import Decider
 from regard.nn.layout import Ragged
 from regard.nn.watch import watch
-from regard.tasks.decisions.batches import Steps
+from regard.tasks.decisions.batches import StepSequence
 from regard.tasks.decisions.verbs import Played
 from regard.viewer.capture import Capture, Map
 from regard.viewer.looking import Asked, capture
@@ -21,7 +21,7 @@ from regard.viewer.looking import Asked, capture
 
 @torch.no_grad()
 def look_at_steps(
-    model: Decider, steps: Steps, states: Sequence[str], actions: Sequence[str], title: str, asked: Asked
+    model: Decider, steps: StepSequence, states: Sequence[str], actions: Sequence[str], title: str, asked: Asked
 ) -> Capture:
     """Every layer and head, by rows and by whole steps; `states` and `actions` are what people call them."""
     asked.check(model)
@@ -42,7 +42,7 @@ def look_at_steps(
     return replace(looked, maps=[*by_steps, *looked.maps])
 
 
-def one_episode(name: str) -> Episodes:
+def one_episode(name: str) -> EpisodeSet:
     """The first of a file, or the one on a line of it: walks.jsonl:12"""
     path, colon, line = name.rpartition(":")
     if not (colon and line.isdecimal()) or Path(name).is_file():
@@ -54,9 +54,9 @@ def one_episode(name: str) -> Episodes:
     return episodes.take(np.array([numbers.index(line) if line else 0]))
 
 
-def as_episodes(played: Played, place: str) -> Episodes:
+def as_episodes(played: Played, place: str) -> EpisodeSet:
     """One that was played, as if it had been read."""
-    return Episodes([Episode(np.array(played.states), np.array(played.actions), np.array(played.rewards))], [place])
+    return EpisodeSet([Episode(np.array(played.states), np.array(played.actions), np.array(played.rewards))], [place])
 
 
 def joined(map: Map, state_row: int, n_rows: int, decided: list[str], whole: list[str]) -> Map:

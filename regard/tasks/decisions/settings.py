@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from regard.checks import at_least, at_most, not_negative, one_of, positive_share
-from regard.data.episodes.episodes import Episodes
+from regard.data.episodes.episodes import EpisodeSet
 from regard.errors import ConfigError
 from regard.games.table import check_game
 from regard.models.decisions import Decider, StepForm
@@ -92,7 +92,7 @@ class DecisionsConfig(TaskConfig):
         return Decider(reader, self.form, self.context)
 
 
-def settled(config: DecisionsConfig, train: Episodes) -> DecisionsConfig:
+def settled(config: DecisionsConfig, train: EpisodeSet) -> DecisionsConfig:
     """The settings, with what the episodes that are learned from say where they leave it open."""
     c = config
     if c.top < 1:

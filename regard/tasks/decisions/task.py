@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from regard.checks import expect
 from regard.data.config import DataConfig
-from regard.data.episodes.episodes import Episodes
+from regard.data.episodes.episodes import EpisodeSet
 from regard.data.episodes.files import episode_parts, episodes_in
 from regard.data.episodes.report import episode_rows
 from regard.data.files.splits import Parts
@@ -25,7 +25,7 @@ from regard.tasks.decisions.batches import DecisionBatch, EpisodePart, Symbols, 
 from regard.tasks.decisions.looking import as_episodes, look_at_steps, one_episode
 from regard.tasks.decisions.measures import report
 from regard.tasks.decisions.settings import DecisionsConfig, settled
-from regard.tasks.decisions.use import AT_A_TIME, Seat, Table, name_of, name_of_state
+from regard.tasks.decisions.use import AT_A_TIME, PlayTable, Seat, name_of, name_of_state
 from regard.tasks.decisions.verbs import Play, Played
 from regard.tasks.setup import TaskConfig, Use, Verbs
 from regard.tasks.task import Task
@@ -35,7 +35,7 @@ from regard.viewer.looking import Asked
 TEST_SEED = 1_000_000  # of the first episode that `evaluate` plays: no validation or usual play has seen these
 
 
-class Decisions(Task[Episodes, EpisodePart, Decider, DecisionBatch]):
+class Decisions(Task[EpisodeSet, EpisodePart, Decider, DecisionBatch]):
     """-Σ_t log P(action_t | return_t, state_t, and the steps before); of continuous actions, half the squared error,
     and of what a critic expects, too."""
 
@@ -49,7 +49,7 @@ class Decisions(Task[Episodes, EpisodePart, Decider, DecisionBatch]):
     # Files.
 
     @classmethod
-    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[Episodes]:
+    def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[EpisodeSet]:
         return episode_parts(data)
 
     @classmethod
@@ -57,14 +57,14 @@ class Decisions(Task[Episodes, EpisodePart, Decider, DecisionBatch]):
         """The model reads no text: whatever a tokenizer learns from is not used."""
         return ["a state, an action and a return"]
 
-    def settle(self, train: Episodes) -> DecisionsConfig:
+    def settle(self, train: EpisodeSet) -> DecisionsConfig:
         return settled(self.config, train)
 
     @cached_property
     def symbols(self) -> Symbols:
         return [{symbol: 1 + i for i, symbol in enumerate(column)} for column in self.config.symbols]
 
-    def part(self, raw: Episodes, to_learn: bool) -> EpisodePart:
+    def part(self, raw: EpisodeSet, to_learn: bool) -> EpisodePart:
         if to_learn and self.config.top < 1:
             raw = best_of(raw, self.config.top)
         return EpisodePart(raw, self.config.form, self.symbols, self.config.context)
@@ -191,7 +191,7 @@ class Decisions(Task[Episodes, EpisodePart, Decider, DecisionBatch]):
         if ask.make is None and not self.config.game:
             raise ConfigError("the recipe names no game to play: set task.game, or in Python give make=")
         c, names = self.config, () if ask.make else make_game(self.config.game).action_names
-        table = Table(model, self.symbols, c.context, c.action_lowest, c.action_highest, decoding, names)
+        table = PlayTable(model, self.symbols, c.context, c.action_lowest, c.action_highest, decoding, names)
         played: list[Played] = []
         for first in range(0, ask.episodes, AT_A_TIME):
             numbers = range(first, min(first + AT_A_TIME, ask.episodes))

@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.decoding.config import DecodingConfig
 from regard.decoding.distribution import draw, reshape
 from regard.errors import ConfigError, DataError, RegardError
-from regard.games.game import Action, Environment, State
+from regard.games.game import Action, Environment, GameState
 from regard.models.decisions import Decider
 from regard.nn.layout import Ragged
 from regard.tasks.decisions.batches import Symbols, as_numbers
@@ -28,7 +28,7 @@ class Seat:
     seed: int
     asked: float | None
     board: Callable[[], str] | None  # None: nobody looks on
-    shown: list[State] = field(default_factory=list)  # states as the game gives them ...
+    shown: list[GameState] = field(default_factory=list)  # states as the game gives them ...
     states: list[np.ndarray] = field(default_factory=list)  # ... and as the model reads them
     to_go: list[float] = field(default_factory=list)
     actions: list[np.ndarray] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Seat:
     expected: list[float] = field(default_factory=list)
     boards: list[str] = field(default_factory=list)
 
-    def see(self, state: State, read: np.ndarray) -> None:
+    def see(self, state: GameState, read: np.ndarray) -> None:
         """A new step; its action is not chosen yet."""
         self.to_go.append((self.asked or 0.0) - sum(self.rewards))
         self.shown.append(state)
@@ -46,7 +46,7 @@ class Seat:
 
 
 @dataclass(frozen=True)
-class Table:
+class PlayTable:
     """What all seats share: the model, how it reads states, how it chooses and how actions are told."""
 
     model: Decider
@@ -65,13 +65,13 @@ class Table:
         if self.decoding.sample and not self.model.form.n_actions:
             raise ConfigError("actions that are numbers are not drawn: set decoding.sample = false")
 
-    def read(self, state: State) -> np.ndarray:
+    def read(self, state: GameState) -> np.ndarray:
         row = np.asarray(state).reshape(1, -1)
         form, is_symbols = self.model.form, row.dtype.kind == "U"
         if row.shape[1] != form.d_state or is_symbols != bool(form.n_symbols):
             kind = "symbols" if form.n_symbols else "numbers"
-            found = f"{row.shape[1]} {'symbols' if is_symbols else 'numbers'}"
-            raise DataError(f"the game shows states of {found}, and the run was trained on {form.d_state} {kind}")
+            given = f"{row.shape[1]} {'symbols' if is_symbols else 'numbers'}"
+            raise DataError(f"the game shows states of {given}, and the run was trained on {form.d_state} {kind}")
         return as_numbers(row, self.symbols)[0]
 
     @torch.no_grad()

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from regard.checks import expect
 from regard.data.batching.batch import Batch, by_length, put_back
-from regard.data.images.augment import Augmentation, Draws, augment, draw, mix
+from regard.data.images.augment import Augmentation, DrawnChanges, augment, draw, mix
 from regard.data.images.examples import Images
 from regard.data.images.pixels import PixelForm
 from regard.data.images.store import store
@@ -23,10 +23,10 @@ from regard.errors import DataError
 from regard.nn.grid import Grid, GridForm, Shape
 from regard.nn.layout import Ragged
 
-Pixels = Sequence[np.ndarray]  # images (H, W, C), 8-bit
+ImageArrays = Sequence[np.ndarray]  # images (H, W, C), 8-bit
 
 
-def read_pixels(images: Pixels, form: GridForm) -> tuple[Tensor, Grid]:
+def read_pixels(images: ImageArrays, form: GridForm) -> tuple[Tensor, Grid]:
     """The pixels of all images, one after the other, and how their patches lie.  A patch that is not full repeats the
     image's last pixels."""
     whole = [filled(image, form.patch).reshape(-1) for image in images]
@@ -50,7 +50,7 @@ class ImageBatch(Batch):
 
     pixels: Tensor  # 8-bit; of a batch that was filled, cut into patches (N, C P P)
     layout: Ragged
-    draws: Draws | None
+    draws: DrawnChanges | None
     n_added: tuple[int, int] = field(default=(0, 0), kw_only=True)  # rows and images that `filled` added
 
     @property
@@ -89,13 +89,13 @@ class ImageBatch(Batch):
         return pictures(self.patches(), self.layout)
 
 
-def read_patches(images: Pixels, form: GridForm) -> tuple[Tensor, Grid]:
+def read_patches(images: ImageArrays, form: GridForm) -> tuple[Tensor, Grid]:
     """8-bit rows (N, C P P) of images, and how they lie."""
     pixels, layout = read_pixels(images, form)
     return patches_of(pixels, layout), layout
 
 
-def patches_of(pixels: Tensor, layout: Ragged, draws: Draws | None = None) -> Tensor:
+def patches_of(pixels: Tensor, layout: Ragged, draws: DrawnChanges | None = None) -> Tensor:
     """Rows (N, C P P): 8-bit, or where training changes the images, from 0 to 1."""
     grid, start = expect(layout, Grid), 0
     blocks = grid.blocks(pixels)
@@ -160,7 +160,7 @@ class ImagePart:
 
     def draw(
         self, config: Augmentation, seed: int, epoch: int | None, places: np.ndarray, examples: np.ndarray
-    ) -> Draws | None:
+    ) -> DrawnChanges | None:
         """What an epoch of training does to the images at these places, each for an example of its own; None: nothing.
         Those that are mixed have one shape."""
         if epoch is None or not config.is_on:
@@ -171,17 +171,17 @@ class ImagePart:
         return joined([draw(config, seed, epoch, run, sizes * self.grid.patch) for run, sizes in runs])
 
 
-def joined(drawn: Sequence[Draws]) -> Draws:
+def joined(drawn: Sequence[DrawnChanges]) -> DrawnChanges:
     """As if one draw had been made for all; partners are counted from the first image of all."""
     starts = accumulate((len(draws.partner) for draws in drawn[:-1]), initial=0)
     whole = [replace(draws, partner=draws.partner + start) for draws, start in zip(drawn, starts, strict=True)]
     columns = zip(*(draws.tensors() for draws in whole), strict=True)
-    return whole[0] if len(whole) == 1 else Draws(*(torch.cat(column) for column in columns))
+    return whole[0] if len(whole) == 1 else DrawnChanges(*(torch.cat(column) for column in columns))
 
 
 @torch.no_grad()
 def read_each(
-    model: Callable[[Tensor, Ragged], Tensor], images: Pixels, form: GridForm, budget: int, device: torch.device
+    model: Callable[[Tensor, Ragged], Tensor], images: ImageArrays, form: GridForm, budget: int, device: torch.device
 ) -> Tensor:
     """What a model makes of each image, on the host (images, ...); those of about one length are read together."""
     shapes = np.array([form.shape_of(*image.shape[:2]) for image in images]).reshape(-1, 2)

@@ -11,7 +11,7 @@ from regard.viewer.panels import draw_sheet
 N_IMAGES, N_EPOCHS = 8, 6
 
 
-class Pictures(Protocol):
+class AugmentedBatch(Protocol):
     """A batch of images."""
 
     @property
@@ -22,7 +22,7 @@ class Pictures(Protocol):
         """What the model reads, as images (H, W, C), 8-bit."""
 
 
-Collate = Callable[[np.ndarray, int | None], Pictures]  # places, and the epoch; None: as they are
+Collate = Callable[[np.ndarray, int | None], AugmentedBatch]  # places, and the epoch; None: as they are
 
 
 def draw_changes(n_images: int, collate: Collate, path: Path) -> None:

@@ -20,7 +20,7 @@ from regard.data.images.augment import Augmentation
 from regard.data.images.examples import LabelledImages
 from regard.data.images.files import labelled_images
 from regard.data.images.pixels import Picture, Resizing, name_of, pictures_of
-from regard.data.images.recognizing import labeled_images
+from regard.data.images.recognizing import images_with_labels
 from regard.data.images.report import image_rows, overlap_rows
 from regard.data.report import Row
 from regard.errors import RegardError
@@ -32,7 +32,7 @@ from regard.nn.pooling import POOLINGS
 from regard.tasks.classification.labels import LabelsConfig, LabelTask
 from regard.tasks.classification.verbs import Classified, Classify
 from regard.tasks.exchange import IMAGE_LABELS
-from regard.tasks.images.batches import ImageBatch, ImagePart, Pixels, read_each, read_patches
+from regard.tasks.images.batches import ImageArrays, ImageBatch, ImagePart, read_each, read_patches
 from regard.tasks.images.changes import draw_changes
 from regard.tasks.images.use import embed_images, pixels_given
 from regard.tasks.request import Embed
@@ -81,7 +81,7 @@ class ImageClassification(LabelTask[LabelledImages, LabeledImagePart, Classifier
     roles = ("image reader",)
     reads_text, takes_files = False, True
     commands = ("regard classify RUN image.jpg ...", "regard look RUN image.jpg", "regard evaluate RUN")
-    recognize = staticmethod(labeled_images)
+    recognize = staticmethod(images_with_labels)
     listed = staticmethod(pictures_of)
     config: ImageLabelsConfig
 
@@ -126,7 +126,7 @@ class ImageClassification(LabelTask[LabelledImages, LabeledImagePart, Classifier
     def log_probabilities(self, model: Classifier, part: LabeledImagePart, places: np.ndarray) -> np.ndarray:
         return self.read_pixels(model, [part.store[int(i)] for i in part.kept[places]])
 
-    def read_pixels(self, model: Classifier, images: Pixels) -> np.ndarray:
+    def read_pixels(self, model: Classifier, images: ImageArrays) -> np.ndarray:
         """log P(label | image), (images, labels)."""
         return read_each(model, images, self.grid, self.batch_tokens, model.device).log_softmax(-1).numpy()
 

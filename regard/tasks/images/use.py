@@ -12,10 +12,10 @@ from regard.nn.grid import GridForm
 from regard.nn.layout import Ragged
 from regard.nn.pooling import POOLINGS, summary
 from regard.tasks.embedding import BATCH_TOKENS, rows_of
-from regard.tasks.images.batches import Pixels, check_shape, read_each
+from regard.tasks.images.batches import ImageArrays, check_shape, read_each
 
 
-def pixels_given(pictures: Iterable[Picture], resizing: Resizing, grid: GridForm) -> Pixels:
+def pixels_given(pictures: Iterable[Picture], resizing: Resizing, grid: GridForm) -> ImageArrays:
     """What a model reads of what a user gives: paths, PIL images, arrays or tensors."""
     form, images = resizing.form(grid.channels), []
     for i, picture in enumerate(pictures):
@@ -25,7 +25,7 @@ def pixels_given(pictures: Iterable[Picture], resizing: Resizing, grid: GridForm
     return images
 
 
-def embed_images(model: Model, images: Pixels, grid: GridForm, pooling: str, layer: int | None) -> np.ndarray:
+def embed_images(model: Model, images: ImageArrays, grid: GridForm, pooling: str, layer: int | None) -> np.ndarray:
     """One vector for each image, (images, D): of the rows that the model reads from it."""
     choose(POOLINGS, pooling, "pooling")
 

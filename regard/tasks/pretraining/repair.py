@@ -76,8 +76,8 @@ def put_in(source: list[int], hypotheses: Sequence[Hypothesis], tokenizer: Token
     words = []
     for gap in gaps:
         shares: dict[str, float] = defaultdict(float)
-        for hypothesis, found in zip(hypotheses, spans, strict=True):
-            shares[tokenizer.decode(found.get(gap, []))] += math.exp(hypothesis.log_prob)
+        for hypothesis, written in zip(hypotheses, spans, strict=True):
+            shares[tokenizer.decode(written.get(gap, []))] += math.exp(hypothesis.log_prob)
         words.append(sorted(shares.items(), key=lambda pair: -pair[1]))
     empty = [str(place) for place, gap in enumerate(gaps, start=1) if not spans[0].get(gap)]
     notes += [f"nothing was written for gap {', '.join(empty)}"] if empty else []
@@ -87,12 +87,12 @@ def put_in(source: list[int], hypotheses: Sequence[Hypothesis], tokenizer: Token
 
 def spans_of(tokens: Sequence[int], numbers: dict[int, int]) -> dict[int, list[int]]:
     """What is written after each sentinel, up to the next one; of one that is written twice, the first."""
-    found: dict[int, list[int]] = {}
+    spans: dict[int, list[int]] = {}
     current: list[int] = []  # before the first sentinel: nobody's
     for token in tokens:
         if token in numbers:
             current = []
-            found.setdefault(token, current)
+            spans.setdefault(token, current)
         else:
             current.append(token)
-    return found
+    return spans

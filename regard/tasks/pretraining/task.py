@@ -224,7 +224,7 @@ class ReplacedConfig(MaskingConfig):
         return ReplacedWords(reader, self.generator)
 
 
-class Judged(NamedTuple):
+class JudgedWords(NamedTuple):
     """A batch, filled in by the generator and judged by the reader."""
 
     word_nats: Tensor  # of the masked words, all together
@@ -274,11 +274,11 @@ class ReplacedLanguage(MaskingTask[ReplacedWords]):
         }
 
 
-def judge(model: ReplacedWords, batch: MaskedBatch, chance: torch.Generator | None = None) -> Judged:
+def judge(model: ReplacedWords, batch: MaskedBatch, chance: torch.Generator | None = None) -> JudgedWords:
     words = rows_at(model.generator(batch.tokens, batch.layout), batch.places)
     word_nats = model.generator.word_nats(words, batch.labels)
     own = batch.tokens.scatter(0, batch.places, batch.labels)
     with torch.no_grad():
         drawn = draw(model.generator.word_logits(words), chance)
     tokens = own.scatter(0, batch.places, drawn)
-    return Judged(word_nats, tokens, tokens != own, model.replaced_logits(model(tokens, batch.layout)))
+    return JudgedWords(word_nats, tokens, tokens != own, model.replaced_logits(model(tokens, batch.layout)))

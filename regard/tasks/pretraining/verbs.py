@@ -64,8 +64,8 @@ class Follow(LineRequest[Followed]):
         if self.nexts:  # one for every line
             return super().read(line, where)
         for mark in ("\t", "[SEP]"):
-            first, found, second = line.partition(mark)
-            if found:
+            first, separator, second = line.partition(mark)
+            if separator:
                 return {"texts": first.strip(), "nexts": second.strip()}
         hint = "give the text that may follow it with --next, or after a tab or [SEP]"
         if where:

@@ -6,7 +6,7 @@ from typing import Never, NoReturn
 
 from regard.checks import one_of
 from regard.errors import ConfigError
-from regard.models.heads import Head
+from regard.models.heads import ReaderHead
 from regard.models.interface import AnyReader
 from regard.tasks.exchange import ROWS
 from regard.tasks.setup import TaskConfig
@@ -26,11 +26,11 @@ class ReadingConfig(TaskConfig):
     def __post_init__(self) -> None:
         one_of(self, ("loss",), "metric")
 
-    def build(self, reader: AnyReader) -> Head:
-        return Head(reader)
+    def build(self, reader: AnyReader) -> ReaderHead:
+        return ReaderHead(reader)
 
 
-class Reading(Task[Never, Never, Head, Never]):
+class Reading(Task[Never, Never, ReaderHead, Never]):
     """A task that is never trained: what a run needs to be loaded and embedded with."""
 
     settings = ReadingConfig

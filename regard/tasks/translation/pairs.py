@@ -14,13 +14,13 @@ from regard.checks import not_negative, one_of, share
 from regard.data.config import DataConfig
 from regard.data.files.reading import Examples, read_examples
 from regard.data.files.splits import Parts
-from regard.data.report import UNLIMITED, Part, Row, note_rows, report
+from regard.data.report import UNLIMITED, MeasuredPart, Row, note_rows, report
 from regard.decoding.engine import Engine
 from regard.decoding.forced import score
 from regard.errors import ConfigError, RegardError
 from regard.evaluation.measured import Measured, Versus, count_notes, metric_row
 from regard.evaluation.rouge import rouge
-from regard.evaluation.translation import bleu, chrf, exact_match, paired
+from regard.evaluation.translation import bleu, chrf, exact_match, paired, side_by_side
 from regard.models.heads import LanguageModel
 from regard.models.interface import AnyTranslator
 from regard.tasks.setup import B, Sample, TaskConfig, Use, Verbs
@@ -192,19 +192,12 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
                 "regard evaluate RUN RUN SOURCE REFERENCE"
             )
         sides = [self.measure_pairs(use, of, ours), other.measure(its, files)]
-        comparisons = paired(list(sides[0].outputs), list(sides[1].outputs), ours.columns[1])
-        rows: list[tuple[str, ...]] = [
-            ("metric", "first", "second", "p"),
-            *((c.name, f"{c.value_a:.2f}", f"{c.value_b:.2f}", f"{c.p:.3f}") for c in comparisons),
-        ]
-        title = "Paired bootstrap test: p is the chance of such a difference by luck"
-        record: dict[str, object] = {"paired": [asdict(comparison) for comparison in comparisons]}
-        return Versus(record, [side.record for side in sides], [(title, rows)], sides)
+        return side_by_side(paired(list(sides[0].outputs), list(sides[1].outputs), ours.columns[1]), sides)
 
     # For people.
 
     def inspect(self) -> list[Row]:
-        shown = {name: Part(part.examples, part.shards) for name, part in self.parts().items()}
+        shown = {name: MeasuredPart(part.examples, part.shards) for name, part in self.parts().items()}
         if not self.frame.cut:
             return report(shown, self.tokenizer, self.max_length)
         cut = [row for row in note_rows("train", self.train.notes) if row.what.startswith("cut")]

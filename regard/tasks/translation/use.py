@@ -70,21 +70,21 @@ def unknown_words(answer: Translated, prefix: str, tokenizer: Tokenizer) -> list
     return [f"unknown: {' '.join(map(repr, unknown))}"] if unknown else []
 
 
-class Written(Protocol):
+class LikelyAnswer(Protocol):
     """An answer of which a model knows how likely it is."""
 
     @property
     def log_prob_per_token(self) -> float | None: ...
 
 
-def least_expected(answers: Iterable[Written]) -> dict[str, float]:
+def least_expected(answers: Iterable[LikelyAnswer]) -> dict[str, float]:
     """The log-probability a token that 99 % of these answers are above."""
     values = [answer.log_prob_per_token for answer in answers if answer.log_prob_per_token is not None]
     finite = [value for value in values if math.isfinite(value)]
     return {PER_TOKEN: float(np.percentile(finite, 1))} if finite else {}
 
 
-def unusual(answer: Written, expected: Mapping[str, float]) -> list[str]:
+def unusual(answer: LikelyAnswer, expected: Mapping[str, float]) -> list[str]:
     """A note on an answer that is less likely than almost all that were given in validation."""
     value, least = answer.log_prob_per_token, expected.get(PER_TOKEN, -math.inf)
     if value is None or value >= least:

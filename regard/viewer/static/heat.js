@@ -2,7 +2,7 @@
 const LABELLED = 9; // pixels of a cell from which words are written beside it
 const NUMBERED = 32; // and from which its share is written into it
 
-// 256 colours from the panel's own through --warm to --hot.
+// 256 colors from the panel's own through --warm to --hot.
 const rampOf = () => {
   const stops = ["--panel", "--warm", "--hot"].map(hexOf);
   const ramp = new Uint32Array(256);
@@ -14,7 +14,7 @@ const rampOf = () => {
   }
   return ramp;
 };
-const cssOf = (colour) => `rgb(${colour & 255} ${(colour >> 8) & 255} ${(colour >> 16) & 255})`;
+const cssOf = (color) => `rgb(${color & 255} ${(color >> 8) & 255} ${(color >> 16) & 255})`;
 
 // Paint a part of the map into a bitmap of the given size; a pixel shows the strongest weight that falls on it.
 const paint = (map, ramp, width, height, part = { q: 0, k: 0, qs: map.queries.length, ks: map.keys.length }) => {
@@ -221,9 +221,9 @@ const Heat = (choose) => {
 
   // Bring the chosen row or column into view.
   const reveal = () => {
-    const centre = (index, start, shown) => (index * size < start || (index + 1) * size > start + shown ? index * size - shown / 2 : start);
-    if (focus?.queries !== undefined) pane.scrollTop = centre(focus.queries, pane.scrollTop, pane.clientHeight - gutter.top);
-    if (focus?.keys !== undefined) pane.scrollLeft = centre(focus.keys, pane.scrollLeft, pane.clientWidth - gutter.left);
+    const center = (index, start, shown) => (index * size < start || (index + 1) * size > start + shown ? index * size - shown / 2 : start);
+    if (focus?.queries !== undefined) pane.scrollTop = center(focus.queries, pane.scrollTop, pane.clientHeight - gutter.top);
+    if (focus?.keys !== undefined) pane.scrollLeft = center(focus.keys, pane.scrollLeft, pane.clientWidth - gutter.left);
   };
 
   return { show, mark, zoom, reveal, recolour, thumbnail: (one, width, height) => paint(one, ramp, width, height) };

@@ -1,6 +1,6 @@
 // One head from the inside: the query of the chosen word against the keys, then the values it mixes.
 const MOST_KEYS = 12;
-const COLOURS = "Each square is one channel: one color above zero, the other below; stronger is farther from it.";
+const COLORS = "Each square is one channel: one color above zero, the other below; stronger is farther from it.";
 
 const Vectors = () => {
   const section = document.getElementById("vectors");
@@ -71,8 +71,8 @@ const Vectors = () => {
     const weights = weightsOfWord(map, { side: "queries", index: q });
     const scores = scoresOf(q, weights);
     note.textContent = scores
-      ? `score = query · key / √${head.queries.width}; the softmax of the scores gives the weights; the output is the values, mixed by weight. ${COLOURS}`
-      : `The weights of this head come from more than query · key / √d (positions or another score have a say); the output is the values, mixed by weight. ${COLOURS}`;
+      ? `score = query · key / √${head.queries.width}; the softmax of the scores gives the weights; the output is the values, mixed by weight. ${COLORS}`
+      : `The weights of this head come from more than query · key / √d (positions or another score have a say); the output is the values, mixed by weight. ${COLORS}`;
     const tops = { queries: highest(head.queries), keys: highest(head.keys), values: highest(head.values) };
     const table = element("table");
     const names = element("tr");

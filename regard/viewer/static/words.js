@@ -154,8 +154,8 @@ const Words = (choose) => {
     const height = Math.min(lines.clientHeight, Math.max(map.queries.length, map.keys.length) * ROW);
     const pen = sized(threads, width, height);
     const top = lines.scrollTop;
-    const colour = getComputedStyle(document.documentElement).getPropertyValue("--warm");
-    pen.strokeStyle = colour;
+    const color = getComputedStyle(document.documentElement).getPropertyValue("--warm");
+    pen.strokeStyle = color;
     pen.lineCap = "round";
     const K = map.keys.length;
     const end = top + height;

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.data.images.augment import NAMES, Augmentation, Draws, augment, draw, mix, noise_like, symmetric_beta
+from regard.data.images.augment import NAMES, Augmentation, DrawnChanges, augment, draw, mix, noise_like, symmetric_beta
 from regard.errors import ConfigError
 from tests.data.images.photos import random_images
 
@@ -19,11 +19,11 @@ MANY = 20_000
 OF_THE_BATCH = ("mixed", "kept", "share", "partner")
 
 
-def draw_some(config: Augmentation, places: np.ndarray, size: tuple[int, int] = (12, 9)) -> Draws:
+def draw_some(config: Augmentation, places: np.ndarray, size: tuple[int, int] = (12, 9)) -> DrawnChanges:
     return draw(config, 7, 3, places, np.tile(size, (len(places), 1)))
 
 
-def own_parts(draws: Draws, i: int) -> list[Tensor]:
+def own_parts(draws: DrawnChanges, i: int) -> list[Tensor]:
     return [getattr(draws, field.name)[i] for field in fields(draws) if field.name not in OF_THE_BATCH]
 
 

@@ -10,7 +10,7 @@ from regard.config import build
 from regard.data.config import DataConfig
 from regard.data.files.recognizing import Recognized
 from regard.data.images.files import captioned_images, labelled_images
-from regard.data.images.recognizing import images_with_captions, labeled_images
+from regard.data.images.recognizing import images_with_captions, images_with_labels
 from tests.data.images.drawing import encoded, idx, noise, write_archive, write_png
 from tests.data.images.test_files import FILES, write_flickr, write_folder, write_table
 
@@ -25,7 +25,7 @@ SENTENCES = [
 
 
 def labeled(paths: list[Path], n_train: int) -> Recognized:
-    recognized = labeled_images(paths)
+    recognized = images_with_labels(paths)
     assert recognized is not None and images_with_captions(paths) is None
     assert paths[0].name in recognized.why and 0 < recognized.certainty <= 1
     data = dict(recognized.data)
@@ -66,7 +66,7 @@ def test_tables(tmp_path: Path) -> None:
     table = write_table(tmp_path / "c.tsv", list(zip(FILES, SENTENCES, strict=True)), ("file", "caption"))
     archive = write_archive(tmp_path / "a.tar", FILES)
     recognized = images_with_captions([table, archive])
-    assert recognized is not None and labeled_images([table, archive]) is None
+    assert recognized is not None and images_with_labels([table, archive]) is None
     assert (recognized.data["train"], recognized.data["columns"]) == (("c.tsv", "a.tar"), ("file", "caption"))
 
 
@@ -87,7 +87,7 @@ def test_pictures_of_rows(tmp_path: Path) -> None:
     (tmp_path / "train.json").write_text("[1, 2, 1]")
     assert labeled([tmp_path / "train.png", tmp_path / "train.json"], 3).data["train"] == ("train.png", "train.json")
     write_png(tmp_path / "train.png", noise(3, 10))
-    assert labeled_images([tmp_path / "train.png", tmp_path / "train.json"]) is None
+    assert images_with_labels([tmp_path / "train.png", tmp_path / "train.json"]) is None
 
 
 def test_other_files_are_left_to_others(tmp_path: Path) -> None:
@@ -106,5 +106,5 @@ def test_other_files_are_left_to_others(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
     (tmp_path / "empty").mkdir()
     for name in [*contents, "empty", "missing.tar"]:
-        assert labeled_images([tmp_path / name]) is None, name
+        assert images_with_labels([tmp_path / name]) is None, name
         assert images_with_captions([tmp_path / name, tmp_path / "a.txt"]) is None, name

@@ -28,6 +28,7 @@ def test_mnist() -> None:
     assert (pixels.sizes == 28).all()
 
 
+@pytest.mark.slow  # four seconds to unpack
 @pytest.mark.skipif(not FLICKR.is_dir(), reason="no shared data")
 def test_flickr8k(tmp_path: Path) -> None:
     shared = ("Flickr8k.token.txt.xz", "images.tar.xz")

@@ -55,7 +55,7 @@ def test_the_key_is_the_content_and_the_form(images: Images, tmp_path: Path) -> 
     keys += [content_key(images.take(np.array(places)), FORM) for places in ([0, 1], [0, 2, 1])]
     assert len(set(keys)) == 5
     os.rename(tmp_path / "photos", tmp_path / "moved")
-    moved = Images([(Folder(tmp_path / "moved"), name) for _, name in some.found])
+    moved = Images([(Folder(tmp_path / "moved"), name) for _, name in some.origins])
     assert content_key(moved, FORM) == keys[0]
 
 

@@ -16,7 +16,7 @@ from regard.models.image_seq2seq import ImageSeq2Seq, ImageSeq2SeqConfig
 from regard.nn.grid import Grid
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run
-from regard.tasks.captions.task import Captions, CaptionsConfig
+from regard.tasks.captions.task import Captioning, CaptionsConfig
 from regard.tasks.setup import Setup
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
@@ -42,26 +42,26 @@ def data(folder: Path, **settings: object) -> DataConfig:
     return DataConfig(**{"root": str(folder), **files, "max_length": 9, "batch_tokens": 40, **settings})
 
 
-def task_of(folder: Path, tokenizer: str = "words", dropout: float = 0.0, **settings: object) -> Captions:
+def task_of(folder: Path, tokenizer: str = "words", dropout: float = 0.0, **settings: object) -> Captioning:
     if not (folder / "captions.tsv").is_file():
         write_images(folder)
     files = data(folder)
-    made = Tokenizer.train(Captions.texts(files), TokenizerConfig(kind=tokenizer, vocab_size=300))
+    made = Tokenizer.train(Captioning.texts(files), TokenizerConfig(kind=tokenizer, vocab_size=300))
     model = ImageSeq2SeqConfig(vocab_size=made.vocab_size, **MODEL)
     setup = Setup(data=files, tokenizer=made, dropout=dropout, grid=model.grid)
-    return Captions.make(CaptionsConfig(**settings), setup)
+    return Captioning.make(CaptionsConfig(**settings), setup)
 
 
-def model_for(task: Captions, **settings: object) -> ImageSeq2Seq:
+def model_for(task: Captioning, **settings: object) -> ImageSeq2Seq:
     torch.manual_seed(0)
     return ImageSeq2Seq(ImageSeq2SeqConfig(vocab_size=task.tokenizer.vocab_size, **{**MODEL, **settings})).eval()
 
 
-def batches(task: Captions, epoch: int) -> list:
+def batches(task: Captioning, epoch: int) -> list:
     return [task.batch(epoch, i) for i in range(task.n_batches(epoch))]
 
 
-def read(task: Captions, batch) -> list[tuple[str, str, np.ndarray]]:
+def read(task: Captioning, batch) -> list[tuple[str, str, np.ndarray]]:
     """The name, the caption and the pixels of each example, as the tensors of a batch have them."""
     assert isinstance(batch.source_layout, Grid)
     images = [image for block in batch.source_layout.images(batch.patches()) for image in block]
@@ -126,7 +126,7 @@ def test_the_penalty_is_learned_from_and_not_measured(tmp_path: Path) -> None:
         assert task.figures(penalized, task.train) == task.figures(plain, task.train)
 
 
-def run_of(task: Captions, folder: Path, **settings: object) -> Run:
+def run_of(task: Captioning, folder: Path, **settings: object) -> Run:
     tables = {
         "task": {"kind": "captions", **config.as_settings(task.config)},
         "data": config.as_settings(task.setup.data),

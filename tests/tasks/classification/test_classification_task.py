@@ -128,10 +128,10 @@ def setup(tmp_path: Path) -> Setup:
 
 @pytest.mark.parametrize(("keep", "kept"), [("first", "a b"), ("last", "c d")])
 def test_long_texts_are_cut_and_empty_ones_only_answered(setup: Setup, keep: str, kept: str) -> None:
-    labelled = labelled_parts(setup.data).train
+    labeled = labelled_parts(setup.data).train
     framing = ClassificationConfig(keep=keep).framing(setup.tokenizer, setup.data)
-    learnt = Documents(labelled, ("x", "y"), framing, setup, to_learn=True)
-    answered = Documents(labelled, ("x", "y"), framing, setup, to_learn=False)
+    learnt = Documents(labeled, ("x", "y"), framing, setup, to_learn=True)
+    answered = Documents(labeled, ("x", "y"), framing, setup, to_learn=False)
     assert (len(learnt), len(answered)) == (3, 4)
     assert learnt.notes.counts == {"dropped: empty line": 1, f"cut to the {keep} 2 tokens": 1}
     assert learnt.notes.first == {"dropped: empty line": "train.tsv:3", f"cut to the {keep} 2 tokens": "train.tsv:2"}
@@ -210,6 +210,6 @@ def test_settings_that_cannot_be(settings: dict[str, object], said: str) -> None
 
 def test_a_label_that_only_a_held_out_part_has(setup: Setup, tmp_path: Path) -> None:
     write_table(tmp_path / "train.tsv", [(f"text {i}", "xyz"[i % 3 if i == 2 else i % 2]) for i in range(30)])
-    labelled = labelled_parts(setup.data).train
+    labeled = labelled_parts(setup.data).train
     with pytest.raises(DataError, match=r"train.tsv:4 has the label 'z', which training does not have; it has: x, y"):
-        Documents(labelled, ("x", "y"), "first", setup, to_learn=False)
+        Documents(labeled, ("x", "y"), "first", setup, to_learn=False)

@@ -55,6 +55,12 @@ def test_the_first_column_are_the_originals(channels: int, sizes: tuple[int, ...
         assert all(image.shape == original.shape and image.dtype == np.uint8 for image in changed)
         n_changed += sum(not np.array_equal(image, original) for image in changed)
     assert n_changed > N_IMAGES * N_EPOCHS / 2
+
+
+@pytest.mark.parametrize(("channels", "sizes"), [(1, (8, 10, 7)), pytest.param(3, (8,), marks=pytest.mark.slow)])
+def test_the_sheet_is_drawn(channels: int, sizes: tuple[int, ...], tmp_path: Path) -> None:
+    """Once among the fast tests: a drawing takes as long as all the rest."""
+    task = made(tmp_path, "flip = 0.5\nmixup = 0.8", channels, sizes)
     draw_changes(len(task.train), lambda chosen, epoch: task.collate(task.train, chosen, epoch), tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 5000
 

@@ -1,0 +1,60 @@
+"""`Any` stands only where a type cannot be said, and each place has its reason."""
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "regard"
+UNTYPED = "objects of a library without types"
+AUTOGRAD = "PyTorch's context of autograd"
+
+ANY = {
+    "__main__.py": "click's classes, which typer has as a part of its own",
+    "checks.py": "a setting of any type",
+    "commands/verbs.py": "arguments and answers of a verb that only the running program knows",
+    "config.py": "values of TOML and JSON, which whoever reads them checks",
+    "data/batching/batch.py": "the fields of a batch, each of its own type",
+    "decoding/interface.py": "a generator with any state",
+    "errors.py": "a module of a library that may be missing",
+    "evaluation/translation.py": UNTYPED,
+    "games/table.py": "states: each game has its own kind",
+    "interop/certifying/image_tools.py": UNTYPED,
+    "interop/certifying/in_onnx.py": UNTYPED,
+    "interop/certifying/in_pipelines.py": UNTYPED,
+    "interop/certifying/in_transformers.py": UNTYPED,
+    "interop/families/preprocessing.py": "values of JSON, checked on the next lines",
+    "interop/families/settings.py": "a default of the type that its check gives",
+    "interop/formats/to_ctranslate2.py": UNTYPED,
+    "models/interface.py": "a reader or a translator with any state",
+    "nn/kernels.py": AUTOGRAD,
+    "nn/layout.py": AUTOGRAD,
+    "nn/loss.py": AUTOGRAD,
+    "nn/paths.py": "PyTorch's flex attention, imported when it is used",
+    "nn/reversible.py": AUTOGRAD,
+    "nn/scores.py": AUTOGRAD,
+    "runs/run.py": "a verb that only the running program knows",
+    "tasks/exchange.py": "the model that the task builds",
+    "tasks/request.py": "a request with any answer, and texts or images",
+    "tasks/setup.py": "a verb's request and its answer, which go together",
+    "tasks/task.py": "a task with any data, model and batches",
+    "text/sentencepieces.py": "an int or bytes: the number of the field says which",
+    "training/environment.py": "a module of PyTorch that has no type",
+    "training/metrics.py": "TensorBoard's writer, imported only on request",
+    "training/recording.py": "PyTorch's handle of a pool of memory",
+}
+
+
+def uses_any(tree: ast.AST) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == "Any" for node in ast.walk(tree))
+
+
+def test_every_any_has_its_reason() -> None:
+    paths = sorted(PACKAGE.rglob("*.py"))
+    users = {
+        path.relative_to(PACKAGE).as_posix() for path in paths if uses_any(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert users == set(ANY)
+
+
+def test_any_is_seen_in_annotations() -> None:
+    assert uses_any(ast.parse("def answer(request: dict[str, Any]) -> None: ..."))
+    assert not uses_any(ast.parse("def answer(request: dict[str, object]) -> None: ..."))
