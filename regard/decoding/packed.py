@@ -5,7 +5,7 @@ from typing import Generic
 from torch import Tensor
 
 from regard.decoding.interface import Generator, Prompts
-from regard.nn.packed import Blocks, Copies
+from regard.nn.packed import WeightBlocks, Copies
 from regard.nn.state import S
 
 
@@ -38,4 +38,4 @@ class Packed(Generic[S]):
 
 
 def packed(model: Generator[S]) -> Packed[S]:
-    return Packed(model, Blocks())
+    return Packed(model, WeightBlocks())

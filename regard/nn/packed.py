@@ -1,6 +1,6 @@
 """Copies of weights for decoding on a CPU, where a step has few rows and reading W takes most of the time.
 
-`Blocks` has W in the order that is read fastest, the blocks of oneDNN: with W as it is, a product takes up to five
+`WeightBlocks` has W in the order that is read fastest, the blocks of oneDNN: with W as it is, a product takes up to five
 times as long (docs/decisions.md).  `Int8` has it in 8 bits.  Who steps a model owns its copies; nothing is shared.
 """
 
@@ -58,7 +58,7 @@ class Copies(ABC):
     def multiply(self, x: Tensor, copy: Any, bias: Tensor | None) -> Tensor: ...
 
 
-class Blocks(Copies):
+class WeightBlocks(Copies):
     def copy(self, weight: Tensor) -> Tensor:
         return torch.ops.mkldnn._reorder_linear_weight(weight.detach())
 

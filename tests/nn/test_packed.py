@@ -8,7 +8,7 @@ from regard.decoding.engine import generate
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn import packed
 from regard.nn.linear import Linear, in_use, logits
-from regard.nn.packed import Blocks, Copies
+from regard.nn.packed import WeightBlocks, Copies
 from regard.text.words import END, START
 
 pytestmark = pytest.mark.skipif(not packed.HAS_BLOCKS, reason="weights are packed on x86 only")
@@ -36,7 +36,7 @@ def holds(layer: Linear, copies: Copies) -> bool:
 @pytest.mark.parametrize("widths", [(512, 300), (130, 1013)])
 def test_the_product_is_the_same(shape, bias, widths):
     torch.manual_seed(0)
-    layer, x, copies = Linear(*widths, bias=bias), torch.randn(*shape, widths[0]), Blocks()
+    layer, x, copies = Linear(*widths, bias=bias), torch.randn(*shape, widths[0]), WeightBlocks()
     with torch.no_grad(), copies:
         decoded = layer(x)
     assert copied(copies) == [layer.weight]
@@ -46,7 +46,7 @@ def test_the_product_is_the_same(shape, bias, widths):
 
 @torch.no_grad()
 def test_one_copy_serves_all_products(layer):
-    x, copies = torch.randn(4, 512), Blocks()
+    x, copies = torch.randn(4, 512), WeightBlocks()
     with copies:
         layer(x)
     first = copies.known[id(layer.weight)][2]
@@ -71,7 +71,7 @@ def turn(layer: Linear) -> None:
 
 @pytest.mark.parametrize("change", [learn, load, turn])
 def test_changed_weights_are_copied_again(layer, change):
-    copies = Blocks()
+    copies = WeightBlocks()
     assert holds(layer, copies)
     before = layer.weight.detach().clone()
     change(layer)
@@ -94,7 +94,7 @@ def test_a_search_after_a_fused_step_reads_the_new_weights():
 
 def test_weights_beyond_the_room_are_read_as_they_are(layer, monkeypatch):
     monkeypatch.setattr(packed, "ROOM", 512 * 512)
-    other, copies = Linear(512, 512), Blocks()
+    other, copies = Linear(512, 512), WeightBlocks()
     assert holds(layer, copies) and holds(other, copies)
     assert copied(copies) == [layer.weight]
 
@@ -112,14 +112,14 @@ def test_weights_beyond_the_room_are_read_as_they_are(layer, monkeypatch):
 )
 @torch.no_grad()
 def test_what_is_not_packed(weight):
-    x, copies = torch.randn(4, weight.shape[1]), Blocks()
+    x, copies = torch.randn(4, weight.shape[1]), WeightBlocks()
     assert copies.product(x, weight, None) is None
     with copies:
         torch.testing.assert_close(logits(x, weight), F.linear(x, weight))
 
 
 def test_only_a_search_packs(layer):
-    x, copies = torch.randn(4, 512), Blocks()
+    x, copies = torch.randn(4, 512), WeightBlocks()
     with copies:
         layer(x)
         with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
