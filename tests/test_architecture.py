@@ -35,6 +35,7 @@ TIERS = (
     ("training",),
     ("interop",),
     ("ladder",),
+    ("serving",),
     ("commands",),
     ("__main__",),
 )
