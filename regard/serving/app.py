@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -17,7 +16,6 @@ import regard
 from regard.runs.run import Run
 from regard.serving import libretranslate, pages, status
 from regard.serving.attention import attention_routes
-from regard.serving.faults import fields_refused
 from regard.serving.gate import LOCAL_NAMES, Entry, Gate, error_record
 from regard.serving.host import Host
 from regard.serving.keys import Keys
@@ -74,7 +72,6 @@ class Server:
             pages.page_routes(),
         ):
             app.include_router(router)
-        app.exception_handler(RequestValidationError)(self.refuse_fields)
         app.exception_handler(HTTPException)(self.refuse_path)
         app.exception_handler(Refusal)(self.refuse)
         if not origins:
@@ -95,12 +92,8 @@ class Server:
         self.metrics.refused.labels(error.code or str(error.status)).inc()
         return JSONResponse(error_record(error, http.url.path, self.entry), error.status, error.headers)
 
-    async def refuse_fields(self, http: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        return await self.refuse(http, fields_refused(error.errors()))
-
     async def refuse_path(self, http: Request, error: Exception) -> Response:
-        """What routing found wrong: no such path, another method, a body that is no JSON."""
+        """What routing found wrong: no such path, or another method."""
         assert isinstance(error, HTTPException)
         if error.status_code == 404:
             return await self.refuse(http, NotFound(NO_ANSWER[404]))

@@ -1,14 +1,15 @@
 """/v1/attention: where a served model looks, for the layers and heads that are asked for, as JSON or as a page."""
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from fastapi import APIRouter, Body, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, create_model
 from pydantic import Field as FormField
 
 from regard.errors import RegardError
+from regard.serving.bodies import body_of, received
 from regard.serving.schema import STRICT, one_of_wires
 from regard.serving.service import Service, as_refusal
 from regard.viewer.capture import Capture
@@ -38,9 +39,12 @@ def attention_form(service: Service) -> type[BaseModel]:
 def attention_routes(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["attention"])
 
-    async def attention(http: Request, sent: BaseModel) -> Response:
+    fields = attention_form(service)
+
+    @router.post("/attention", openapi_extra=body_of(fields))
+    async def attention(http: Request) -> Response:
         """The attention of a model while it reads the input and, where it writes, its answer or the given target."""
-        form = dict(sent)
+        form = dict(await received(http, fields))
         name = service.choose(form["model"])
         run, limits = service.runs[name], service.limits
         for text in (form["input"], form["target"]):
@@ -59,7 +63,4 @@ def attention_routes(service: Service) -> APIRouter:
         shown = await service.look(http, name, source, form["target"], asked, page if is_page else as_json)
         return HTMLResponse(shown) if is_page else Response(shown, media_type="application/json")
 
-    annotations: dict[str, Any] = attention.__annotations__
-    annotations["sent"] = Annotated[attention_form(service), Body()]
-    router.post("/attention")(attention)
     return router

@@ -5,12 +5,10 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.datastructures import FormData
-from starlette.formparsers import MultiPartException
+from pydantic import BaseModel, ConfigDict, Field
 
 from regard.decoding.config import DecodingConfig
-from regard.serving.faults import fields_refused
+from regard.serving.bodies import body_of, received
 from regard.serving.keys import Keys
 from regard.serving.languages import NAMES, Translators
 from regard.serving.markup import Markup
@@ -19,7 +17,6 @@ from regard.serving.service import Service
 from regard.tasks.translation.verbs import Translate, Translated
 
 PATHS = ("/translate", "/detect", "/languages", "/frontend/settings")
-FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
 class DetectForm(BaseModel):
@@ -38,44 +35,6 @@ class TranslateForm(BaseModel):
     format: str = Field(default="text", description="text or html")
     alternatives: int = Field(default=0, ge=0)
     api_key: str | None = None
-
-
-def body_of(form: type[BaseModel]) -> dict[str, Any]:
-    """What /openapi.json says of a body that may be JSON or a form."""
-    schema = form.model_json_schema()
-    return {
-        "requestBody": {
-            "required": True,
-            "content": {kind: {"schema": schema} for kind in ("application/json", FORMS[0])},
-        }
-    }
-
-
-async def read_form(http: Request, form: type[BaseModel]) -> Any:
-    """The form of this class, out of JSON, an HTML form or a query."""
-    kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
-    try:
-        if kind == "application/json":
-            return form.model_validate(await http.json())
-        if kind not in FORMS:
-            raise Refusal(415, f"the body must be application/json, {FORMS[0]} or {FORMS[1]}")
-        return form.model_validate(from_form(await http.form(max_files=0)))
-    except ValidationError as error:
-        raise fields_refused(error.errors()) from None
-    except (ValueError, RecursionError, MultiPartException):
-        raise Refusal(400, "the body cannot be read: it is neither valid JSON nor a valid form") from None
-
-
-def from_form(sent: FormData) -> dict[str, object]:
-    """Forms know texts alone; a name that comes twice is a list."""
-    fields: dict[str, object] = {}
-    for name in sent:
-        values = sent.getlist(name)
-        fields[name] = values[0] if len(values) == 1 else list(values)
-    number = fields.get("alternatives")
-    if isinstance(number, str) and number.isascii() and number.isdecimal() and len(number) < 10:
-        fields["alternatives"] = int(number)
-    return fields
 
 
 def libretranslate_routes(service: Service, keys: Keys) -> APIRouter:
@@ -103,17 +62,17 @@ def libretranslate_routes(service: Service, keys: Keys) -> APIRouter:
             "language": pair,
         }
 
-    @router.post("/detect", openapi_extra=body_of(DetectForm))
+    @router.post("/detect", openapi_extra=body_of(DetectForm, takes_forms=True))
     async def detect(http: Request) -> Any:
         """Which of the served source languages a text is in, by how few tokens each run's tokenizer needs for it."""
-        form: DetectForm = await read_form(http, DetectForm)
+        form = await received(http, DetectForm, takes_forms=True)
         service.limits.check_texts([form.q], "q")
         found = await service.answer(http, lambda gone: translators.detect(form.q), len(form.q), form.q)
         return [{"language": code, "confidence": round(share, 1)} for code, share in found]
 
-    @router.post("/translate", openapi_extra=body_of(TranslateForm))
+    @router.post("/translate", openapi_extra=body_of(TranslateForm, takes_forms=True))
     async def translate(http: Request) -> Response:
-        form: TranslateForm = await read_form(http, TranslateForm)
+        form = await received(http, TranslateForm, takes_forms=True)
         texts = [form.q] if isinstance(form.q, str) else form.q
         service.limits.check_texts(texts, "q")
         service.limits.check(form.alternatives, "alternatives", "alternatives")

@@ -52,8 +52,9 @@ class Listener(uvicorn.Server):
         try:
             yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            signal.signal(signal.SIGINT, before[signal.SIGINT])
+            # The end has begun: a second SIGTERM does not turn it into a failure.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN if self.should_exit else before[signal.SIGTERM])
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         stopping = asyncio.create_task(self.server.service.admission.stop())

@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse, Response
 
 from regard.decoding.stopping import Stops
 from regard.runs.run import Run
+from regard.serving.bodies import body_of, received
 from regard.serving.events import DONE, Events, event
 from regard.serving.openai_forms import ChatForm, CompletionForm, EmbeddingForm
 from regard.serving.refusal import NotFound
@@ -43,9 +44,10 @@ def openai_routes(service: Service) -> APIRouter:
             raise NotFound("there is no such run here; GET /v1/models lists them", "model", "model_not_found")
         return model_record(model)
 
-    @router.post("/completions")
-    async def completions(http: Request, form: CompletionForm) -> Response:
+    @router.post("/completions", openapi_extra=body_of(CompletionForm))
+    async def completions(http: Request) -> Response:
         """Texts that go on from prompts."""
+        form = await received(http, CompletionForm)
         form.check(service.limits)
         name = service.choose(form.model, Generate.name)
         run = service.runs[name]
@@ -71,9 +73,10 @@ def openai_routes(service: Service) -> APIRouter:
         usage = Counted(run, form.prompts, length).usage([text.text for text in texts])
         return JSONResponse(head | {"choices": choices, "usage": usage})
 
-    @router.post("/chat/completions")
-    async def chat(http: Request, form: ChatForm) -> Response:
+    @router.post("/chat/completions", openapi_extra=body_of(ChatForm))
+    async def chat(http: Request) -> Response:
         """The assistant's next message."""
+        form = await received(http, ChatForm)
         messages = form.check(service.limits)
         name = service.choose(form.model, Chat.name)
         run = service.runs[name]
@@ -95,9 +98,10 @@ def openai_routes(service: Service) -> APIRouter:
         usage = Counted(run, said, form.length).usage([text])
         return JSONResponse(new_head("chatcmpl", "chat.completion", name) | {"choices": [choice], "usage": usage})
 
-    @router.post("/embeddings")
-    async def embeddings(http: Request, form: EmbeddingForm) -> Response:
+    @router.post("/embeddings", openapi_extra=body_of(EmbeddingForm))
+    async def embeddings(http: Request) -> Response:
         """One vector for each text, the mean of the rows that the model makes of it."""
+        form = await received(http, EmbeddingForm)
         form.check(service.limits)
         name = service.choose(form.model, Embed.name)
         vectors = await service.ask(http, name, Embed(form.texts))

@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Annotated
 
-from fastapi import APIRouter, Body, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 
 from regard.errors import RegardError
+from regard.serving.bodies import body_of, received
 from regard.serving.events import DONE, Events, event
 from regard.serving.schema import Asking, form_of
 from regard.serving.service import Service, as_refusal
@@ -21,18 +21,26 @@ def verb_routes(service: Service) -> APIRouter:
     for name, verb in VERBS.items():
         runs = service.offering(name)
         if runs and verb.in_routes:
-            router.post(f"/{name}", summary=(verb.__doc__ or "").splitlines()[0], name=name, description=verb.__doc__)(
-                route_of(service, verb, form_of(verb, runs))
+            form, about = form_of(verb, runs), (verb.__doc__ or "").strip()
+            router.add_api_route(
+                f"/{name}",
+                route_of(service, verb, form),
+                methods=["POST"],
+                name=name,
+                summary=about.partition("\n")[0],
+                description=about,
+                openapi_extra=body_of(form),
             )
     return router
 
 
 def route_of(
     service: Service, verb: type[AnyRequest], form: type[BaseModel]
-) -> Callable[[Request, BaseModel], Awaitable[Response]]:
-    """The function that FastAPI makes a route of; the type of `sent` is the form."""
+) -> Callable[[Request], Awaitable[Response]]:
+    """The function that FastAPI makes a route of."""
 
-    async def answer(http: Request, sent: BaseModel) -> Response:
+    async def answer(http: Request) -> Response:
+        sent = await received(http, form)
         name = service.choose(dict(sent)["model"], verb.name)
         run = service.runs[name]
         try:
@@ -44,7 +52,6 @@ def route_of(
         answers = await service.ask(http, name, request)
         return JSONResponse({"model": name, "verb": verb.name, "answers": request.records(shown, answers)})
 
-    answer.__annotations__["sent"] = Annotated[form, Body()]
     return answer
 
 
