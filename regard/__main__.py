@@ -23,6 +23,7 @@ from regard.commands.ladder import ladder
 from regard.commands.look import look, neighbors, reach
 from regard.commands.norms import norms
 from regard.commands.play import play, record
+from regard.commands.serve import serve
 from regard.commands.show import show
 from regard.commands.train import doctor, recipes, train
 from regard.commands.verbs import command_of
@@ -35,7 +36,7 @@ from regard.tasks.verbs import LINE_VERBS
 # The panels of `regard --help`, and the commands in each.  Some that ask verbs are written by hand: regard.tasks.verbs.
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Train": (demo, recipes, record, doctor, train, evaluate, ladder, bench),
-    "Use": (*made, generate, chat, last_made, play, forecast, embed, score),
+    "Use": (*made, generate, chat, last_made, play, forecast, embed, score, serve),
     "Look": (look, show, neighbors, reach, norms, point),
     "Exchange": (import_, export),
 }

@@ -36,6 +36,7 @@ TIERS = (
     ("training",),
     ("interop",),
     ("ladder",),
+    ("serving",),
     ("commands",),
     ("__main__",),
 )

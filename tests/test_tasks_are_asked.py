@@ -19,6 +19,8 @@ HOMES = ("tasks/", "runs/recipe.py")  # where a task's name may be looked at
 OTHER_NAMES = {
     ("models/markov.py", "masked"): "a kind of Markov model",
     ("ladder/rungs.py", "masked"): "a rung: that kind of Markov model",
+    ("serving/libretranslate.py", "language"): "a field of LibreTranslate's answers",
+    ("serving/verb_routes.py", "answers"): "the field of a route's answer",
     ("ladder/rungs.py", "language"): "a ladder, by the name that the command takes",
     ("ladder/rungs.py", "translation"): "a ladder, by the name that the command takes",
 }

@@ -1,5 +1,5 @@
-"""A request: what is asked of a run by a verb.  The Python method, the command and (later) the HTTP route are made from
-its fields, so this file and every `verbs.py` must not import PyTorch."""
+"""A request: what is asked of a run by a verb.  The Python method, the command and the HTTP route are made from its
+fields, so this file and every `verbs.py` must not import PyTorch."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -9,6 +9,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from regard.errors import RegardError
+from regard.tasks.plain import plain
 
 A = TypeVar("A")
 
@@ -31,6 +32,12 @@ class Request(Generic[A]):
     """A is what is answered to one of the things that it asks about."""
 
     name: ClassVar[str]  # of the Python method, the command and the route
+    in_routes: ClassVar[bool] = True  # False: it names files of this machine, or takes what only Python has
+    streams: ClassVar[bool] = False  # its answer comes in pieces of text
+
+    def records(self, shown: Sequence[str], answers: Any) -> list[object]:
+        """The answers as JSON; `shown` says what each is about."""
+        return [plain(answer) for answer in answers]
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,10 @@ class LineRequest(Request[A], ABC):
     @abstractmethod
     def record(self, number: int, text: str, answer: A) -> dict[str, object]:
         """The answer to one line of input as JSON (--json)."""
+
+    def records(self, shown: Sequence[str], answers: Any) -> list[object]:
+        pairs = zip(shown, answers, strict=True)
+        return [plain(self.record(number, text, answer)) for number, (text, answer) in enumerate(pairs, start=1)]
 
     def remarks(self, answer: A) -> list[str]:
         """Further notes, for a person."""

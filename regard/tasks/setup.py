@@ -64,6 +64,11 @@ class TaskConfig:
         return 0
 
     @property
+    def languages(self) -> tuple[str, str] | None:
+        """Names of what is translated from and into; None: nothing is translated."""
+        return None
+
+    @property
     def judging_run(self) -> str:
         """The run whose model says, in training, how good an output is; "": none does."""
         return ""

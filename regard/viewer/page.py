@@ -31,9 +31,7 @@ def write_page(capture: Capture, path: str | Path) -> None:
 def page(capture: Capture) -> str:
     if not capture.has_page:
         raise RegardError("the page shows shares of attention; see numbers with --terminal, or draw them with --png")
-    script = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    script = f'"use strict";\n(() => {{\n{script}\n}})();\n'
-    style = (STATIC / "page.css").read_text(encoding="utf-8")
+    script, style = own_script(), own_style()
     parts = {
         "title": html.escape(visible(capture.title)),
         "image-source": "" if capture.image is None else "img-src data:; ",
@@ -50,6 +48,16 @@ def page(capture: Capture) -> str:
         name, _, after = piece.partition("}}")
         pieces += [parts[name], after]
     return "".join(pieces)
+
+
+def own_script() -> str:
+    """The one script of every page."""
+    script = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    return f'"use strict";\n(() => {{\n{script}\n}})();\n'
+
+
+def own_style() -> str:
+    return (STATIC / "page.css").read_text(encoding="utf-8")
 
 
 def digest(source: str) -> str:

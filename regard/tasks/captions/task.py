@@ -41,6 +41,7 @@ from regard.tasks.request import Embed
 from regard.tasks.setup import Sample, Setup, TaskConfig, Use, Verbs
 from regard.tasks.task import AnyTask, Task
 from regard.tasks.translation.use import least_expected, unusual
+from regard.tasks.wire import IMAGE
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked
 
@@ -79,6 +80,7 @@ class Captioning(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch])
     commands = ("regard caption RUN image.jpg ...", "regard look RUN image.jpg", "regard evaluate RUN")
     recognize = staticmethod(images_with_captions)
     listed = staticmethod(pictures_of)
+    wire = IMAGE
     config: CaptionsConfig
 
     def __init__(self, config: TaskConfig, setup: Setup):

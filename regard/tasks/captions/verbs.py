@@ -58,7 +58,7 @@ class Caption(LineRequest[Captioned]):
 class Point(Request[float]):
     """How often attention points at what a noun names, by a file of boxes; on test files, or those of the recipe."""
 
-    name = "point"
+    name, in_routes = "point", False
 
     boxes: str
     files: Sequence[str] = ()

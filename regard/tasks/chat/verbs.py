@@ -8,6 +8,7 @@ from typing import Annotated
 from regard.data.files.records import as_text
 from regard.decoding.config import DecodingConfig
 from regard.errors import DataError
+from regard.tasks.plain import plain
 from regard.tasks.request import Help, LineRequest, Request, Texts
 
 
@@ -29,12 +30,15 @@ class Chat(Request[Reply]):
     length: int | None = None  # None: half of what the model holds
     decoding: DecodingConfig | None = None
 
+    def records(self, shown: Sequence[str], answers: Reply) -> list[object]:
+        return [plain(answers)]
+
 
 @dataclass(frozen=True)
 class ChatStream(Chat):
     """The same answer in pieces, as it is written."""
 
-    name = "chat_stream"
+    name, streams = "chat_stream", True
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from regard.tasks.forecasting.use import forecast_history, histories_of, name_of
 from regard.tasks.forecasting.verbs import Forecast, Forecasted
 from regard.tasks.setup import TaskConfig, Use, Verbs
 from regard.tasks.task import Task
+from regard.tasks.wire import HISTORY
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked
 
@@ -77,6 +78,7 @@ class Forecasting(Task[Stretch, WindowSet, Forecaster, WindowBatch]):
     commands = ("regard forecast RUN history.csv", "regard evaluate RUN", "regard look RUN history.csv")
     recognize = staticmethod(series_tables)
     listed = staticmethod(histories_of)
+    wire = HISTORY
     config: ForecastingConfig
 
     @property

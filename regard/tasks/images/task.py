@@ -37,6 +37,7 @@ from regard.tasks.images.changes import draw_changes
 from regard.tasks.images.use import embed_images, pixels_given
 from regard.tasks.request import Embed
 from regard.tasks.setup import Setup, TaskConfig, Use
+from regard.tasks.wire import IMAGE
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_image
 
@@ -83,6 +84,7 @@ class ImageClassification(LabelTask[LabelledImages, LabeledImagePart, Classifier
     commands = ("regard classify RUN image.jpg ...", "regard look RUN image.jpg", "regard evaluate RUN")
     recognize = staticmethod(images_with_labels)
     listed = staticmethod(pictures_of)
+    wire = IMAGE
     config: ImageLabelsConfig
 
     @property

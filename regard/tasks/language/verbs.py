@@ -35,7 +35,7 @@ class Generate(Request[list[Written]]):
 class StreamText(Request[str]):
     """The text that `generate` gives, in pieces as it is written; its `notes` say what happened to the prompt."""
 
-    name = "stream"
+    name, streams = "stream", True
 
     prompt: str
     length: int | None = None
@@ -71,7 +71,7 @@ class Reach(Request[float]):
     With `jacobians`, of a recurrent model: the norm of the product of Jacobians, ‖∂h_T/∂h_{T-d}‖.
     """
 
-    name = "reach"
+    name, in_routes = "reach", False
 
     files: Sequence[str] = ()
     distance: int = 100

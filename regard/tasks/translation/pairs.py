@@ -68,6 +68,10 @@ class PairsConfig(FramedConfig):
         return self.metric if self.metric in MEASURES else "bleu"
 
     @property
+    def languages(self) -> tuple[str, str] | None:
+        return (self.source, self.target) if self.long == "split" else None  # what is cut is a summary
+
+    @property
     def verb(self) -> str:
         return "summarize" if self.long == "cut" else "translate"
 

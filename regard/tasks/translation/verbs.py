@@ -87,7 +87,7 @@ class Summarize(LineRequest[Translated]):
 class Align(Request[tuple[int, int]]):
     """(source word, target word) of one translation, by the mean of the cross-attention heads of a layer."""
 
-    name = "alignments"
+    name, in_routes = "alignments", False
 
     translated: Translated
     layer: int | None = None  # None: the last but one, which aligns best in most translators (Garg et al. 2019)

@@ -1,0 +1,1 @@
+"""HTTP for runs: OpenAI's and LibreTranslate's routes, a route for every verb, and attention on request."""

@@ -1,0 +1,74 @@
+"""A server at work: uvicorn on a socket, until SIGTERM or Ctrl-C, and an orderly end."""
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import uvicorn
+
+from regard.serving.app import Server
+from regard.serving.protocol import MOST_INCOMPLETE, protocol_with
+
+GRACE = 3  # seconds that answers to what was given up take to leave
+
+
+class Listener(uvicorn.Server):
+    """uvicorn's server, with an end that takes a stated time and is no failure: SIGTERM exits with 0."""
+
+    def __init__(self, server: Server) -> None:
+        limits = server.limits
+        config = uvicorn.Config(
+            server.app,
+            http=protocol_with(limits),
+            ws="none",
+            lifespan="on",
+            loop="asyncio",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            date_header=True,
+            proxy_headers=False,
+            timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]  # it is given to call_later
+            timeout_graceful_shutdown=int(limits.stop_seconds) + GRACE,
+            h11_max_incomplete_event_size=MOST_INCOMPLETE * limits.header_bytes,
+        )
+        super().__init__(config)
+        self.server = server
+        self.was_interrupted = False
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.was_interrupted = sig == signal.SIGINT
+        super().handle_exit(sig, frame)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """uvicorn would raise the signal again after the end, and the process would die of it."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before[signal.SIGINT])
+            # The end has begun: a second SIGTERM does not turn it into a failure.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN if self.should_exit else before[signal.SIGTERM])
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        stopping = asyncio.create_task(self.server.service.admission.stop())
+        await super().shutdown(sockets)
+        stopping.cancel()
+
+
+def listen(server: Server, place: socket.socket) -> None:
+    """Until SIGTERM; Ctrl-C is raised again when all is done."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    listener = Listener(server)
+    listener.run([place])
+    if not listener.started:
+        raise SystemExit(1)
+    if listener.was_interrupted:
+        raise KeyboardInterrupt

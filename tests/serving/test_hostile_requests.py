@@ -1,0 +1,140 @@
+"""A fixed corpus of hostile requests and random ones from the schema: no answer is a server error, and it goes on."""
+
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hostile_requests import BODIES, TRAVERSALS
+from hypothesis import HealthCheck, settings
+from process import Process, serving
+from schemathesis.checks import not_a_server_error
+from tiny_runs import Runs
+
+from regard.runs.run import Run
+from regard.serving.app import Server
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def server(folders: Runs, runs: dict[str, Run]) -> Iterator[Process]:
+    with serving({task: folders[task] for task in runs}, "--set", "read_seconds=2.0") as process:
+        yield process
+
+
+def answers_still(server: Process) -> None:
+    answer = httpx.post(f"{server.url}/v1/classify", json={"lines": ["the cat"]}, timeout=30)
+    assert answer.status_code == 200
+
+
+def paths_of(server: Process) -> list[str]:
+    paths: dict[str, Any] = httpx.get(f"{server.url}/openapi.json").json()["paths"]
+    return [path for path, methods in paths.items() if "post" in methods]
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies(server: Process, name: str) -> None:
+    for path in paths_of(server):
+        for kind in (
+            "application/json",
+            "application/x-www-form-urlencoded",
+            "multipart/form-data; boundary=x",
+            "text/plain",
+        ):
+            answer = httpx.post(server.url + path, content=BODIES[name], headers={"Content-Type": kind}, timeout=30)
+            assert answer.status_code < 500, (path, kind, answer.text)
+            assert answer.status_code == 200 or "zanzibar" not in answer.text
+    answers_still(server)
+
+
+def test_a_body_of_100_megabytes(server: Process) -> None:
+    answer = httpx.post(f"{server.url}/v1/classify", content=100_000_000 * b"a", timeout=60)
+    assert answer.status_code == 413
+    answers_still(server)
+
+
+def test_a_header_of_200_megabytes(server: Process) -> None:
+    before = server.memory
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        try:
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: ")
+            for _ in range(200):
+                connection.sendall(1_000_000 * b"a")
+            assert b" 431 " in connection.recv(1000)
+        except ConnectionError:
+            pass  # it was closed in the middle
+    answers_still(server)
+    assert server.memory < before + 50_000_000
+
+
+def test_slow_bodies(server: Process) -> None:
+    lines = ("POST /v1/classify HTTP/1.1", "Host: localhost", "Content-Type: application/json", "Content-Length: 100")
+    head = "\r\n".join([*lines, "", "{"]).encode()
+    held = [socket.create_connection(("127.0.0.1", server.port), timeout=20) for _ in range(50)]
+    for connection in held:
+        connection.sendall(head)
+    answers_still(server)
+    for connection in held:
+        assert b" 408 " in connection.recv(1000)
+        connection.close()
+
+
+def test_other_names_and_other_sites(server: Process) -> None:
+    body = {"lines": ["the cat"]}
+    for path in paths_of(server):
+        for headers, status in (
+            ({"Host": "evil.example"}, 421),
+            ({"Host": f"evil.example:{server.port}"}, 421),
+            ({"Origin": "http://evil.example"}, 403),
+            ({"Origin": "null"}, 403),
+            ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ):
+            assert httpx.post(server.url + path, json=body, headers=headers).status_code == status
+    answers_still(server)
+
+
+def test_500_names(server: Process) -> None:
+    assert len(TRAVERSALS) == 500
+    with httpx.Client(base_url=server.url, timeout=30) as client:
+        for name in TRAVERSALS:
+            answer = client.post("/v1/embeddings", json={"model": name, "input": "a"})
+            assert answer.status_code == 404 and name.strip("/. ") not in ("", answer.text)
+            with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:
+                path = name.encode("ascii", "ignore").replace(b" ", b"%20").replace(b"\0", b"%00")
+                raw.sendall(b"GET /static/" + path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                line = raw.recv(100).split(b"\r\n")[0]
+                assert line.split()[1][:1] == b"4", (name, line)
+    answers_still(server)
+
+
+@pytest.fixture(scope="module")
+def schema(runs: dict[str, Run]) -> Any:
+    return schemathesis.openapi.from_asgi("/openapi.json", with_name(Server(runs).app))
+
+
+def with_name(app: Any) -> Any:
+    """The client of schemathesis calls a server by no name that is served."""
+
+    async def named(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            others = [pair for pair in scope["headers"] if pair[0] != b"host"]
+            scope = {**scope, "headers": [*others, (b"host", b"localhost")]}
+        await app(scope, receive, send)
+
+    return named
+
+
+from_schema = schemathesis.pytest.from_fixture("schema")
+
+
+@from_schema.parametrize()
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+def test_requests_from_the_schema(case: schemathesis.Case) -> None:
+    answer = case.call()
+    case.validate_response(answer, checks=[not_a_server_error])
+    if answer.status_code >= 400:
+        assert json.loads(answer.content)["error"]
