@@ -94,6 +94,15 @@ class Engine:
                 del self.slots[key]
         return finished
 
+    def give_up(self, error: Exception) -> list[Ticket]:
+        """End all that waits and runs with this error."""
+        tickets = [ticket for ticket in (*self.waiting, *self.running) if not ticket.is_over]
+        for ticket in tickets:
+            ticket.error = error
+        self.waiting.clear()
+        self.arriving, self.slots = [], {}
+        return tickets
+
     def admit(self, refused: list[Ticket]) -> list[Ticket]:
         """Who comes next, in order, as far as there is room; `refused` gets those that never have any."""
         admitted: list[Ticket] = []

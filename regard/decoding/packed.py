@@ -5,7 +5,7 @@ from typing import Generic
 from torch import Tensor
 
 from regard.decoding.interface import Generator, Prompts
-from regard.nn.packed import WeightBlocks, Copies
+from regard.nn.packed import Copies, WeightBlocks
 from regard.nn.state import S
 
 

@@ -1,7 +1,7 @@
 """Copies of weights for decoding on a CPU, where a step has few rows and reading W takes most of the time.
 
-`WeightBlocks` has W in the order that is read fastest, the blocks of oneDNN: with W as it is, a product takes up to five
-times as long (docs/decisions.md).  `Int8` has it in 8 bits.  Who steps a model owns its copies; nothing is shared.
+`WeightBlocks` has W in the order that is read fastest, the blocks of oneDNN: with W as it is, a product takes up to
+five times as long (docs/decisions.md).  Who steps a model owns its copies; nothing is shared.
 """
 
 import platform

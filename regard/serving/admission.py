@@ -12,10 +12,10 @@ from threading import Event
 from typing import Any, TypeVar
 
 from regard.memory import free_memory
-from regard.serving.host import Gone
 from regard.serving.limits import Limits
 from regard.serving.metrics import Metrics
 from regard.serving.refusal import Refusal
+from regard.serving.stepping import Gone
 
 T = TypeVar("T")
 LOOK_AT_MEMORY = 0.25  # seconds for which what was free counts as free

@@ -8,8 +8,8 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from regard.serving.gate import FAULT, log_fault
-from regard.serving.host import Gone
 from regard.serving.refusal import Refusal
+from regard.serving.stepping import Gone
 
 DONE = "data: [DONE]\n\n"
 

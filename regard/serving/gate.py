@@ -14,11 +14,11 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serving.host import Gone
 from regard.serving.keys import Keys, bearer
 from regard.serving.limits import Limits
 from regard.serving.metrics import Metrics
 from regard.serving.refusal import Refusal
+from regard.serving.stepping import Gone
 
 log = logging.getLogger("regard.serving")
 

@@ -27,8 +27,8 @@ class Limits:
     attention_tokens: int = 256  # of a text whose attention is looked at
     attention_cells: int = 4_000_000  # weights of all layers and heads that are asked for
     # What runs and waits.
-    running: int = 16  # requests that are worked on at once
-    waiting: int = 64  # requests that wait for their turn; one more is refused (429)
+    running: int = 64  # requests that are worked on at once
+    waiting: int = 256  # requests that wait for their turn; one more is refused (429)
     tokens_running: int = 262_144  # of the requests that are worked on; the next ones wait
     memory_reserve: int = 256 * 2**20  # bytes that stay free; with less, requests are refused (503)
     # Seconds.

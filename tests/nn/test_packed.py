@@ -8,7 +8,7 @@ from regard.decoding.engine import generate
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn import packed
 from regard.nn.linear import Linear, in_use, logits
-from regard.nn.packed import WeightBlocks, Copies
+from regard.nn.packed import Copies, WeightBlocks
 from regard.text.words import END, START
 
 pytestmark = pytest.mark.skipif(not packed.HAS_BLOCKS, reason="weights are packed on x86 only")

@@ -10,10 +10,10 @@ import pytest
 
 from regard.serving import admission
 from regard.serving.admission import Admission
-from regard.serving.host import Gone
 from regard.serving.limits import Limits
 from regard.serving.metrics import Metrics
 from regard.serving.refusal import Refusal
+from regard.serving.stepping import Gone
 
 
 def run(check: Callable[[Admission], Awaitable[None]], **limits: float) -> None:

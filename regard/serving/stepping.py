@@ -1,0 +1,168 @@
+"""One thread steps the engines of all runs; requests wait for their searches in threads of their own.
+
+Model work happens in turns: a step of the engines is one turn, and so is what a request computes between searches.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from threading import Condition, Event, Lock, Thread
+
+from regard.decoding.engine import Engine
+from regard.decoding.interface import AnyGenerator, Progress
+from regard.decoding.outputs import Hypothesis
+from regard.decoding.search import Search
+from regard.decoding.ticket import Ticket
+
+LOOK_AGAIN = 0.05  # seconds after which a call that waits looks whether its client is still there
+
+
+class Gone(Exception):
+    """Nobody waits for this answer any more."""
+
+
+class Turns:
+    """A lock that is given in the order in which it was asked for, so that steps do not hold up requests for long."""
+
+    def __init__(self) -> None:
+        self.lock, self.asked = Lock(), deque[Event]()
+        self.is_taken = False
+
+    def __enter__(self) -> None:
+        mine = Event()
+        with self.lock:
+            if not self.is_taken:
+                self.is_taken = True
+                return
+            self.asked.append(mine)
+        mine.wait()
+
+    def __exit__(self, *error: object) -> None:
+        with self.lock:
+            if self.asked:
+                self.asked.popleft().set()
+            else:
+                self.is_taken = False
+
+    @contextmanager
+    def given_away(self) -> Iterator[None]:
+        """While the holder waits for something, others take their turns."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
+
+
+class Stepper:
+    """Steps engines while they have something to do."""
+
+    def __init__(self, turns: Turns) -> None:
+        self.turns, self.changed = turns, Condition()
+        self.engines: list[Engine] = []
+        self.is_closed = False
+        self.finished: dict[Ticket, Event] = {}  # who is told that a search is over
+        self.thread = Thread(target=self.run, name="regard-model", daemon=True)
+        self.thread.start()
+
+    def submit(self, engine: Engine, ticket: Ticket) -> Event:
+        """Call it in a turn of one's own.  The event is set when the search is over."""
+        over = self.finished[ticket] = Event()
+        engine.submit(ticket)
+        with self.changed:
+            if engine not in self.engines:
+                self.engines.append(engine)
+            self.changed.notify()
+        return over
+
+    def leave(self, tickets: Sequence[Ticket]) -> None:
+        """Nobody waits for these any more."""
+        for ticket in tickets:
+            ticket.cancel()
+            self.finished.pop(ticket, None)
+
+    def run(self) -> None:
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: self.engines or self.is_closed)
+                if self.is_closed:
+                    return
+                engines = list(self.engines)
+            for engine in engines:
+                with self.turns:
+                    self.step(engine)
+
+    def step(self, engine: Engine) -> None:
+        try:
+            over = engine.step()
+        except Exception as error:  # a fault of ours: those who wait are told, and others go on
+            over = engine.give_up(error)
+        for ticket in over:
+            if event := self.finished.pop(ticket, None):
+                event.set()
+            if ticket.listener is not None:
+                ticket.listener([])  # who waits for tokens looks up
+        with self.changed:
+            if engine.is_idle:
+                self.engines.remove(engine)
+
+    def close(self) -> None:
+        with self.changed:
+            self.is_closed = True
+            self.changed.notify()
+
+
+class SharedEngine(Engine):
+    """The engine of a run, for one request: its searches run beside those of all others.
+
+    It is used in a turn, which is given away while a search is waited for.  When `gone` is set they are cancelled.
+    """
+
+    def __init__(self, shared: Engine, stepper: Stepper, gone: Event) -> None:
+        super().__init__(shared.given)
+        self.shared, self.stepper, self.gone = shared, stepper, gone
+
+    @property
+    def model(self) -> AnyGenerator:  # one for all
+        return self.shared.model
+
+    def answer(self, searches: Sequence[Search], on_progress: Progress | None = None) -> list[list[Hypothesis]]:
+        tickets = [Ticket(search) for search in searches]
+        try:
+            over = [self.stepper.submit(self.shared, ticket) for ticket in tickets]
+            with self.stepper.turns.given_away():
+                for n_done, event in enumerate(over, start=1):
+                    self.wait(event)
+                    if on_progress is not None:
+                        on_progress(n_done, len(tickets))
+        finally:
+            self.stepper.leave(tickets)
+        return [ticket.answer() for ticket in tickets]
+
+    def follow(self, search: Search) -> Iterator[int]:
+        heard: SimpleQueue[list[int]] = SimpleQueue()
+        ticket, n_told = Ticket(search, lambda tokens: heard.put(list(tokens))), 0
+        try:
+            over = self.stepper.submit(self.shared, ticket)
+            while not over.is_set():
+                with self.stepper.turns.given_away():
+                    new = self.hear(heard)[n_told:]
+                n_told += len(new)
+                yield from new
+            yield from ticket.answer()[0].tokens[n_told:]
+        finally:
+            self.stepper.leave([ticket])
+
+    def wait(self, over: Event) -> None:
+        while not over.wait(LOOK_AGAIN):
+            if self.gone.is_set():
+                raise Gone
+
+    def hear(self, heard: SimpleQueue[list[int]]) -> list[int]:
+        try:
+            return heard.get(timeout=LOOK_AGAIN)
+        except Empty:
+            if self.gone.is_set():
+                raise Gone from None
+            return []
