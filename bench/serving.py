@@ -107,10 +107,10 @@ def add(report: Report, case: str, contender: str, figure: float) -> None:
 
 
 def describe(plan: Plan, n_requests: int) -> str:
-    c = plan.shape
+    c, n_threads = plan.shape, torch.get_num_threads()
     return (
         f"{n_requests} requests of one sentence, {plan.lengths[0]} to {plan.lengths[1]} tokens in, "
-        f"{plan.n_tokens} out, beam {BEAM}, {c.n_layers}+{c.n_layers} layers of {c.d_model}, {torch.get_num_threads()} threads"
+        f"{plan.n_tokens} out, beam {BEAM}, {c.n_layers}+{c.n_layers} layers of {c.d_model}, {n_threads} threads"
     )
 
 
