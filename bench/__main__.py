@@ -22,6 +22,7 @@ from bench import (
     paths,
     recurrent,
     series,
+    serving,
     start,
     tokenising,
     training,
@@ -49,6 +50,7 @@ BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], R
     "long": long.run,
     "recurrent": recurrent.run,
     "series": series.run,
+    "serving": serving.run,
 }
 GPU_ONLY = ("paths",)
 

@@ -14,6 +14,7 @@ import uvicorn
 from regard.serving.app import Server
 from regard.serving.protocol import MOST_INCOMPLETE, protocol_with
 
+log = logging.getLogger("regard.serving")
 GRACE = 3  # seconds that answers to what was given up take to leave
 
 
@@ -43,6 +44,7 @@ class Listener(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.was_interrupted = sig == signal.SIGINT
+        log.info("stopping; what runs has %g s to finish", self.server.limits.stop_seconds)
         super().handle_exit(sig, frame)
 
     @contextmanager
@@ -60,6 +62,7 @@ class Listener(uvicorn.Server):
         stopping = asyncio.create_task(self.server.service.admission.stop())
         await super().shutdown(sockets)
         stopping.cancel()
+        log.info("stopped")
 
 
 def listen(server: Server, place: socket.socket) -> None:
