@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from regard.checks import at_least, at_most, not_negative, one_of, positive_share
 from regard.errors import ConfigError
 
+WEIGHTS = ("float32", "int8")
 COUNTED = ("written", "start", "prompt")
 
 
@@ -39,6 +40,8 @@ class DecodingConfig:
     extra_length: int = 50  # the paper: input length + 50
     max_length: int = 0  # and never more than this; 0: no other limit (but a run stays within its model's positions)
 
+    # on a CPU, how the weights of products are read: `float32`, or `int8`, which is faster and changes answers a little
+    weights: str = "float32"
     batch_tokens: int = 8192  # lines decoded together, times the longest limit among them
 
     def __post_init__(self) -> None:
@@ -54,6 +57,7 @@ class DecodingConfig:
         if not 0 <= self.min_p <= 1:
             raise ConfigError(f"min_p must be at least 0 and at most 1, got {self.min_p}")
         one_of(self, COUNTED, "counted")
+        one_of(self, WEIGHTS, "weights")
         for name, tokens in self.tokens.items():
             if any(token < 0 for token in tokens):
                 raise ConfigError(f"{name} lists ids of tokens, from 0; got {list(tokens)}")

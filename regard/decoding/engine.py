@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,6 +28,18 @@ from regard.memory import TooLarge
 PIECE = 512  # tokens of prompts that are read in one step beside running searches, and of one piece of a long prompt
 
 
+class Place(NamedTuple):
+    """Searches with the same share their steps."""
+
+    copies: int
+    begin: int
+    weights: str
+
+
+def place_of(ticket: Ticket) -> Place:
+    return Place(ticket.search.copies, ticket.search.begin, ticket.search.config.weights)
+
+
 @dataclass
 class Arriving:
     """A long prompt that is read in pieces beside running searches."""
@@ -42,14 +54,21 @@ class Engine:
 
     def __init__(self, model: AnyGenerator) -> None:
         self.given = model
+        self.models: dict[str, AnyGenerator] = {}  # by how their weights are read
         self.waiting: deque[Ticket] = deque()
         self.arriving: list[Arriving] = []
-        self.slots: dict[tuple[int, int], Slots] = {}  # by copies, and by the token that targets begin with
+        self.slots: dict[Place, Slots] = {}
 
     @cached_property
     def model(self) -> AnyGenerator:
         """What is stepped: the model in its fastest form."""
-        return packed(fastest(self.given))
+        return self.reading("float32")
+
+    def reading(self, weights: str) -> AnyGenerator:
+        """The model that reads its weights so."""
+        if weights not in self.models:
+            self.models[weights] = packed(fastest(self.given), weights)
+        return self.models[weights]
 
     @property
     def max_length(self) -> int:
@@ -71,14 +90,16 @@ class Engine:
     def step(self) -> list[Ticket]:
         """One step of all that run, after letting in who fits; those that are over now."""
         finished: list[Ticket] = []
-        new: dict[tuple[int, int], list[Ticket]] = {}
+        new: dict[Place, list[Ticket]] = {}
         for ticket in self.admit(finished):
-            new.setdefault((ticket.search.copies, ticket.search.begin), []).append(ticket)
-        arrived: dict[tuple[int, int], list[tuple[Ticket, Any, Tensor]]] = {}
+            new.setdefault(place_of(ticket), []).append(ticket)
+        arrived: dict[Place, list[tuple[Ticket, Any, Tensor]]] = {}
         for ticket, state, first in self.read_on():
-            arrived.setdefault((ticket.search.copies, ticket.search.begin), []).append((ticket, state, first))
+            arrived.setdefault(place_of(ticket), []).append((ticket, state, first))
         for key in dict.fromkeys([*self.slots, *new, *arrived]):
-            slots = self.slots.setdefault(key, Slots(self.model, *key))
+            if key not in self.slots:
+                self.slots[key] = Slots(self.reading(key.weights), key.copies, key.begin)
+            slots = self.slots[key]
             joining = [*new.get(key, []), *(ticket for ticket, _, _ in arrived.get(key, []))]
             try:
                 finished += slots.step(new.get(key, []), arrived.get(key, []))
@@ -134,7 +155,7 @@ class Engine:
 
     def has_room(self, ticket: Ticket, admitted: Sequence[Ticket]) -> bool:
         search, beside = ticket.search, [*self.running, *admitted]
-        slots = self.slots.get((search.copies, search.begin))
+        slots = self.slots.get(place_of(ticket))
         if slots is not None and slots.tokens.is_cuda:
             return False  # there a batch is finished before the next begins
         longest = max([search.limit, *(other.search.limit for other in beside)])
@@ -147,7 +168,7 @@ class Engine:
     def begin_reading(self, ticket: Ticket) -> Arriving:
         tokens, search = [*ticket.search.prompt], ticket.search
         room = search.limit + len(tokens) - PIECE
-        state, _ = self.model.start([tokens[:PIECE]], search.begin, 1, room)
+        state, _ = self.reading(search.config.weights).start([tokens[:PIECE]], search.begin, 1, room)
         return Arriving(ticket, state, PIECE)
 
     def read_on(self) -> Iterator[tuple[Ticket, Any, Tensor]]:
@@ -157,7 +178,8 @@ class Engine:
             return
         first = self.arriving[0]
         piece = [*first.ticket.search.prompt][first.n_read : first.n_read + PIECE]
-        logits = self.model.step(torch.tensor([piece], device=first.state.lengths.device), first.state)[:, -1]
+        model = self.reading(first.ticket.search.config.weights)
+        logits = model.step(torch.tensor([piece], device=first.state.lengths.device), first.state)[:, -1]
         first.n_read += len(piece)
         if first.n_read == len(first.ticket.search.prompt):
             self.arriving.pop(0)

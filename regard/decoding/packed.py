@@ -5,7 +5,7 @@ from typing import Generic
 from torch import Tensor
 
 from regard.decoding.interface import Generator, Prompts
-from regard.nn.packed import Copies, WeightBlocks
+from regard.nn.packed import COPIES, Copies
 from regard.nn.state import S
 
 
@@ -37,5 +37,6 @@ class Packed(Generic[S]):
             return self.model.step(tokens, state)
 
 
-def packed(model: Generator[S]) -> Packed[S]:
-    return Packed(model, WeightBlocks())
+def packed(model: Generator[S], weights: str) -> Packed[S]:
+    """`weights` is one of COPIES."""
+    return Packed(model, COPIES[weights]())

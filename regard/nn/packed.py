@@ -1,21 +1,27 @@
 """Copies of weights for decoding on a CPU, where a step has few rows and reading W takes most of the time.
 
 `WeightBlocks` has W in the order that is read fastest, the blocks of oneDNN: with W as it is, a product takes up to
-five times as long (docs/decisions.md).  Who steps a model owns its copies; nothing is shared.
+five times as long (docs/decisions.md).  `WeightsInt8` has it in 8 bits.  Who steps a model owns its copies; nothing is
+shared.
 """
 
 import platform
+import warnings
 from abc import ABC, abstractmethod
 from contextvars import Token
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard.nn.linear import WeightCopies, in_use
 
 SMALLEST = 1 << 17  # numbers: for smaller weights the call costs more than their order gains
 ROOM = 1 << 28  # numbers of all copies together, 1 GiB: weights beyond are read as they are
+TINY = 1e-30  # in place of the largest magnitude of zeros
+# Without these instructions sums of 8-bit products overflow, so that x gets 7 bits.
+HAS_VNNI = bool(torch.cpu._is_vnni_supported())
 HAS_BLOCKS = platform.machine() in ("x86_64", "AMD64") and torch.backends.mkldnn.is_available()
 
 
@@ -64,3 +70,31 @@ class WeightBlocks(Copies):
 
     def multiply(self, x: Tensor, copy: Tensor, bias: Tensor | None) -> Tensor:
         return torch.ops.mkldnn._linear_pointwise(x, copy, bias, "none", [], "")
+
+
+class WeightsInt8(Copies):
+    """w ~ s q with whole numbers q of 8 bits and one scale s for each output; rows of x likewise, while they are
+    multiplied.
+
+    FBGEMM's product takes one scale for all rows of x.  So each row is divided by its largest magnitude, and has +1 and
+    -1 after it, against weights of zero: then all rows have one range, and no row depends on its neighbors.
+    """
+
+    def copy(self, weight: Tensor) -> Any:
+        scales = weight.detach().abs().amax(1).clamp(min=TINY) / 127
+        zeros = torch.zeros(len(scales), dtype=torch.long)
+        with warnings.catch_warnings():  # torch moves quantization to another package, but not this product
+            warnings.simplefilter("ignore")
+            whole = torch.quantize_per_channel(F.pad(weight.detach(), (0, 2)), scales.double(), zeros, 0, torch.qint8)
+            return torch.ops.quantized.linear_prepack(whole, None)
+
+    def multiply(self, x: Tensor, copy: Any, bias: Tensor | None) -> Tensor:
+        largest = x.abs().amax(-1, keepdim=True).clamp(min=TINY)
+        ends = x.new_tensor([1.0, -1.0]).expand(*x.shape[:-1], 2)
+        rows = torch.cat([x / largest, ends], -1)
+        made = torch.ops.quantized.linear_dynamic(rows.flatten(0, -2), copy, not HAS_VNNI)
+        made = made.view(*x.shape[:-1], -1) * largest
+        return made if bias is None else made + bias
+
+
+COPIES: dict[str, type[Copies]] = {"float32": WeightBlocks, "int8": WeightsInt8}

@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from threading import Condition, Event, Lock, Thread
 
 from regard.decoding.engine import Engine
-from regard.decoding.interface import AnyGenerator, Progress
+from regard.decoding.interface import Progress
 from regard.decoding.outputs import Hypothesis
 from regard.decoding.search import Search
 from regard.decoding.ticket import Ticket
@@ -122,10 +122,7 @@ class SharedEngine(Engine):
     def __init__(self, shared: Engine, stepper: Stepper, gone: Event) -> None:
         super().__init__(shared.given)
         self.shared, self.stepper, self.gone = shared, stepper, gone
-
-    @property
-    def model(self) -> AnyGenerator:  # one for all
-        return self.shared.model
+        self.models = shared.models
 
     def answer(self, searches: Sequence[Search], on_progress: Progress | None = None) -> list[list[Hypothesis]]:
         tickets = [Ticket(search) for search in searches]

@@ -8,7 +8,7 @@ from regard.decoding.engine import generate
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn import packed
 from regard.nn.linear import Linear, in_use, logits
-from regard.nn.packed import Copies, WeightBlocks
+from regard.nn.packed import Copies, WeightBlocks, WeightsInt8
 from regard.text.words import END, START
 
 pytestmark = pytest.mark.skipif(not packed.HAS_BLOCKS, reason="weights are packed on x86 only")
@@ -142,3 +142,33 @@ def test_a_search_with_blocks_finds_what_one_without_finds(monkeypatch):
     plain = generate(model, prompts, settings, START, END)
     assert [best.tokens for best, *_ in found] == [best.tokens for best, *_ in plain]
     assert [best.log_prob for best, *_ in found] == pytest.approx([best.log_prob for best, *_ in plain], abs=1e-4)
+
+
+@torch.no_grad()
+def test_eight_bits_are_near_and_no_row_depends_on_its_neighbors(layer):
+    torch.manual_seed(1)
+    x, copies = torch.randn(3, 5, 512), WeightsInt8()
+    x[1, 2] *= 1000
+    x[2, 0] = 0
+    exact = F.linear(x, layer.weight, layer.bias)
+    with copies:
+        rough = layer(x)
+        alone = torch.stack([torch.stack([layer(row[None])[0] for row in rows]) for rows in x])
+    assert copied(copies) == [layer.weight]
+    assert torch.equal(rough, alone)
+    errors = (rough - exact).norm(dim=-1) / exact.norm(dim=-1)
+    assert 0 < errors.max() < 0.03 and torch.equal(rough[2, 0], layer.bias)
+
+
+def test_a_search_in_eight_bits_is_the_same_alone_and_in_company():
+    torch.manual_seed(0)
+    config = TransformerConfig(vocab_size=600, d_model=256, n_heads=4, n_layers=2, d_ff=512, max_length=32)
+    model = Transformer(config).eval()
+    prompts = [[7, 8, 9, 10], [300, 20], [45], [500, 2, 3]]
+    settings = DecodingConfig(beam=2, max_length=8, weights="int8")
+    together = generate(model, prompts, settings, START, END)
+    plain = generate(model, prompts, DecodingConfig(beam=2, max_length=8), START, END)
+    for prompt, (best, *_), (exact, *_) in zip(prompts, together, plain, strict=True):
+        [[alone]] = generate(model, [prompt], settings, START, END)
+        assert alone.tokens == best.tokens and alone.log_prob == pytest.approx(best.log_prob, abs=1e-2)
+        assert best.log_prob == pytest.approx(exact.log_prob, rel=0.05) and best.log_prob != exact.log_prob
