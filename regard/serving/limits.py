@@ -36,7 +36,7 @@ class Limits:
     wait_seconds: float = 30.0  # in the queue
     answer_seconds: float = 120.0  # from its turn to the whole answer
     write_seconds: float = 30.0  # that a client may take to read what waits for it
-    idle_seconds: float = 5.0  # that a connection without a request stays open
+    idle_seconds: float = 20.0  # that a connection without a request stays open; clients keep theirs for about 5
     stop_seconds: float = 20.0  # from SIGTERM until what still runs is given up
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from regard.serving.app import Server
 from regard.serving.protocol import MOST_INCOMPLETE, protocol_with
 
 log = logging.getLogger("regard.serving")
+SWITCH = 0.001  # seconds after which a model's thread gives way to the one that answers; Python's own are 0.005
 GRACE = 3  # seconds that answers to what was given up take to leave
 
 
@@ -69,6 +70,7 @@ def listen(server: Server, place: socket.socket) -> None:
     """Until SIGTERM; Ctrl-C is raised again when all is done."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    sys.setswitchinterval(SWITCH)
     listener = Listener(server)
     listener.run([place])
     if not listener.started:
