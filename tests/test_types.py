@@ -5,6 +5,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "regard"
 UNTYPED = "objects of a library without types"
+WEB = "values of JSON, and answers as FastAPI takes them"
 AUTOGRAD = "PyTorch's context of autograd"
 
 ANY = {
@@ -32,10 +33,27 @@ ANY = {
     "nn/reversible.py": AUTOGRAD,
     "nn/scores.py": AUTOGRAD,
     "runs/run.py": "a verb that only the running program knows",
+    "decoding/engine.py": "the state of a model, whatever its kind",
+    "nn/packed.py": "a copy of a kernel's own type",
+    "serving/admission.py": "a future, whatever it gives",
+    "serving/app.py": WEB,
+    "serving/attention.py": WEB,
+    "serving/bodies.py": WEB,
+    "serving/faults.py": WEB,
+    "serving/host.py": "a verb that only the running program knows",
+    "serving/libretranslate.py": WEB,
+    "serving/openai_forms.py": "settings of OpenAI's that are refused, whatever they are",
+    "serving/openai_routes.py": WEB,
+    "serving/protocol.py": "uvicorn's transport",
+    "serving/refusal.py": "values of JSON",
+    "serving/schema.py": "types that are made of a request's fields, and values of JSON",
+    "serving/service.py": "a verb that only the running program knows",
     "tasks/exchange.py": "the model that the task builds",
     "tasks/request.py": "a request with any answer, and texts or images",
     "tasks/setup.py": "a verb's request and its answer, which go together",
     "tasks/task.py": "a task with any data, model and batches",
+    "tasks/plain.py": "values of JSON",
+    "tasks/wire.py": "values of JSON, texts or images",
     "text/sentencepieces.py": "an int or bytes: the number of the field says which",
     "training/environment.py": "a module of PyTorch that has no type",
     "training/metrics.py": "TensorBoard's writer, imported only on request",

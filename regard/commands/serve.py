@@ -47,7 +47,7 @@ def serve(
     for library in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
         need(library, "serve")
     from regard.serving.app import Server
-    from regard.serving.gate import LOCAL_NAMES
+    from regard.serving.guard import LOCAL_NAMES
     from regard.serving.keys import Keys, read_keys
     from regard.serving.limits import Limits
     from regard.serving.listening import listen

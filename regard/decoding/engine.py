@@ -28,7 +28,7 @@ from regard.memory import TooLarge
 PIECE = 512  # tokens of prompts that are read in one step beside running searches, and of one piece of a long prompt
 
 
-class Place(NamedTuple):
+class Lane(NamedTuple):
     """Searches with the same share their steps."""
 
     copies: int
@@ -36,8 +36,8 @@ class Place(NamedTuple):
     weights: str
 
 
-def place_of(ticket: Ticket) -> Place:
-    return Place(ticket.search.copies, ticket.search.begin, ticket.search.config.weights)
+def lane_of(ticket: Ticket) -> Lane:
+    return Lane(ticket.search.copies, ticket.search.begin, ticket.search.config.weights)
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Engine:
         self.models: dict[str, AnyGenerator] = {}  # by how their weights are read
         self.waiting: deque[Ticket] = deque()
         self.arriving: list[Arriving] = []
-        self.slots: dict[Place, Slots] = {}
+        self.slots: dict[Lane, Slots] = {}
 
     @cached_property
     def model(self) -> AnyGenerator:
@@ -90,12 +90,12 @@ class Engine:
     def step(self) -> list[Ticket]:
         """One step of all that run, after letting in who fits; those that are over now."""
         finished: list[Ticket] = []
-        new: dict[Place, list[Ticket]] = {}
+        new: dict[Lane, list[Ticket]] = {}
         for ticket in self.admit(finished):
-            new.setdefault(place_of(ticket), []).append(ticket)
-        arrived: dict[Place, list[tuple[Ticket, Any, Tensor]]] = {}
+            new.setdefault(lane_of(ticket), []).append(ticket)
+        arrived: dict[Lane, list[tuple[Ticket, Any, Tensor]]] = {}
         for ticket, state, first in self.read_on():
-            arrived.setdefault(place_of(ticket), []).append((ticket, state, first))
+            arrived.setdefault(lane_of(ticket), []).append((ticket, state, first))
         for key in dict.fromkeys([*self.slots, *new, *arrived]):
             if key not in self.slots:
                 self.slots[key] = Slots(self.reading(key.weights), key.copies, key.begin)
@@ -155,7 +155,7 @@ class Engine:
 
     def has_room(self, ticket: Ticket, admitted: Sequence[Ticket]) -> bool:
         search, beside = ticket.search, [*self.running, *admitted]
-        slots = self.slots.get(place_of(ticket))
+        slots = self.slots.get(lane_of(ticket))
         if slots is not None and slots.tokens.is_cuda:
             return False  # there a batch is finished before the next begins
         longest = max([search.limit, *(other.search.limit for other in beside)])

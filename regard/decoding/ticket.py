@@ -5,11 +5,11 @@ from collections.abc import Callable
 from regard.decoding.outputs import Hypothesis
 from regard.decoding.search import Search
 
-Listener = Callable[[list[int]], None]  # is told, after every step, all tokens of the answer that are certain
+TokenListener = Callable[[list[int]], None]  # is told, after every step, all tokens of the answer that are certain
 
 
 class Ticket:
-    def __init__(self, search: Search, listener: Listener | None = None) -> None:
+    def __init__(self, search: Search, listener: TokenListener | None = None) -> None:
         self.search, self.listener = search, listener
         self.hypotheses: list[Hypothesis] | None = None  # best first, when it is done
         self.error: Exception | None = None

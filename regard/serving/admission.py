@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from regard.memory import free_memory
 from regard.serving.limits import Limits
-from regard.serving.metrics import Metrics
+from regard.serving.metrics import ServerMetrics
 from regard.serving.refusal import Refusal
 from regard.serving.stepping import Gone
 
@@ -23,7 +23,7 @@ LONGEST_RETRY = 60  # seconds that a client is told to stay away at most
 
 
 @dataclass(eq=False)
-class Turn:
+class AdmittedRequest:
     """One request in the queue or at work."""
 
     cost: int  # tokens
@@ -32,18 +32,18 @@ class Turn:
 
 
 class Admission:
-    def __init__(self, limits: Limits, metrics: Metrics) -> None:
+    def __init__(self, limits: Limits, metrics: ServerMetrics) -> None:
         self.limits, self.metrics = limits, metrics
         self.threads = ThreadPoolExecutor(limits.running, thread_name_prefix="regard-request")
-        self.queue: deque[Turn] = deque()
-        self.turns: set[Turn] = set()  # that are worked on; a turn ends when its thread is done
+        self.queue: deque[AdmittedRequest] = deque()
+        self.turns: set[AdmittedRequest] = set()  # that are worked on; a turn ends when its thread is done
         self.is_stopping = False
         self.usual_seconds = 0.1  # of an answer: a moving mean
         self.looked, self.free = -math.inf, 0
 
     # Getting in.
 
-    async def enter(self, cost: int) -> Turn:
+    async def enter(self, cost: int) -> AdmittedRequest:
         """Wait for a turn, or be refused."""
         self.check_open()
         must_wait = bool(self.queue) or not self.has_room(cost)
@@ -51,7 +51,7 @@ class Admission:
             raise self.full(429, "too many requests wait already", "waiting")
         if self.turns and self.free_bytes() < self.limits.memory_reserve:
             raise self.full(503, "there is not enough free memory now", "memory_reserve")
-        turn = Turn(cost, asyncio.get_running_loop().create_future())
+        turn = AdmittedRequest(cost, asyncio.get_running_loop().create_future())
         self.queue.append(turn)
         self.call_next()
         try:
@@ -97,7 +97,7 @@ class Admission:
         tokens = cost + sum(turn.cost for turn in self.turns)
         return len(self.turns) < self.limits.running and (not self.turns or tokens <= self.limits.tokens_running)
 
-    def leave(self, turn: Turn) -> None:
+    def leave(self, turn: AdmittedRequest) -> None:
         self.turns.discard(turn)
         self.call_next()
 
@@ -107,7 +107,7 @@ class Admission:
 
     # Work.
 
-    def begin(self, turn: Turn, work: Callable[[Event], T]) -> asyncio.Future[T]:
+    def begin(self, turn: AdmittedRequest, work: Callable[[Event], T]) -> asyncio.Future[T]:
         """In a thread; the turn ends with it, whoever still waits."""
         began = time.monotonic()
         future = asyncio.get_running_loop().run_in_executor(self.threads, work, turn.gone)

@@ -16,11 +16,11 @@ import regard
 from regard.runs.run import Run
 from regard.serving import libretranslate, pages, status
 from regard.serving.attention import attention_routes
-from regard.serving.gate import LOCAL_NAMES, Entry, Gate, error_record
+from regard.serving.guard import LOCAL_NAMES, Entry, Gate, error_record
 from regard.serving.host import Host
 from regard.serving.keys import Keys
 from regard.serving.limits import Limits
-from regard.serving.metrics import Metrics
+from regard.serving.metrics import ServerMetrics
 from regard.serving.openai_routes import openai_routes
 from regard.serving.refusal import NotFound, Refusal
 from regard.serving.service import Service
@@ -42,7 +42,7 @@ class Server:
         origins: Collection[str] = (),
     ) -> None:
         self.limits, self.keys = limits or Limits(), keys or Keys()
-        self.metrics = Metrics()
+        self.metrics = ServerMetrics()
         self.service = Service(Host(runs), self.limits, self.metrics)
         self.entry = Entry(
             names=frozenset(names),

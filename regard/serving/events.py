@@ -7,7 +7,7 @@ from contextlib import aclosing
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from regard.serving.gate import FAULT, log_fault
+from regard.serving.guard import FAULT, log_fault
 from regard.serving.refusal import Refusal
 from regard.serving.stepping import Gone
 

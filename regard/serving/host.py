@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from regard.runs.run import Run
-from regard.serving.stepping import Gone, SharedEngine, Stepper, Turns
+from regard.serving.stepping import Gone, SharedEngine, Stepper, TurnLock
 from regard.tasks.request import AnyRequest
 from regard.tasks.setup import Use
 from regard.viewer.capture import Capture
@@ -23,7 +23,7 @@ class Host:
 
     def __init__(self, runs: Mapping[str, Run]) -> None:
         self.runs = dict(runs)
-        self.turns = Turns()
+        self.turns = TurnLock()
         self.stepper = Stepper(self.turns)
 
     @torch.no_grad()

@@ -19,7 +19,7 @@ def code_of(name: str) -> str:
     return CODES.get(name.strip().title(), name.strip().lower())
 
 
-class Translators:
+class LanguagePairs:
     """The served runs that translate, by (source, target) code; of several for one pair, the first."""
 
     def __init__(self, runs: dict[str, Run]) -> None:

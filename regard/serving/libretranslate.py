@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from regard.decoding.config import DecodingConfig
 from regard.serving.bodies import body_of, received
 from regard.serving.keys import Keys
-from regard.serving.languages import NAMES, Translators
+from regard.serving.languages import NAMES, LanguagePairs
 from regard.serving.markup import Markup
 from regard.serving.refusal import Refusal
 from regard.serving.service import Service
@@ -39,7 +39,7 @@ class TranslateForm(BaseModel):
 
 def libretranslate_routes(service: Service, keys: Keys) -> APIRouter:
     router = APIRouter(tags=["LibreTranslate"])
-    translators = Translators(service.runs)
+    translators = LanguagePairs(service.runs)
 
     @router.get("/languages")
     async def languages() -> Any:

@@ -32,7 +32,7 @@ class OpenAIForm(BaseModel):
                 raise Refusal(400, f"{name}: this parameter is not supported", param=name, code="unsupported_parameter")
 
 
-class Written(OpenAIForm):
+class WritingForm(OpenAIForm):
     """What both kinds of completions share."""
 
     temperature: float | None = None
@@ -86,7 +86,7 @@ class Written(OpenAIForm):
 PENALTIES = {"frequency_penalty": (None, 0), "presence_penalty": (None, 0), "logit_bias": (None, {})}
 
 
-class CompletionForm(Written):
+class CompletionForm(WritingForm):
     neutral = {**PENALTIES, "best_of": (None, 1), "suffix": (None, ""), "user": (None,)}
 
     prompt: str | list[str]
@@ -145,7 +145,7 @@ class ChatMessage(BaseModel):
         return {"role": role, "content": "".join(part.text or "" for part in parts)}
 
 
-class ChatForm(Written):
+class ChatForm(WritingForm):
     neutral = {
         **PENALTIES,
         "logprobs": (None, False),

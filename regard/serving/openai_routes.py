@@ -57,7 +57,7 @@ def openai_routes(service: Service) -> APIRouter:
         if form.stream:
             ask = StreamText(form.prompts[0], length, decoding, form.stops)
             pieces = await service.stream(name, ask)
-            return Events(completion_events(pieces, head, Counted(run, form.prompts, length), form.with_usage))
+            return Events(completion_events(pieces, head, TokenCounts(run, form.prompts, length), form.with_usage))
         n_likeliest = 0 if form.logprobs is None else max(1, form.logprobs)
         groups = await service.ask(http, name, Generate(form.prompts, length, decoding, form.stops, n_likeliest))
         texts = [text for group in groups for text in group]
@@ -70,7 +70,7 @@ def openai_routes(service: Service) -> APIRouter:
             }
             for index, text in enumerate(texts)
         ]
-        usage = Counted(run, form.prompts, length).usage([text.text for text in texts])
+        usage = TokenCounts(run, form.prompts, length).usage([text.text for text in texts])
         return JSONResponse(head | {"choices": choices, "usage": usage})
 
     @router.post("/chat/completions", openapi_extra=body_of(ChatForm))
@@ -86,7 +86,7 @@ def openai_routes(service: Service) -> APIRouter:
         if form.stream:
             pieces = stops.end(await service.stream(name, ChatStream(messages, form.length, decoding)))
             head = new_head("chatcmpl", "chat.completion.chunk", name)
-            return Events(chat_events(pieces, head, Counted(run, said, form.length), form.with_usage))
+            return Events(chat_events(pieces, head, TokenCounts(run, said, form.length), form.with_usage))
         reply = await service.ask(http, name, Chat(messages, form.length, decoding))
         text, was_cut = stops.cut(reply.text)
         choice = {
@@ -95,7 +95,7 @@ def openai_routes(service: Service) -> APIRouter:
             "finish_reason": "stop" if reply.finished or was_cut else "length",
             "logprobs": None,
         }
-        usage = Counted(run, said, form.length).usage([text])
+        usage = TokenCounts(run, said, form.length).usage([text])
         return JSONResponse(new_head("chatcmpl", "chat.completion", name) | {"choices": [choice], "usage": usage})
 
     @router.post("/embeddings", openapi_extra=body_of(EmbeddingForm))
@@ -110,7 +110,7 @@ def openai_routes(service: Service) -> APIRouter:
             {"object": "embedding", "index": index, "embedding": packed(vector) if is_packed else vector.tolist()}
             for index, vector in enumerate(vectors)
         ]
-        n_tokens = Counted(service.runs[name], form.texts, None).n_prompt
+        n_tokens = TokenCounts(service.runs[name], form.texts, None).n_prompt
         usage = {"prompt_tokens": n_tokens, "total_tokens": n_tokens}
         return JSONResponse({"object": "list", "model": name, "data": data, "usage": usage})
 
@@ -126,7 +126,7 @@ def packed(vector: np.ndarray) -> str:
     return base64.b64encode(vector.astype("<f4").tobytes()).decode()
 
 
-class Counted:
+class TokenCounts:
     """Tokens, as the tokenizer cuts the texts; the model may have written some of them in smaller pieces."""
 
     def __init__(self, run: Run, prompts: Sequence[str], length: int | None) -> None:
@@ -180,7 +180,7 @@ def likelihoods(text: Written, n: int, tokenizer: Tokenizer) -> dict[str, object
 
 
 async def completion_events(
-    pieces: AsyncGenerator[str, None], head: dict[str, Any], counted: Counted, with_usage: bool
+    pieces: AsyncGenerator[str, None], head: dict[str, Any], counted: TokenCounts, with_usage: bool
 ) -> AsyncGenerator[str, None]:
     def chunk(text: str, reason: str | None) -> str:
         choice = {"index": 0, "text": text, "finish_reason": reason, "logprobs": None}
@@ -198,7 +198,7 @@ async def completion_events(
 
 
 async def chat_events(
-    pieces: AsyncGenerator[str, None], head: dict[str, Any], counted: Counted, with_usage: bool
+    pieces: AsyncGenerator[str, None], head: dict[str, Any], counted: TokenCounts, with_usage: bool
 ) -> AsyncGenerator[str, None]:
     def chunk(delta: dict[str, str], reason: str | None) -> str:
         return event(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}]})

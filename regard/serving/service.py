@@ -14,7 +14,7 @@ from regard.runs.run import Run
 from regard.serving.admission import Admission
 from regard.serving.host import Host
 from regard.serving.limits import Limits
-from regard.serving.metrics import Metrics
+from regard.serving.metrics import ServerMetrics
 from regard.serving.refusal import NotFound, Refusal, told, words_in
 from regard.tasks.request import AnyRequest
 from regard.viewer.capture import Capture
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Service:
-    def __init__(self, host: Host, limits: Limits, metrics: Metrics) -> None:
+    def __init__(self, host: Host, limits: Limits, metrics: ServerMetrics) -> None:
         self.host, self.limits, self.metrics = host, limits, metrics
         self.admission = Admission(limits, metrics)
 

@@ -22,7 +22,7 @@ class Gone(Exception):
     """Nobody waits for this answer any more."""
 
 
-class Turns:
+class TurnLock:
     """A lock that is given in the order in which it was asked for, so that steps do not hold up requests for long."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Turns:
 class Stepper:
     """Steps engines while they have something to do."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: TurnLock) -> None:
         self.turns, self.changed = turns, Condition()
         self.engines: list[Engine] = []
         self.is_closed = False

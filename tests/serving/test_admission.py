@@ -11,14 +11,14 @@ import pytest
 from regard.serving import admission
 from regard.serving.admission import Admission
 from regard.serving.limits import Limits
-from regard.serving.metrics import Metrics
+from regard.serving.metrics import ServerMetrics
 from regard.serving.refusal import Refusal
 from regard.serving.stepping import Gone
 
 
 def run(check: Callable[[Admission], Awaitable[None]], **limits: float) -> None:
     async def checked() -> None:
-        queue = Admission(Limits(**limits), Metrics())  # type: ignore[arg-type]
+        queue = Admission(Limits(**limits), ServerMetrics())  # type: ignore[arg-type]
         await check(queue)
         for _ in range(100):  # a thread that was told to end does so soon
             if not queue.turns:

@@ -10,10 +10,10 @@ from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
 from regard.errors import ConfigError
-from regard.serving.gate import LOCAL_NAMES, Entry, Gate
+from regard.serving.guard import LOCAL_NAMES, Entry, Gate
 from regard.serving.keys import Keys, bearer, read_keys
 from regard.serving.limits import Limits
-from regard.serving.metrics import Metrics
+from regard.serving.metrics import ServerMetrics
 from regard.serving.refusal import UNTOLD, Refusal, told
 
 KEY = "0123456789abcdef0123"
@@ -38,7 +38,7 @@ def client(keys: Keys | None = None, **settings: Any) -> TestClient:
         keyed_by_body=["/translate"],
         **settings,
     )
-    gate = Gate(echo, entry, Metrics())
+    gate = Gate(echo, entry, ServerMetrics())
     return TestClient(gate, base_url="http://localhost", raise_server_exceptions=False)
 
 

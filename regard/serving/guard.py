@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.serving.keys import Keys, bearer
 from regard.serving.limits import Limits
-from regard.serving.metrics import Metrics
+from regard.serving.metrics import ServerMetrics
 from regard.serving.refusal import Refusal
 from regard.serving.stepping import Gone
 
@@ -48,7 +48,7 @@ class Entry:
 
 
 class Gate:
-    def __init__(self, app: ASGIApp, entry: Entry, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, entry: Entry, metrics: ServerMetrics) -> None:
         self.app, self.entry, self.metrics = app, entry, metrics
         self.limits = entry.limits
 
