@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.config import DataConfig
+from regard.data.corpora import shapes
 from regard.data.corpora.shapes import (
     COLORS,
     HELD_OUT,
@@ -32,9 +33,17 @@ from regard.errors import ConfigError
 N = 300
 
 
+def generate_few(n: int, seed: int = 0) -> ShapeCorpus:
+    """With few pictures in the other parts, of which there are 2,500 otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shapes, "N_VALID", 50)
+        patch.setattr(shapes, "N_TEST", 100)
+        return generate(n, seed)
+
+
 @pytest.fixture(scope="module")
 def corpus() -> ShapeCorpus:
-    return generate(N)
+    return generate_few(N)
 
 
 def scenes(corpus: ShapeCorpus) -> list[ShapeScene]:
@@ -84,7 +93,7 @@ def caption_seen(pixels: np.ndarray, first: str) -> str:
     return f"{names[first]} {relation} {names[second]}"
 
 
-# Looking at every pixel of every picture takes ten seconds; the fast tests look at some.
+# Looking at every pixel of every picture takes seconds; the fast tests look at some.
 SOME_OR_ALL = pytest.mark.parametrize("every", [13, pytest.param(1, marks=pytest.mark.slow)])
 
 
@@ -129,8 +138,8 @@ def test_no_picture_is_there_twice(corpus: ShapeCorpus) -> None:
 
 
 def test_a_seed_gives_one_corpus(corpus: ShapeCorpus, tmp_path: Path) -> None:
-    assert generate(N) == corpus and generate(N, seed=1).train != corpus.train
-    small = generate(20)
+    assert generate_few(N) == corpus and generate_few(N, seed=1).train != corpus.train
+    small = generate_few(20)
     assert small.held_out == corpus.held_out  # however many there are to learn from
     for folder in ("a", "b"):
         small.write(tmp_path / folder)

@@ -2,10 +2,11 @@
 
 import dataclasses
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from bounded import BUG, SECONDS, bounded
+from bounded import BUG, SECONDS, all_bounded, bounded
 from calling import Outcome, call
 from tiny_runs import Runs
 
@@ -78,18 +79,19 @@ def test_every_setting_with_absurd_values(task: str, runs: Runs, tmp_path: Path)
     assert failures == []
 
 
-def decode(setting: str, value: str, runs: Runs, place: Path) -> None:
-    end = bounded(
-        lambda: tuple(
-            vars(
-                call(place, "translate", runs["translation"], "--set", f"{setting}={value}", stdin=b"the cat\n" * 2)
-            ).values()
+def decode(setting: str, values: Sequence[str], runs: Runs, place: Path) -> None:
+    run, lines = runs["translation"], b"the cat\n" * 2
+    calls = [
+        lambda value=value: tuple(
+            vars(call(place, "translate", run, "--set", f"{setting}={value}", stdin=lines)).values()
         )
-    )
-    assert end.how == "returned", f"--set {setting}={value[:40]}: {end}"
-    outcome = Outcome(*end.value)
-    check(outcome, place)
-    assert outcome.code or outcome.out.count("\n") == 2
+        for value in values
+    ]
+    for value, end in zip(values, all_bounded(calls), strict=True):
+        assert end.how == "returned", f"--set {setting}={value[:40]}: {end}"
+        outcome = Outcome(*end.value)
+        check(outcome, place)
+        assert outcome.code or outcome.out.count("\n") == 2
 
 
 DECODING = [field.name for field in dataclasses.fields(DecodingConfig)]
@@ -98,12 +100,12 @@ DECODING = [field.name for field in dataclasses.fields(DecodingConfig)]
 @pytest.mark.parametrize("setting", DECODING)
 def test_every_decoding_setting_with_some_absurd_values(setting: str, runs: Runs, tmp_path: Path) -> None:
     place = DECODING.index(setting)
-    for value in [*random.Random(place).sample(list(ABSURD), N_VALUES), ("1000000", "20")[place % 2]]:
-        decode(setting, value, runs, tmp_path)
+    drawn = random.Random(place).sample(ABSURD, N_VALUES)
+    decode(setting, [*drawn, ("1000000", "20")[place % 2]], runs, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", DECODING)
 def test_every_decoding_setting_with_absurd_values(setting: str, runs: Runs, tmp_path: Path) -> None:
     for value in [*ABSURD, "1000000", "20"]:
-        decode(setting, value, runs, tmp_path)
+        decode(setting, [value], runs, tmp_path)

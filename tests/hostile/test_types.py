@@ -2,10 +2,11 @@
 
 import inspect
 import re
+from functools import partial
 from typing import get_type_hints
 
 import pytest
-from bounded import bounded
+from bounded import all_bounded, bounded
 from tiny_runs import Runs
 
 from regard.errors import RegardError
@@ -68,15 +69,19 @@ def test_a_string_is_one_text(method: str, runs: Runs) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_what_is_no_text_is_an_error_that_says_what_was_expected(method: str, runs: Runs) -> None:
     bound, names = parameters(method, runs)
-    for what, value in WRONG.items():
-        for place in range(len(names)):
-            given = [[TEXT]] * len(names)
-            given[place] = value
-            end = bounded(lambda given=given: repr(bound(*given)))
-            assert end.how == "raised", f"{what} was accepted as {names[place]}: {end}"
-            kinds, text, trace = end.value
-            assert "RegardError" in kinds, f"{what} as {names[place]}: {trace}"
-            assert "text" in text and "expected" in text, f"{what} as {names[place]}: {text}"
+    cases = [(what, place) for what in WRONG for place in range(len(names))]
+
+    def call(what: str, place: int) -> str:
+        given = [[TEXT]] * len(names)
+        given[place] = WRONG[what]
+        return repr(bound(*given))
+
+    ends = all_bounded([partial(call, what, place) for what, place in cases])
+    for (what, place), end in zip(cases, ends, strict=True):
+        assert end.how == "raised", f"{what} was accepted as {names[place]}: {end}"
+        kinds, text, trace = end.value
+        assert "RegardError" in kinds, f"{what} as {names[place]}: {trace}"
+        assert "text" in text and "expected" in text, f"{what} as {names[place]}: {text}"
 
 
 def test_every_method_that_answers_texts_is_walked() -> None:

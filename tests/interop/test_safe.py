@@ -273,7 +273,7 @@ def damaged(folder: Path, chance: random.Random, n: int) -> Iterator[dict[str, b
             yield {"config.json": mutate_bytes((folder / "config.json").read_bytes(), chance)}
 
 
-@pytest.mark.parametrize("n", [400, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [150, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_damaged_files_are_errors_and_nothing_worse(n: int, folders: dict[str, Path], tmp_path: Path) -> None:
     """Some changes harm nothing (a dropout, a name that nobody reads); all others must be a RegardError."""
     chance, n_read, n_refused = random.Random(n), 0, 0

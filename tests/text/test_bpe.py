@@ -76,13 +76,13 @@ def test_equals_the_library(name: str, vocab_size: int) -> None:
 
 
 @given(small_alphabets, st.integers(SMALLEST, SMALLEST + 60), st.integers(1, 4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_equals_the_library_on_few_letters(lines: list[str], n: int, min_count: int) -> None:
     same_as_library(["a b", *lines], n, min_count)
 
 
 @given(st.lists(st.text(), min_size=1, max_size=10), st.text())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_equals_the_library_on_any_text(lines: list[str], unseen: str) -> None:
     learnt = same_as_library(["a b", *lines], 400)
     library = Tokenizer.train(["a b", *lines], TokenizerConfig(vocab_size=400))

@@ -11,6 +11,7 @@ import gc
 import io
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from regard.runs.weights import read_tensors
 from regard.training import loop
 from regard.training.metrics import read_metrics
 
+HALF = "half"  # of a file is written
 EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")
 
 
@@ -68,25 +70,29 @@ class Halving:
 
 
 def in_child(folder: Path, settings: dict[str, object], resume: bool, kill_at: int | None) -> int:
-    """Train in a child process, which leaves the number of its touches in a file."""
+    """Train in a child process, which leaves its touches in a file, a line each: the event and the file."""
     pid = os.fork()
     if pid:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    touches = 0
+    touches: list[str] = []
 
-    def hook(event: str, arguments: tuple[object, ...]) -> None:
-        nonlocal touches
-        if event in EVENTS and str(folder) in str(arguments[0]):
-            touches += 1
-            if touches == kill_at:
+    def touch(event: str, path: object) -> None:
+        if str(folder) in str(path):
+            inside = str(path).removeprefix(str(folder))
+            touches.append(f"{event} {re.sub('[0-9]+', 'N', inside)}")
+            if len(touches) == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    write_in_halves(lambda path: hook("open", (path,)))
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if event in EVENTS:
+            touch(event, arguments[0])
+
+    write_in_halves(lambda path: touch(HALF, path))
     sys.addaudithook(hook)
     try:
         run_tiny(folder, dataclasses.replace(CONFIG, **settings), resume)
-        count = touches
-        (folder / "touches").write_text(str(count))
+        content = "\n".join(touches)
+        (folder / "touches").write_text(content)
         os._exit(0)
     except BaseException as error:
         print(repr(error), file=sys.stderr)
@@ -111,29 +117,37 @@ def half_files(folder: Path) -> list[str]:
     return unreadable
 
 
-def kill_and_resume(root: Path, every: int, settings: dict[str, object]) -> dict[str, object]:
-    """Killed at every `every`-th touch: how often it was, and the moments after which something was wrong."""
+def some_of(touches: list[str]) -> list[int]:
+    """The last moment of each kind in which a file is half written, and of each in which one gets its name."""
+    moments = {touch: moment for moment, touch in enumerate(touches, start=1)}
+    return sorted(moment for touch, moment in moments.items() if touch.startswith((HALF, "os.rename")))
+
+
+def kill_and_resume(root: Path, is_every: bool, settings: dict[str, object]) -> dict[str, object]:
+    """Killed at every touch, or at some: how often it was, and the moments after which something was wrong."""
     whole = root / "whole"
+    whole.mkdir(parents=True)  # as the others, so that a moment is the same in all of them
     assert in_child(whole, settings, resume=False, kill_at=None) == 0
     expected = outcome(whole)
     wrong, killed = [], 0
-    n_touches = int((whole / "touches").read_text())
-    for moment in range(1, n_touches + 1, every):
+    touches = (whole / "touches").read_text().split("\n")
+    moments = list(range(1, len(touches) + 1)) if is_every else some_of(touches)
+    for moment in moments:
         run = root / f"killed-{moment}"
         run.mkdir()
         killed += in_child(run, settings, resume=False, kill_at=moment) == -signal.SIGKILL
         wrong += [(moment, name) for name in half_files(run)]
         again = in_child(run, settings, resume=True, kill_at=None)
         if again != 0 or outcome(run) != expected:
-            wrong.append((moment, "outcome"))
-    return {"touches": n_touches, "killed": killed, "wrong": wrong, "rows": len(expected["rows"])}
+            wrong.append((moment, touches[moment - 1]))
+    return {"moments": len(moments), "killed": killed, "wrong": wrong, "rows": len(expected["rows"])}
 
 
 if __name__ == "__main__":
-    root, every, all_settings = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
+    root, is_every, all_settings = Path(sys.argv[1]), sys.argv[2] == "every", json.loads(sys.argv[3])
     torch.set_num_threads(1)
     loop.draw_curves = lambda run, metric: None  # slow, and not what is asked here
     durable.os.fsync = lambda descriptor: None  # a kill, unlike a power cut, loses nothing that was written
     run_tiny(root / "warm", CONFIG)  # PyTorch imports much on its first step: once, here, for all the children
     gc.freeze()  # nor do they walk, and copy, what was imported
-    print(json.dumps({name: kill_and_resume(root / name, every, chosen) for name, chosen in all_settings.items()}))
+    print(json.dumps({name: kill_and_resume(root / name, is_every, chosen) for name, chosen in all_settings.items()}))

@@ -42,27 +42,27 @@ def python(program: str, *arguments: str, **more: Any) -> subprocess.CompletedPr
     )
 
 
-def kill_everywhere(root: Path, names: Iterable[str], every: int) -> None:
+def kill_everywhere(root: Path, names: Iterable[str], which: str) -> None:
     settings = {name: SETTINGS[name] for name in names}
-    done = python("kill_everywhere.py", str(root), str(every), json.dumps(settings))
+    done = python("kill_everywhere.py", str(root), which, json.dumps(settings))
     assert done.returncode == 0, done.stderr
     by_name = json.loads(done.stdout)
     assert by_name.keys() == settings.keys()
     for found in by_name.values():
         assert found["wrong"] == [], done.stderr
-        assert found["killed"] == len(range(1, found["touches"] + 1, every)) > 3, "every child must have been killed"
+        assert found["killed"] == found["moments"] > 10, "every child must have been killed"
         assert found["rows"] > 8
 
 
 def test_killed_at_some_moments_it_ends_the_same_bit_for_bit(tmp_path: Path) -> None:
-    """Several settings in one process, which imports PyTorch once."""
-    kill_everywhere(tmp_path, SETTINGS, every=37)
+    """While a file is half written, or before it gets its name, once for each name."""
+    kill_everywhere(tmp_path, ["averaged"], "some")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_killed_at_every_moment_it_ends_the_same_bit_for_bit(tmp_path: Path, name: str) -> None:
-    kill_everywhere(tmp_path, [name], every=1)
+    kill_everywhere(tmp_path, [name], "every")
 
 
 @pytest.mark.parametrize("at_loss", [6, 7])  # 6 batches an epoch: its last and the first of the next

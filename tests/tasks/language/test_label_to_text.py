@@ -19,6 +19,7 @@ from regard.runs.weights import weights_of
 from regard.tasks.language.label_to_text import LabelToTextConfig, conditioned_batch
 from regard.text.words import END
 from regard.training.prepare import prepare
+from tests.drawn import some_fast
 
 KINDS = {"bad": ("awful", "dull", "weak"), "good": ("great", "fine", "superb")}
 SMALL = {"vocab_size": 10, "d_model": 8, "d_hidden": 8, "n_layers": 1}
@@ -79,7 +80,7 @@ def write_recipe(root: Path, architecture: str = "recurrent") -> Path:
     return path
 
 
-@pytest.fixture(scope="module", params=WAYS)
+@pytest.fixture(scope="module", params=some_fast(WAYS, every=2))  # a training each
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     place = tmp_path_factory.mktemp(request.param)
     architecture, overrides = WAYS[request.param]

@@ -14,6 +14,7 @@ from regard.runs.run import Run, load
 from regard.runs.weights import weights_of
 from regard.tasks.tagging.task import RestorationConfig, TaggingConfig
 from regard.training.prepare import prepare
+from tests.drawn import some_fast
 
 TEXT = ["I saw Ann.", "Then Ann saw me, and I ran.", "Did NASA see Ann?", "Yes, NASA saw me."]
 
@@ -92,7 +93,7 @@ def test_every_line_has_an_answer_and_its_story(run: Run) -> None:
     assert run.tag([]) == []
 
 
-@pytest.mark.parametrize("tokenizer", ["bpe", "words", "characters"])
+@pytest.mark.parametrize("tokenizer", some_fast(["bpe", "words", "characters"], every=3))  # a training each
 def test_words_of_several_tokens(tmp_path: Path, tokenizer: str) -> None:
     recipe = write_sentences(tmp_path, "recurrent", tokenizer)
     train(recipe, tmp_path / "run", "tokenizer.vocab_size=263", "training.learning_rate=0.03", "data.max_length=60")
