@@ -218,7 +218,7 @@ class Forecasting(Task[Stretch, WindowSet, Forecaster, WindowBatch]):
         histories = [read_history(given, config, scale, use.model.form, config.step) for given in ask.history]
         levels = config.quantiles
         return [
-            forecast_history(use.model, history, config.columns, scale, levels, ask.horizon, ask.quantiles)
+            forecast_history(use.model, history, config.columns, scale, levels, config.id, ask.horizon, ask.quantiles)
             for history in histories
         ]
 

@@ -154,8 +154,8 @@ def test_a_forecast_is_a_table_with_times_and_quantiles(run: Run, tmp_path: Path
     history = write_series(tmp_path / "new.csv", 40, value=wave, names="load,wind,price")
     forecast = run.forecast(str(history), quantiles=[0.1, 0.3])
     table = forecast.table()
-    assert list(table) == ["time", "load", "load 0.1", "load 0.3", "wind", "wind 0.1", "wind 0.3"]
-    assert table["time"][0] == "2024-03-02 16:00" and len(table["time"]) == 6
+    assert list(table) == ["date", "load", "load 0.1", "load 0.3", "wind", "wind 0.1", "wind 0.3"]
+    assert table["date"][0] == "2024-03-02 16:00" and len(table["date"]) == 6
     learned = run.forecast(history).quantiles
     np.testing.assert_allclose(forecast.quantiles[0.3], (learned[0.1] + learned[0.5]) / 2)
     assert forecast.csv().count("\n") == 7
@@ -224,7 +224,7 @@ def test_many_series_are_learned_and_forecast_together(tmp_path: Path) -> None:
     assert run.recipe.task.season == 24
     assert run.measure().record["windows"] == 2 * (48 - 6 + 1)
     forecast = run.forecast(str(tmp_path / "some.csv"))
-    assert forecast.table()["id"] == ["north"] * 6 + ["south"] * 6 and len(forecast.table()["time"]) == 12
+    assert forecast.table()["shop"] == ["north"] * 6 + ["south"] * 6 and len(forecast.table()["date"]) == 12
     np.testing.assert_allclose(forecast.values[0], forecast.values[1], rtol=1e-5)  # they were alike
 
 
