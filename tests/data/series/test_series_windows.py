@@ -98,3 +98,9 @@ def test_too_few_rows_for_a_window_are_an_error(tmp_path: Path) -> None:
 def test_a_constant_column_is_only_shifted(tmp_path: Path) -> None:
     part = parts_of(write_series(tmp_path / "some.csv", 40, value=lambda i: (i, 7)))["train"]
     assert torch.equal(part.values[:, 1], torch.zeros(40)) and part.scale.deviations[1] == 1
+
+
+def test_a_column_without_a_value_in_training_is_named(tmp_path: Path) -> None:
+    late = write_series(tmp_path / "some.csv", 40, value=lambda i: (i, "" if i < 25 else 7))
+    with pytest.raises(DataError, match=r"some.csv: 'wind' has no value in the training part; leave it out"):
+        parts_of(late, missing="last")
