@@ -108,7 +108,8 @@ def test_mistakes_are_said(run: Path, arguments: list[str], said: str) -> None:
 def test_evaluate_shows_the_rivals_and_who_was_not_beaten(run: Path) -> None:
     done = call("evaluate", run, "--device", "cpu")
     assert done.code == 0, done.err
-    for name in ("repeat the last value", "seasonal naive", "NLinear", "DLinear", "by column", "by step ahead"):
+    rivals = ("repeat the last value", "seasonal naive", "NLinear, least squares", "DLinear, least squares")
+    for name in (*rivals, "NLinear of each column, least squares", "by column", "by step ahead"):
         assert name in done.out
     assert "…" not in done.out  # every figure is there, also on a narrow screen
     assert "21 windows; not beaten by MSE: " in done.out
@@ -124,6 +125,7 @@ def test_the_doctor_says_what_there_is_to_beat(run: Path) -> None:
         "rows out of step",
         "constant columns",
         "to beat: seasonal naive",
+        "to beat: NLinear of",
         " at 24",
     ):
         assert text in done.out

@@ -186,9 +186,10 @@ class Forecasting(Task[Stretch, WindowSet, Forecaster, WindowBatch]):
             return found, [f"NLinear and DLinear are not beside it, because training data are missing: {error}"]
         for name, is_relative in (("NLinear", True), ("DLinear", False)):
             found[f"{name}, least squares"] = least_squares(train, valid, is_relative, device)
-        if form.n_columns == 1:
+        n_columns = train.series.n_columns
+        if n_columns == 1:
             return found, []
-        if form.n_columns * form.look_back**2 > MOST:
+        if n_columns * form.look_back**2 > MOST:
             return found, ["NLinear with a map for each column is not beside it: there are too many columns"]
         found["NLinear of each column, least squares"] = least_squares(train, valid, True, device, individual=True)
         return found, []
