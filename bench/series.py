@@ -3,6 +3,7 @@
 A step is forward, backward and AdamW.  Both have the sizes of the paper and get the same windows, column by column.
 They differ in what the implementations differ in: neuralforecast's blocks have batch norms and add the scores of the
 layer before, as the authors' code does; ours are the blocks of every other Transformer here, post-norm for this.
+neuralforecast brings many packages: give it an environment of its own, and run the bench there (docs/series.md).
 """
 
 import time
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench.machine import reason, which_can_run
+from bench.machine import reason, version, which_can_run
 from bench.report import Report, Row
 from bench.timing import say, take_turns, wait
 from bench.trainers import Trainer
@@ -122,6 +123,7 @@ PACKAGES = {name: ("neuralforecast",) for name in CONTENDERS if name.startswith(
 def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, ...]) -> Report:
     plan = PLANS["tiny" if tiny else device.type]
     names, notes = which_can_run(CONTENDERS, PACKAGES, skip)
+    notes.append(f"neuralforecast {version('neuralforecast')}")
     if device.type != "cuda":
         names = [name for name in names if not name.endswith("compiled")]
     kind = "bfloat16" if device.type == "cuda" else "float32"

@@ -132,7 +132,8 @@ PARAMETERS = {
     "weather": 5_127_232,
     "ettm1": 3_502_400,
     "etth1-linear": 295_488,
-    "ettm1-linear": 295_488,
+    "ettm1-linear": 194_112,  # before the data settle how many columns there are, each of which has weights of its own
+    "weather-linear": 194_112,  # likewise
     "illness": 114_192,
 }
 

@@ -1,4 +1,4 @@
-"""Linear forecasters: one product from the past of a column to its future, the same for every column."""
+"""Linear forecasters: one product from the past of a column to its future, the same for all columns or one for each."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,9 +13,43 @@ from regard.nn.linear import Linear, n_weights
 
 
 @dataclass(frozen=True, kw_only=True)
-class NLinearConfig(ForecasterConfig):
+class LinearConfig(ForecasterConfig):
     reads_features: ClassVar[bool] = False
 
+    individual: bool = False  # every column has weights of its own; `false`: all columns share them
+
+
+class OwnLinears(nn.Module):
+    """y_c = W_c x_c + b_c of every column c: (B, C, L) -> (B, C, H outputs)"""
+
+    def __init__(self, config: LinearConfig):
+        super().__init__()
+        self.of_columns = nn.ModuleList(even_linear(config) for _ in range(config.n_columns))
+
+    def forward(self, x: Tensor) -> Tensor:
+        columns = zip(self.of_columns, x.unbind(1), strict=True)
+        return torch.stack([project(column) for project, column in columns], 1)
+
+
+def even_linear(config: LinearConfig) -> Linear:
+    """It begins with the mean of the past."""
+    linear = Linear(config.look_back, config.horizon * config.n_outputs)
+    nn.init.constant_(linear.weight, 1 / config.look_back)
+    nn.init.zeros_(linear.bias)
+    return linear
+
+
+def to_future(config: LinearConfig) -> nn.Module:
+    return OwnLinears(config) if config.individual else even_linear(config)
+
+
+def multiplications(config: LinearConfig, *projections: nn.Module) -> float:
+    """For the columns of a window."""
+    return n_weights(*projections) * (1 if config.individual else config.n_columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NLinearConfig(LinearConfig):
     normalize: str = "last"
 
 
@@ -26,19 +60,17 @@ class NLinear(Forecaster):
 
     def __init__(self, config: NLinearConfig):
         super().__init__(config)
-        self.project = even(Linear(config.look_back, config.horizon * config.n_outputs))
+        self.project = to_future(config)
 
     def predict(self, past: Tensor, features: Tensor, future: Tensor | None) -> Tensor:
         return self.split(self.project(past.transpose(1, 2)))
 
     def multiplications(self) -> float:
-        return self.form.n_columns * n_weights(self.project)
+        return multiplications(self.config, self.project)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DLinearConfig(ForecasterConfig):
-    reads_features: ClassVar[bool] = False
-
+class DLinearConfig(LinearConfig):
     normalize: str = "none"
     smooth: int = 25  # steps whose mean is the trend; an odd number
 
@@ -54,8 +86,8 @@ class DLinear(Forecaster):
 
     def __init__(self, config: DLinearConfig):
         super().__init__(config)
-        self.of_trend = even(Linear(config.look_back, config.horizon * config.n_outputs))
-        self.of_rest = even(Linear(config.look_back, config.horizon * config.n_outputs))
+        self.of_trend = to_future(config)
+        self.of_rest = to_future(config)
 
     def predict(self, past: Tensor, features: Tensor, future: Tensor | None) -> Tensor:
         x = past.transpose(1, 2)
@@ -63,18 +95,10 @@ class DLinear(Forecaster):
         return self.split(self.of_trend(trend) + self.of_rest(x - trend))
 
     def multiplications(self) -> float:
-        return self.form.n_columns * n_weights(self.of_trend, self.of_rest)
+        return multiplications(self.config, self.of_trend, self.of_rest)
 
 
 def moving_average(x: Tensor, n: int) -> Tensor:
     """(B, C, L) -> the same shape; before the first step and after the last their values are repeated."""
     padded = F.pad(x, ((n - 1) // 2, n // 2), mode="replicate")
     return F.avg_pool1d(padded, n, stride=1)
-
-
-def even(linear: Linear) -> Linear:
-    """Begin with the mean of the past."""
-    nn.init.constant_(linear.weight, 1 / linear.in_features)
-    if linear.bias is not None:
-        torch.nn.init.zeros_(linear.bias)
-    return linear

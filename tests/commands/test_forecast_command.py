@@ -73,8 +73,8 @@ def test_a_forecast_is_a_csv_table_and_a_picture(run: Path, tmp_path: Path) -> N
     done = call("forecast", run, history, "--horizon", "3", "--quantiles", "0.1,0.9", "--png", png, "--device", "cpu")
     assert done.code == 0, done.err
     rows = list(csv.DictReader(io.StringIO(done.out)))
-    assert list(rows[0]) == ["time", "load", "load 0.1", "load 0.9", "wind", "wind 0.1", "wind 0.9"]
-    assert [row["time"] for row in rows] == [f"2024-03-06 0{h}:00" for h in range(3)]
+    assert list(rows[0]) == ["date", "load", "load 0.1", "load 0.9", "wind", "wind 0.1", "wind 0.9"]
+    assert [row["date"] for row in rows] == [f"2024-03-06 0{h}:00" for h in range(3)]
     assert all(float(row["load 0.1"]) <= float(row["load 0.9"]) for row in rows)
     assert png.read_bytes().startswith(b"\x89PNG")
 
@@ -86,7 +86,7 @@ def test_a_forecast_can_be_read_as_history(run: Path, tmp_path: Path) -> None:
     history = (run.parent / "some.csv").read_text(encoding="utf-8").splitlines()
     rows = list(csv.DictReader(io.StringIO(out.read_text(encoding="utf-8"))))
     longer = tmp_path / "longer.csv"
-    longer.write_text("\n".join([*history, *(f"{r['time']},{r['load']},{r['wind']}" for r in rows)]), encoding="utf-8")
+    longer.write_text("\n".join([*history, *(f"{r['date']},{r['load']},{r['wind']}" for r in rows)]), encoding="utf-8")
     assert call("forecast", run, longer, "--device", "cpu").out.splitlines()[1].startswith("2024-03-06 04:00")
 
 
@@ -108,8 +108,10 @@ def test_mistakes_are_said(run: Path, arguments: list[str], said: str) -> None:
 def test_evaluate_shows_the_rivals_and_who_was_not_beaten(run: Path) -> None:
     done = call("evaluate", run, "--device", "cpu")
     assert done.code == 0, done.err
-    for name in ("repeat the last value", "seasonal naive", "NLinear", "DLinear", "by column", "by step ahead"):
+    rivals = ("repeat the last value", "seasonal naive", "NLinear, least squares", "DLinear, least squares")
+    for name in (*rivals, "NLinear of each column, least squares", "by column", "by step ahead"):
         assert name in done.out
+    assert "…" not in done.out  # every figure is there, also on a narrow screen
     assert "21 windows; not beaten by MSE: " in done.out
     record = json.loads(call("evaluate", run, "--json", "--device", "cpu").out)
     assert record["windows"] == 21 and set(record["columns"]) == {"load", "wind"} and len(record["steps"]) == 4
@@ -123,6 +125,7 @@ def test_the_doctor_says_what_there_is_to_beat(run: Path) -> None:
         "rows out of step",
         "constant columns",
         "to beat: seasonal naive",
+        "to beat: NLinear of",
         " at 24",
     ):
         assert text in done.out

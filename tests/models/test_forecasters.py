@@ -26,6 +26,8 @@ def make(normalize: str | None = None) -> dict[str, Forecaster]:
     models = {
         "nlinear": NLinear(NLinearConfig(**SIZES, **how)),
         "dlinear": DLinear(DLinearConfig(**SIZES, **how, smooth=5)),
+        "nlinear, individual": NLinear(NLinearConfig(**SIZES, **how, individual=True)),
+        "dlinear, individual": DLinear(DLinearConfig(**SIZES, **how, smooth=5, individual=True)),
         "patchtst": PatchTST(PatchTSTConfig(**SIZES, **BLOCKS, **how, patch=6, stride=3)),
         "itransformer": ITransformer(ITransformerConfig(**SIZES, **BLOCKS, **MORE, **how)),
         "recurrent": RecurrentSeries(RecurrentSeriesConfig(**SIZES, **MORE, **how, d_hidden=16)),
@@ -80,7 +82,10 @@ def test_a_norm_is_undone(kind: str) -> None:
     assert torch.equal(norm.apply_to(past[..., :2], levels), norm.apply_to(past, levels)[..., :2])
 
 
-@pytest.mark.parametrize("name", ["nlinear", "dlinear", "patchtst"])
+BY_COLUMN = ("nlinear", "dlinear", "nlinear, individual", "dlinear, individual", "patchtst")
+
+
+@pytest.mark.parametrize("name", BY_COLUMN)
 @torch.no_grad()
 def test_columns_are_read_by_themselves(name: str) -> None:
     model = make()[name]
@@ -90,6 +95,18 @@ def test_columns_are_read_by_themselves(name: str) -> None:
     before, after = model(past, features), model(changed, features)
     torch.testing.assert_close(before[:, :, [0, 2]], after[:, :, [0, 2]], rtol=1e-4, atol=1e-5)
     assert not torch.allclose(before[:, :, 1], after[:, :, 1])
+
+
+@pytest.mark.parametrize("name", BY_COLUMN)
+@torch.no_grad()
+def test_columns_share_their_weights_unless_each_has_its_own(name: str) -> None:
+    model = make()[name]
+    past, features = window(model)
+    forecast = model(past[..., :1].expand(-1, -1, 3), features)
+    is_shared = torch.allclose(forecast[:, :, 0], forecast[:, :, 1], rtol=1e-4, atol=1e-5)
+    assert is_shared != name.endswith("individual")
+    if "linear" in name:  # 24 steps to 6, as a mean and a quantile, of each of 3 columns
+        assert model.multiplications() == 3 * 24 * 6 * 2 * (2 if name.startswith("dlinear") else 1)
 
 
 @torch.no_grad()

@@ -48,21 +48,21 @@ class TableForm:
         except LookupError:
             raise ConfigError(f"there is no encoding {self.encoding!r}; utf-8 and latin-1 are usual") from None
 
-    def time_column(self, table: Table) -> Column:
-        if self.time:
-            return table.column(self.time, "task.time")
-        name = next((name for name in table.columns if name.lower() in TIME_NAMES), None)
-        if name is None:
+    def time_name(self, table: Table) -> str:
+        name = self.time or next((name for name in table.columns if name.lower() in TIME_NAMES), "")
+        if not name:
             some = ", ".join(list(table.columns)[:20])
             raise DataError(f"{table.files[0]}: which column has the times? Set task.time to one of: {some}")
-        return table.columns[name]
+        return name
+
+    def time_column(self, table: Table) -> Column:
+        return table.column(self.time_name(table), "task.time")
 
     def value_columns(self, table: Table) -> tuple[str, ...]:
         """Those that are forecast."""
         if self.columns:
             return self.columns
-        time = self.time or next((name for name in table.columns if name.lower() in TIME_NAMES), "")
-        taken = (time, self.id, *self.seen, *self.known)
+        taken = (self.time_name(table), self.id, *self.seen, *self.known)
         names = tuple(name for name in table.columns if name not in taken)
         if not names:
             raise DataError(f"{table.files[0]} has no column to forecast: only {', '.join(table.columns)}")

@@ -14,10 +14,11 @@ def series_rows(part: str, windows: WindowSet, season: int) -> list[Row]:
     stretch = windows.stretch
     measured = [series.values[rows, : series.n_columns] for rows in stretch.rows]
     values = np.concatenate(measured)
+    irregular = out_of_step(windows)
     rows = [
         Row(part, "rows, windows", f"{len(values):,}, {len(windows):,}", windows.where(0)),
         Row(part, "step, season", f"{series.step}, {season} steps"),
-        Row(part, "rows out of step", f"{n_irregular(windows):,}"),
+        Row(part, "rows out of step", f"{len(irregular):,}", series.where(irregular[0]) if irregular else ""),
         Row(part, "missing values", f"{int(np.isnan(values).sum()):,}"),
     ]
     if series.n_series > 1:
@@ -35,18 +36,19 @@ def series_rows(part: str, windows: WindowSet, season: int) -> list[Row]:
     return rows + note_rows(part, windows.notes)
 
 
-def n_irregular(windows: WindowSet) -> int:
-    """Rows whose time is not one step after the row before; there are some only with task.times = "rows"."""
+def out_of_step(windows: WindowSet) -> list[int]:
+    """Rows whose time is not one step after the row before, neither by the clock nor by the calendar of their place;
+    there are some only with task.times = "rows"."""
     series = windows.series
-    pairs = (
-        (series.local[rows.start : rows.stop - 1], series.local[rows.start + 1 : rows.stop])
-        for rows in windows.stretch.rows
-    )
     if series.step.months:
-        return 0
-    return sum(
-        int((np.diff(np.stack(pair), axis=0).astype(np.int64) != series.step.microseconds).sum()) for pair in pairs
-    )
+        return []
+    found = []
+    for rows in windows.stretch.rows:
+        times = series.times.take(rows)
+        differences = np.diff(np.stack([times.local, times.moments])).astype(np.int64)
+        is_wrong = (differences != series.step.microseconds).all(0)
+        found += (rows.start + 1 + np.flatnonzero(is_wrong)).tolist()
+    return found
 
 
 def extreme_rows(part: str, windows: WindowSet) -> list[Row]:

@@ -21,6 +21,7 @@ class SeriesSet:
     """N rows; those of a series follow each other.  NaN is a missing value."""
 
     names: tuple[str, ...]  # of the columns that are forecast
+    read: tuple[str, ...]  # of all columns: those that are forecast, seen and known
     values: np.ndarray  # N x (C + seen): those that are forecast, then those that are only seen
     known: np.ndarray  # N x known: what is known ahead
     times: Times  # N
@@ -77,9 +78,9 @@ def read_series(table: Table, form: TableForm, notes: Notes) -> SeriesSet:
         what = f"{ids[0]!r} has a step of {steps[0]}, {ids[other]!r} of {steps[other]}"
         raise DataError(f"{table.files[0]}: all series need one step: {what}; split the table")
     of_known = np.stack(known, 1) if known else np.empty((len(table), 0))
-    return SeriesSet(
-        names, values[order], of_known[order], times.take(order), starts, ids, steps[0], table, order, notes
-    )
+    numbers = values[order], of_known[order]
+    read = (*names, *form.seen, *form.known)
+    return SeriesSet(names, read, *numbers, times.take(order), starts, ids, steps[0], table, order, notes)
 
 
 def where_of(table: Table, rows: np.ndarray, i: int) -> str:
@@ -103,7 +104,6 @@ def cut_rows(
 
 def refuse_missing(series: SeriesSet, form: TableForm, rows: Sequence[slice], notes: Notes) -> None:
     """Missing values of these rows are refused or counted, as the form says."""
-    named = (*series.names, *form.seen, *form.known)
     for part in rows:
         missing = np.isnan(np.concatenate([series.values[part], series.known[part]], 1))
         if not missing.any():
@@ -112,7 +112,7 @@ def refuse_missing(series: SeriesSet, form: TableForm, rows: Sequence[slice], no
         where = series.where(part.start + i)
         if form.missing == "refuse":
             rules = 'set task.missing = "last" or "mean", or remove it from what is read'
-            raise DataError(f"{where}: {named[column]!r} has no value, one of {missing.sum():,} missing; {rules}")
+            raise DataError(f"{where}: {series.read[column]!r} has no value, one of {missing.sum():,} missing; {rules}")
         notes.add(FILLED, where, int(missing.sum()))
 
 
@@ -129,10 +129,9 @@ class Scale:
         numbers = np.concatenate([np.concatenate([series.values[part], series.known[part]], 1) for part in rows])
         n_known = (~np.isnan(numbers)).sum(0)
         if not n_known.all():
-            column = int(np.flatnonzero(n_known == 0)[0])
-            raise DataError(
-                f"{series.table.files[0]}: column {column + 1} of those that are read has no value in training"
-            )
+            empty = series.read[int(np.flatnonzero(n_known == 0)[0])]
+            hint = "leave it out of task.columns, task.seen and task.known, or train on more rows"
+            raise DataError(f"{series.table.files[0]}: {empty!r} has no value in the training part; {hint}")
         means, deviations = np.nanmean(numbers, 0), np.nanstd(numbers, 0)
         return cls(means, np.where(deviations > 1e-12 * np.maximum(1, np.abs(means)), deviations, 1.0))
 

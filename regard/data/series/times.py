@@ -188,7 +188,8 @@ def find_step(times: Times, where: Where, rows_are_steps: bool) -> Step:
     between = f"between {where(i)}, {shown(local[i])}, and {where(i + 1)}, {shown(local[i + 1])}"
     hint = 'fill them in, or let every row be a step: task.times = "rows"'
     if n > 1 and not rest:
-        raise DataError(f"{n - 1:,} times are missing {between}; the step is {Step(usual)}: {hint}")
+        how_many = f"{n - 1:,} times are" if n > 2 else "a time is"
+        raise DataError(f"{how_many} missing {between}; the step is {Step(usual)}: {hint}")
     raise DataError(f"the times are not regular {between}; most are {Step(usual)} apart: {hint}")
 
 

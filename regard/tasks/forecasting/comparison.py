@@ -22,8 +22,8 @@ def comparison(
     }
     tables = [
         ("", [headings(errors), *(row(name, summary(other, naive)) for name, other in all_errors.items())]),
-        by_part("column", record["columns"]),
-        by_part("step ahead", record["steps"], shown=steps_shown(len(errors.n))),
+        *by_part("column", record["columns"]),
+        *by_part("step ahead", record["steps"], shown=steps_shown(len(errors.n))),
     ]
     better = [f"{name} ({other.mse:.4f})" for name, other in rivals.items() if other.mse <= errors.mse]
     said = f"not beaten by MSE: {', '.join(better)}" if better else "all rivals are beaten by MSE"
@@ -80,17 +80,18 @@ def of_step(errors: Errors, rivals: Mapping[str, Errors], step: int, naive: np.n
     return finite(figures | {f"mse, {name}": other.mean(other.squared, 1)[step] for name, other in rivals.items()})
 
 
-def by_part(what: str, record: object, shown: Sequence[int] | None = None) -> Table:
-    """A row for each column or step; the MSE of every rival comes last."""
+def by_part(what: str, record: object, shown: Sequence[int] | None = None) -> list[Table]:
+    """A row for each column or step: of this run, then its MSE beside that of every rival."""
     assert isinstance(record, dict)
     parts = list(record.items())
     chosen = parts if shown is None else [parts[i] for i in shown]
     rivals = [name for name in parts[0][1] if name.startswith("mse, ")]
-    rows = [(what, "MSE", "MAE", "MASE", "CRPS", "inside", *(short(name) for name in rivals))]
+    own = [(what, "MSE", "MAE", "MASE", "CRPS", "inside"), *(row(name, figures) for name, figures in chosen)]
+    beside = [(what, FIRST, *(short(name) for name in rivals))]
     for name, figures in chosen:
-        theirs = ("" if figures[rival] is None else f"{figures[rival]:.4f}" for rival in rivals)
-        rows.append((*row(name, figures), *theirs))
-    return f"by {what}; the last columns are the MSE of the rivals", rows
+        all_mse = (figures[key] for key in ("mse", *rivals))
+        beside.append((name, *("" if mse is None else f"{mse:.4f}" for mse in all_mse)))
+    return [(f"by {what}", own), (f"MSE by {what}, beside the rivals", beside)]
 
 
 def short(name: str) -> str:

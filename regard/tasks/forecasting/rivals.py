@@ -11,6 +11,8 @@ from regard.data.series.windows import WindowSet
 from regard.evaluation.forecasts import Errors
 
 AT_ONCE = 1 << 22  # numbers of the windows that are read together
+SMALLEST = 1e-6  # of what weights cost, in columns that never change
+MOST = 1 << 27  # numbers of the products of all columns, where each has a map of its own
 RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # of which the validation part chooses
 
 Rival = Callable[[Tensor], Tensor]  # the past (B, L, C) -> the future (B, H, C)
@@ -40,43 +42,52 @@ def windows(part: WindowSet, device: torch.device) -> Iterator[tuple[Tensor, Ten
         yield past[..., :n].to(device), future.to(device), None if measured is None else measured.to(device)
 
 
-def least_squares(train: WindowSet, valid: WindowSet | None, is_relative: bool, device: torch.device) -> Rival:
-    """The best linear map from the past of a column to its future, the same for all columns: NLinear's where it is
-    relative to the last value; else DLinear's, whose trend and rest are linear in the past, so that together they are
-    any linear map.  `valid` chooses how much large weights cost."""
+def least_squares(
+    train: WindowSet, valid: WindowSet | None, is_relative: bool, device: torch.device, individual: bool = False
+) -> Rival:
+    """The best linear map from the past of a column to its future, the same for all columns or, `individual`, one for
+    each: NLinear's where it is relative to the last value; else DLinear's, whose trend and rest are linear in the past,
+    so that together they are any linear map.  `valid` chooses how much large weights cost."""
     form = train.form
-    n = form.look_back + 1
-    products = torch.zeros(n, n, dtype=torch.float64, device=device)
-    targets = torch.zeros(n, form.horizon, dtype=torch.float64, device=device)
+    n, n_maps = form.look_back + 1, train.series.n_columns if individual else 1
+    products = torch.zeros(n_maps, n, n, dtype=torch.float64, device=device)
+    targets = torch.zeros(n_maps, n, form.horizon, dtype=torch.float64, device=device)
     for past, future, measured in windows(train, device):
         inputs, wanted = rows_of(past, future, is_relative)
-        if measured is not None:
-            whole = measured.transpose(1, 2).flatten(0, 1).all(1)
-            inputs, wanted = inputs[whole], wanted[whole]
-        products += (inputs.T @ inputs).double()
-        targets += (inputs.T @ wanted).double()
-    size = products.diagonal()[:-1].mean()
-    identity = torch.eye(n, dtype=torch.float64, device=device)
-    rivals = [linear(torch.linalg.solve(products + ridge * size * identity, targets), is_relative) for ridge in RIDGES]
+        if measured is not None:  # a row with a missing value weighs nothing
+            inputs = inputs * measured.transpose(1, 2).all(2, keepdim=True)
+        inputs, wanted = (by_map(rows, individual) for rows in (inputs, wanted))
+        products += (inputs.mT @ inputs).double()
+        targets += (inputs.mT @ wanted).double()
+    sizes = products.diagonal(dim1=1, dim2=2)[:, :-1].mean(1).clamp(min=SMALLEST)
+    costs = sizes[:, None, None] * torch.eye(n, dtype=torch.float64, device=device)
+    rivals = [linear(torch.linalg.solve(products + ridge * costs, targets), is_relative) for ridge in RIDGES]
     if valid is None:
         return rivals[len(RIDGES) // 2]
     return min(rivals, key=lambda rival: backtest(rival, valid, device).mse)
 
 
 def rows_of(past: Tensor, future: Tensor, is_relative: bool) -> tuple[Tensor, Tensor]:
-    """(B C, L + 1), with a one for the constant, and (B C, H)."""
-    x, y = past.transpose(1, 2).flatten(0, 1), future.transpose(1, 2).flatten(0, 1)
+    """(B, C, L + 1), with a one for the constant, and (B, C, H)."""
+    x, y = past.transpose(1, 2), future.transpose(1, 2)
     if is_relative:
-        x, y = x - x[:, -1:], y - x[:, -1:]
-    return torch.cat([x, torch.ones_like(x[:, :1])], 1), y
+        x, y = x - x[..., -1:], y - x[..., -1:]
+    return torch.cat([x, torch.ones_like(x[..., :1])], -1), y
+
+
+def by_map(rows: Tensor, individual: bool) -> Tensor:
+    """(B, C, D) -> the rows of each map: (C, B, D), or of one for all columns: (1, B C, D)"""
+    return rows.transpose(0, 1) if individual else rows.flatten(0, 1)[None]
 
 
 def linear(weights: Tensor, is_relative: bool) -> Rival:
-    matrix = weights.float()
+    """Of weights (maps, L + 1, H)."""
+    matrices = weights.float()
 
     def forecast(past: Tensor) -> Tensor:
         last = past[:, -1:] if is_relative else torch.zeros_like(past[:, -1:])
-        return ((past - last).transpose(1, 2) @ matrix[:-1] + matrix[-1]).transpose(1, 2) + last
+        columns = (past - last).permute(2, 0, 1)  # C, B, L
+        return (columns @ matrices[:, :-1] + matrices[:, -1:]).permute(1, 2, 0) + last
 
     return forecast
 

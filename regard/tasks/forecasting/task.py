@@ -25,7 +25,7 @@ from regard.nn.series import SeriesForm
 from regard.tasks.forecasting.batches import WindowBatch, collate_windows, forecast_all
 from regard.tasks.forecasting.comparison import comparison
 from regard.tasks.forecasting.looking import look_at_history
-from regard.tasks.forecasting.rivals import Rival, backtest, least_squares, repeat_last, seasonal_naive
+from regard.tasks.forecasting.rivals import MOST, Rival, backtest, least_squares, repeat_last, seasonal_naive
 from regard.tasks.forecasting.use import forecast_history, histories_of, name_of, read_history
 from regard.tasks.forecasting.verbs import Forecast, Forecasted
 from regard.tasks.setup import TaskConfig, Use, Verbs
@@ -188,6 +188,12 @@ class Forecasting(Task[Stretch, WindowSet, Forecaster, WindowBatch]):
             return found, [f"NLinear and DLinear are not beside it, because training data are missing: {error}"]
         for name, is_relative in (("NLinear", True), ("DLinear", False)):
             found[f"{name}, least squares"] = least_squares(train, valid, is_relative, device)
+        n_columns = train.series.n_columns
+        if n_columns == 1:
+            return found, []
+        if n_columns * form.look_back**2 > MOST:
+            return found, ["NLinear with a map for each column is not beside it: there are too many columns"]
+        found["NLinear of each column, least squares"] = least_squares(train, valid, True, device, individual=True)
         return found, []
 
     def signature(self, part: WindowSet) -> str:
@@ -220,7 +226,7 @@ class Forecasting(Task[Stretch, WindowSet, Forecaster, WindowBatch]):
         histories = [read_history(given, config, scale, use.model.form, config.step) for given in ask.history]
         levels = config.quantiles
         return [
-            forecast_history(use.model, history, config.columns, scale, levels, ask.horizon, ask.quantiles)
+            forecast_history(use.model, history, config.columns, scale, levels, config.id, ask.horizon, ask.quantiles)
             for history in histories
         ]
 

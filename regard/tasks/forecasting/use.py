@@ -52,6 +52,7 @@ class History:
     past_times: list[list[str]]  # of each series, the L times that are read; empty: the history has no times
     times: list[list[str]]  # of each series, the H times that are forecast; likewise
     notes: list[str]
+    time_name: str = "time"  # of the column of times
 
 
 def read_history(given: Given, form: TableForm, scale: Scale, sizes: SeriesForm, step: str) -> History:
@@ -84,7 +85,8 @@ def read_history(given: Given, form: TableForm, scale: Scale, sizes: SeriesForm,
         recent.append(series.values[own.start : end, : series.n_columns])
         past_times.append(series.times.take(slice(end - sizes.look_back, end)).written())
         times.append(ahead.written())
-    return History(series.ids, as_tensor(pasts), as_tensor(features), recent, past_times, times, list(notes.rows()))
+    inputs = as_tensor(pasts), as_tensor(features)
+    return History(series.ids, *inputs, recent, past_times, times, list(notes.rows()), form.time_name(table))
 
 
 def last_window(series: SeriesSet, own: slice, key: str, form: TableForm, sizes: SeriesForm, name: str) -> int:
@@ -136,6 +138,7 @@ def forecast_history(
     columns: Sequence[str],
     scale: Scale,
     learned: Sequence[float],
+    id_name: str,
     horizon: int | None,
     quantiles: Sequence[float] | None,
 ) -> Forecasted:
@@ -150,7 +153,8 @@ def forecast_history(
         level: scale.undo(at_level(bands, learned, level)) for level in (learned if quantiles is None else quantiles)
     }
     times = [ahead[:n] for ahead in history.times]
-    return Forecasted(history.ids, list(columns), times, values, levels, history.recent, history.notes)
+    names = {"time_name": history.time_name, "id_name": id_name or "id"}
+    return Forecasted(history.ids, list(columns), times, values, levels, history.recent, history.notes, **names)
 
 
 def at_level(bands: np.ndarray, learned: Sequence[float], level: float) -> np.ndarray:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from regard.errors import RegardError
 from regard.tasks.request import Request, Texts
 
 
@@ -21,20 +22,29 @@ class Forecasted:
     quantiles: dict[float, np.ndarray]  # S H C each, by level
     history: list[np.ndarray]  # of each series what came before, (n, C)
     notes: list[str] = field(default_factory=list)
+    time_name: str = "time"  # of the column of times in the history
+    id_name: str = "id"  # of the column that says which series
 
     def table(self) -> dict[str, list[str] | np.ndarray]:
-        """Columns by name, one row for each series and step: `pandas.DataFrame(forecast.table())`."""
+        """Columns by name, one row for each series and step: `pandas.DataFrame(forecast.table())`.
+
+        Columns have the names of the history, a quantile that of its column and its level.
+        """
         n_series, horizon = self.values.shape[:2]
         table: dict[str, list[str] | np.ndarray] = {}
         if self.ids != [""]:
-            table["id"] = [name for name in self.ids for _ in range(horizon)]
+            table[self.id_name] = [name for name in self.ids for _ in range(horizon)]
         if self.times:
-            table["time"] = [time for times in self.times for time in times]
+            table[self.time_name] = [time for times in self.times for time in times]
         else:
             table["step"] = np.tile(np.arange(1, horizon + 1), n_series)
         for c, column in enumerate(self.columns):
-            table[column] = self.values[..., c].reshape(-1)
-            table |= {f"{column} {level:g}": band[..., c].reshape(-1) for level, band in self.quantiles.items()}
+            own = {column: self.values[..., c].reshape(-1)}
+            own |= {f"{column} {level:g}": band[..., c].reshape(-1) for level, band in self.quantiles.items()}
+            twice = next((name for name in own if name in table), None)
+            if twice is not None:
+                raise RegardError(f"two columns of the forecast would be called {twice!r}: rename one of the history's")
+            table |= own
         return table
 
     def csv(self) -> str:

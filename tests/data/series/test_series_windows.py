@@ -9,6 +9,7 @@ from tiny_series import write_series
 
 from regard.data.config import DataConfig
 from regard.data.series.form import TableForm
+from regard.data.series.report import out_of_step, series_rows
 from regard.data.series.series import Scale
 from regard.data.series.windows import WindowSet, series_parts
 from regard.errors import DataError
@@ -98,3 +99,21 @@ def test_too_few_rows_for_a_window_are_an_error(tmp_path: Path) -> None:
 def test_a_constant_column_is_only_shifted(tmp_path: Path) -> None:
     part = parts_of(write_series(tmp_path / "some.csv", 40, value=lambda i: (i, 7)))["train"]
     assert torch.equal(part.values[:, 1], torch.zeros(40)) and part.scale.deviations[1] == 1
+
+
+def test_a_column_without_a_value_in_training_is_named(tmp_path: Path) -> None:
+    late = write_series(tmp_path / "some.csv", 40, value=lambda i: (i, "" if i < 25 else 7))
+    with pytest.raises(DataError, match=r"some.csv: 'wind' has no value in the training part; leave it out"):
+        parts_of(late, missing="last")
+
+
+def test_the_doctor_says_which_rows_are_out_of_step(tmp_path: Path) -> None:
+    file = write_series(tmp_path / "some.csv", 40)
+    lines = file.read_text(encoding="utf-8").splitlines()
+    file.write_text("\n".join(lines[:12] + lines[14:]) + "\n", encoding="utf-8")  # two hours are missing
+    rows = series_rows("train", parts_of(file, times="rows")["train"], 24)
+    assert [(row.value, row.where) for row in rows if row.what == "rows out of step"] == [("1", "some.csv:13")]
+    summer = write_series(tmp_path / "some.csv", 40, first="2024-03-30 20:00")  # 02:00 of the 31st is in no calendar
+    lines = summer.read_text(encoding="utf-8").splitlines()
+    summer.write_text("\n".join(lines[:7] + lines[8:]) + "\n", encoding="utf-8")
+    assert out_of_step(parts_of(summer, zone="Europe/Berlin")["train"]) == []

@@ -87,6 +87,7 @@ def test_rows_of_several_files_go_on(tmp_path: Path) -> None:
         ("date,x\n2024-01-01,1\n2024-01-02,2\n2024-01-02,3\n", "some.csv:4: 2024-01-02 repeats the time of some.csv:3"),
         ("date,x\n2024-01-02,1\n2024-01-01,2\n", "some.csv:3: .* is earlier than some.csv:2"),
         ("date,x\n2024-01-01,1\n2024-01-02,2\n2024-01-05,3\n2024-01-06,3\n", "2 times are missing between some.csv:3"),
+        ("date,x\n2024-01-01,1\n2024-01-02,2\n2024-01-04,3\n2024-01-05,3\n", "a time is missing between some.csv:3"),
         (
             "date,x\n2024-01-01,1\n2024-01-02,2\n2024-01-03,3\n2024-01-03 13:00,3\n2024-01-04 13:00,3\n",
             "not regular between some.csv:4",

@@ -11,8 +11,12 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).parents[2] / "data" / "series"))
 from tiny_series import write_series
 
+from regard.data.series.form import TableForm
+from regard.data.series.series import Scale
+from regard.data.series.windows import WindowSet, read_stretch
 from regard.errors import ConfigError, DataError, RegardError
 from regard.evaluation.forecasts import Errors, pinball
+from regard.nn.series import SeriesForm
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run, load
 from regard.tasks.forecasting.rivals import least_squares, linear, repeat_last, seasonal_naive
@@ -135,27 +139,49 @@ def test_rivals() -> None:
     assert repeat_last(3)(past).flatten().tolist() == [9, 9, 9]
     assert seasonal_naive(5, 3)(past).flatten().tolist() == [7, 8, 9, 7, 8]
     assert seasonal_naive(2, 30)(past).flatten().tolist() == [9, 9]
-    halves = torch.zeros(11, 2)
-    halves[9], halves[10] = 0.5, 1.0
+    halves = torch.zeros(1, 11, 2)
+    halves[:, 9], halves[:, 10] = 0.5, 1.0
     assert linear(halves, is_relative=False)(past).flatten().tolist() == [5.5, 5.5]
     assert linear(halves, is_relative=True)(past).flatten().tolist() == [10, 10]
+    own = torch.cat([halves, 2 * halves])  # a map for each of two columns
+    assert linear(own, is_relative=False)(past.expand(1, 10, 2))[0, 0].tolist() == [5.5, 11]
 
 
-def test_least_squares_finds_a_wave(run: Run) -> None:
+@pytest.mark.parametrize("individual", [False, True])
+def test_least_squares_finds_a_wave(individual: bool, run: Run) -> None:
     task = run.task
     parts = task.read_parts(task.config, task.setup.data)
     train, valid = (task.part(part, to_learn=False) for part in (parts.train, parts.valid))
-    rival = least_squares(train, valid, False, CPU)
+    rival = least_squares(train, valid, False, CPU, individual)
     past, _, future, _ = valid.read(np.arange(3))
     torch.testing.assert_close(rival(past), future, atol=0.02, rtol=0)
+
+
+def test_a_map_of_its_own_learns_from_its_column_alone(tmp_path: Path) -> None:
+    """Other values in one column, of which some are missing, change the forecasts of the others only where they share
+    a map."""
+    form = SeriesForm(look_back=5, horizon=3, n_columns=2, n_seen=0, n_known=0, n_outputs=1)
+    draw = np.random.default_rng(0)
+    load, winds = draw.normal(size=60), (draw.normal(size=60), 5 * draw.normal(size=60))
+    forecasts = {}
+    for individual in (False, True):
+        for k, wind in enumerate(winds):
+            file = write_series(tmp_path / "a.csv", 60, value=lambda i, w=wind: (load[i], "" if i == 20 else w[i]))
+            table = TableForm(missing="last")
+            whole = read_stretch((file.name,), str(tmp_path), table)
+            part = WindowSet(whole, Scale.of(whole.series, whole.rows), table, form)
+            rival = least_squares(part, None, True, CPU, individual)
+            forecasts[individual, k] = rival(part.read(np.arange(9))[0])
+    assert torch.equal(forecasts[True, 0][..., 0], forecasts[True, 1][..., 0])
+    assert not torch.allclose(forecasts[False, 0][..., 0], forecasts[False, 1][..., 0], atol=1e-3)
 
 
 def test_a_forecast_is_a_table_with_times_and_quantiles(run: Run, tmp_path: Path) -> None:
     history = write_series(tmp_path / "new.csv", 40, value=wave, names="load,wind,price")
     forecast = run.forecast(str(history), quantiles=[0.1, 0.3])
     table = forecast.table()
-    assert list(table) == ["time", "load", "load 0.1", "load 0.3", "wind", "wind 0.1", "wind 0.3"]
-    assert table["time"][0] == "2024-03-02 16:00" and len(table["time"]) == 6
+    assert list(table) == ["date", "load", "load 0.1", "load 0.3", "wind", "wind 0.1", "wind 0.3"]
+    assert table["date"][0] == "2024-03-02 16:00" and len(table["date"]) == 6
     learned = run.forecast(history).quantiles
     np.testing.assert_allclose(forecast.quantiles[0.3], (learned[0.1] + learned[0.5]) / 2)
     assert forecast.csv().count("\n") == 7
@@ -224,7 +250,7 @@ def test_many_series_are_learned_and_forecast_together(tmp_path: Path) -> None:
     assert run.recipe.task.season == 24
     assert run.measure().record["windows"] == 2 * (48 - 6 + 1)
     forecast = run.forecast(str(tmp_path / "some.csv"))
-    assert forecast.table()["id"] == ["north"] * 6 + ["south"] * 6 and len(forecast.table()["time"]) == 12
+    assert forecast.table()["shop"] == ["north"] * 6 + ["south"] * 6 and len(forecast.table()["date"]) == 12
     np.testing.assert_allclose(forecast.values[0], forecast.values[1], rtol=1e-5)  # they were alike
 
 
