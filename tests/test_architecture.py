@@ -80,6 +80,7 @@ PARAMETERS = {
     "wikitext2-gpt": 32_781_824,
     "enwik8": 37_907_456,
     "enwik8-xl": 37_907_456,
+    "enwik8-compressive": 50_496_512,
     "recall": 69_856,
     "listops": 4_747_786,
     "imdb-bytes": 4_806_146,
