@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -53,12 +53,14 @@ BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], R
     "serving": serving.run,
 }
 GPU_ONLY = ("paths",)
+PICTURES: dict[str, Callable[[Any, Path], None]] = {"layers": layers.draw, "long": long.draw}  # of their reports
 
 
 def main(
     name: Annotated[str | None, typer.Argument(help=f"one of {', '.join(BENCHES)} (default: all)")] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda (default: a GPU if there is one)")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="also write the figures to this file")] = None,
+    picture: Annotated[Path | None, typer.Option(help=f"draw one of {', '.join(PICTURES)} into this PNG")] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="how often each contender has its turn")] = None,
     threads: Annotated[int, typer.Option(min=1, help="of the CPU, for every contender")] = 2,
     tiny: Annotated[
@@ -76,6 +78,7 @@ def main(
         on = choose_device(device)
         chosen = [each for each in BENCHES if each not in GPU_ONLY or on.type == "cuda"] if name is None else [name]
         benches = [choose(BENCHES, each, "bench") for each in chosen]
+        draw = None if picture is None else choose(PICTURES, name or "", "bench with a picture")
     except RegardError as error:
         raise typer.BadParameter(str(error)) from None
     here = machine.describe(on)
@@ -86,6 +89,8 @@ def main(
         report = run(on, rounds, tiny, tuple(skip or ()))
         report.print(console)
         reports.append(report)
+        if draw is not None and picture is not None:
+            draw(report, picture)
         if json_file:  # after each, so that what is measured is kept
             json_file.write_text(json.dumps(as_json(here, reports), indent=2) + "\n", encoding="utf-8")
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from bench.machine import reason
 from bench.memory import GpuPeak, process_peak
@@ -13,16 +15,21 @@ from regard.nn.attention import Attend, Memory
 from regard.nn.hashing import HashedAttend, Hashing
 from regard.nn.layout import Ragged
 from regard.nn.positions import POSITIONS, Space
+from regard.nn.rolling import full
 from regard.nn.scores import SCORES
 from regard.nn.sight import Sight, causal, global_tokens, window
 
 WIDTH = 256  # of the window
-HASHED = "regard, 2 rounds of hashing"
+SEGMENT, RATE = 512, 4  # rows of a segment, of its memory and of what is compressed, each of these made of RATE
+HASHED, REMEMBERING = "regard hashing, 2 rounds", f"regard memory of {SEGMENT}"
+COMPRESSING = f"{REMEMBERING}, as many compressed"
 RULES: dict[str, Sight] = {
     "full": causal,
-    f"regard, window of {WIDTH}": causal & window(WIDTH),
-    f"regard, window of {WIDTH} and 64 global rows": causal & (window(WIDTH) | global_tokens(64)),
+    f"regard window of {WIDTH}": causal & window(WIDTH),
+    f"regard window of {WIDTH}, 64 global": causal & (window(WIDTH) | global_tokens(64)),
     HASHED: causal,
+    REMEMBERING: causal,
+    COMPRESSING: causal,
 }
 WARMED = 16  # tokens that first load the libraries
 
@@ -33,16 +40,23 @@ class Plan:
     d_head: int
     lengths: tuple[int, ...]
     rounds: int
+    once_from: int  # tokens from which on one round, without a warm-up, must do
     dtype: torch.dtype
     memory: bool  # also measured; on a CPU it takes a fresh process for each figure
 
 
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536)
 PLANS = {
-    "cpu": Plan(n_heads=4, d_head=64, lengths=LENGTHS[:6], rounds=3, dtype=torch.float32, memory=True),
-    "cuda": Plan(n_heads=8, d_head=64, lengths=LENGTHS, rounds=5, dtype=torch.bfloat16, memory=True),
-    "tiny": Plan(n_heads=2, d_head=4, lengths=(8, 16), rounds=1, dtype=torch.float32, memory=False),
+    "cpu": Plan(n_heads=1, d_head=64, lengths=LENGTHS, rounds=3, once_from=16_384, dtype=torch.float32, memory=True),
+    "cuda": Plan(n_heads=8, d_head=64, lengths=LENGTHS, rounds=5, once_from=1 << 20, dtype=torch.bfloat16, memory=True),
+    "tiny": Plan(n_heads=2, d_head=4, lengths=(8, 16), rounds=1, once_from=16, dtype=torch.float32, memory=False),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point(Row):
+    n: int  # tokens
+    work: str
 
 
 def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, ...]) -> Report:
@@ -59,21 +73,24 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
 def measure(
     report: Report, length: int, plan: Plan, device: torch.device, rounds: int, backward: bool, skip: tuple[str, ...]
 ) -> None:
-    case = f"{length:,} tokens, {'forward and backward' if backward else 'forward'}"
-    calls = {}
+    work = "both ways" if backward else "forward"
+    case = f"{length:,} tokens, {work}"
+    calls, is_long = {}, length >= plan.once_from
     for name in RULES:
         if name in skip:
             continue
         try:
             calls[name] = prepare(name, length, plan, device.type, backward)
-            calls[name]()
+            if not is_long:
+                calls[name]()
         except (torch.OutOfMemoryError, RuntimeError) as error:
             calls.pop(name, None)
             report.notes.append(f"{case}: {name} does not run ({reason(error)})")
-    taken = take_turns(calls, rounds, device)
+    taken = take_turns(calls, 1 if is_long else rounds, device)
     for name in calls:
         memory = peak(name, length, plan, device, backward) if plan.memory else None
-        report.rows.append(Row(case=case, contender=name, figures=taken[name].milliseconds(), memory=memory))
+        figures = taken[name].milliseconds()
+        report.rows.append(Point(case=case, contender=name, figures=figures, memory=memory, n=length, work=work))
 
 
 def prepare(name: str, length: int, plan: Plan, device: str, backward: bool) -> Callable[[], None]:
@@ -91,7 +108,10 @@ def prepare(name: str, length: int, plan: Plan, device: str, backward: bool) -> 
 
         def work() -> None:
             with torch.set_grad_enabled(backward):
-                out = attend(rows[0], layout, Memory(rows[1], rows[2], layout), RULES[name])
+                if name in (REMEMBERING, COMPRESSING):
+                    out = in_segments(attend, rows, compresses=name == COMPRESSING)
+                else:
+                    out = attend(rows[0], layout, Memory(rows[1], rows[2], layout), RULES[name])
                 if backward:
                     torch.autograd.grad(out, rows, torch.ones_like(out))
 
@@ -99,6 +119,56 @@ def prepare(name: str, length: int, plan: Plan, device: str, backward: bool) -> 
 
     make(WARMED)()
     return make(length)
+
+
+def in_segments(attend: Attend, rows: list[Tensor], compresses: bool) -> Tensor:
+    """As a Transformer-XL reads: a segment after another, each with the rows before it and, where it compresses, the
+    means of older ones."""
+    queries, keys, values = (each[None] for each in rows)
+    out = []
+    for begin in range(0, queries.shape[1], SEGMENT):
+        new, kept = slice(begin, begin + SEGMENT), slice(max(0, begin - SEGMENT), begin)
+        old = slice(max(0, kept.start - RATE * SEGMENT), kept.start)
+
+        def seen(part: Tensor, new: slice = new, kept: slice = kept, old: slice = old) -> Tensor:
+            means = part[:, old].unflatten(1, (-1, RATE)).mean(2) if compresses and old.stop else part[:, :0]
+            return torch.cat([means.detach(), part[:, kept].detach(), part[:, new]], 1)
+
+        memory, n = (seen(keys), seen(values)), queries[:, new].shape[1]
+        layout = full(1, n, queries, start=memory[0].shape[1] - n)
+        out.append(attend(queries[:, new], layout, Memory(*memory, full(1, memory[0].shape[1], queries)), causal))
+    return torch.cat(out, 1)[0]
+
+
+def draw(report: Report, path: Path) -> None:
+    """Time and memory by length, forward and with the backward pass, both axes by their logarithm."""
+    from regard.viewer import picture  # matplotlib takes a second to import
+
+    points = [row for row in report.rows if isinstance(row, Point)]
+    works = list(dict.fromkeys(point.work for point in points))
+    units: dict[str, Callable[[Point], float | None]] = {
+        "ms": lambda point: point.figures.median,
+        "MiB": lambda point: point.memory / 2**20 if point.memory else None,
+    }
+    units = {unit: value for unit, value in units.items() if any(value(point) is not None for point in points)}
+    figure = picture.blank(5.2 * len(works), 3.6 * len(units) + 0.6)
+    table = figure.subplots(len(units), len(works), squeeze=False)
+    for line, (unit, value) in zip(table, units.items(), strict=True):
+        for axes, work in zip(line, works, strict=True):
+            for (name, color), mark in zip(zip(RULES, picture.LINES, strict=False), "osD^vP", strict=True):
+                drawn = [(p.n, value(p)) for p in points if (p.work, p.contender) == (work, name) and value(p)]
+                if drawn:
+                    axes.plot(*zip(*drawn, strict=True), color=color, marker=mark, markersize=4, label=name)
+            axes.set_xscale("log", base=2)
+            axes.set_yscale("log")
+            lengths = sorted({point.n for point in points})
+            axes.set_xticks(lengths, [f"{n:,}" for n in lengths], rotation=45, fontsize=8)
+            axes.set_title(f"{unit}, {work}", fontsize=10, color=picture.INK, loc="left")
+            axes.grid(color=picture.RULE, linewidth=0.6)
+            picture.plain(axes)
+    table[0][0].legend(fontsize=7, frameon=False)
+    figure.suptitle(report.work, fontsize=10, color=picture.INK)
+    figure.savefig(path, format="png")
 
 
 def peak(name: str, length: int, plan: Plan, device: torch.device, backward: bool) -> int | None:

@@ -34,7 +34,10 @@ def process_peak(prepare: Callable[..., Callable[[], object]], *arguments: objec
     if not STATUS.exists():
         return None
     say("measuring memory, in another process")
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+    # A server imports what is needed once, and does nothing else: its children are fresh, and there at once.
+    fresh = multiprocessing.get_context("forkserver")
+    fresh.set_forkserver_preload(["torch", prepare.__module__])
+    with ProcessPoolExecutor(1, fresh) as pool:
         return pool.submit(peak_here, prepare, arguments).result()
 
 

@@ -22,6 +22,10 @@ def ladder(
     task: Annotated[str, typer.Option(help="language or translation")] = "language",
     steps: Annotated[int | None, typer.Option(min=1, help="the budget in steps, and so in tokens")] = None,
     minutes: Annotated[float | None, typer.Option(min=0, help="or the budget in time, for each rung")] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(min=1, help="train each rung until so many validations bring nothing better; --steps is the most"),
+    ] = None,
     rungs: Annotated[str | None, typer.Option(metavar="NAME,NAME", help="only these (default: all)")] = None,
     out: Annotated[Path | None, typer.Option(help="the folder (default: runs/ladder, runs/ladder-translation)")] = None,
     set_: Overrides = None,
@@ -42,8 +46,12 @@ def ladder(
     from regard.training.screen import open_screen
     from regard.training.signals import Stopped
 
-    if steps is not None and minutes is not None:
-        raise ConfigError("the budget is --steps or --minutes, not both")
+    if minutes is not None and (steps is not None or patience is not None):
+        raise ConfigError("the budget is --minutes, or --steps and --patience, not both")
+    if patience is not None and steps is None:
+        raise ConfigError(
+            "--patience also needs --steps: how many a rung takes at most, of which 1 in 100 is validated"
+        )
     chosen = choose(LADDERS, task, "task of a ladder")
     names = list(chosen.rungs) if rungs is None else [name.strip() for name in rungs.split(",")]
     for name in names:
@@ -54,7 +62,7 @@ def ladder(
     if minutes is not None:
         budget = Budget(seconds=60 * minutes)
     else:
-        budget = Budget(steps=steps or Recipe.read(chosen.recipe).training.steps)
+        budget = Budget(steps=steps or Recipe.read(chosen.recipe).training.steps, patience=patience)
     on, folder, console = choose_device(device), out or Path("runs") / chosen.recipe, Console()
     check_budget(folder, budget.words())
     table = chosen.data_table([*(data or []), *(files or [])], folder / "data")

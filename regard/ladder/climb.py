@@ -26,12 +26,16 @@ from regard.runs.records import read_result
 from regard.runs.run import Run, load
 from regard.training.environment import reproducible
 from regard.training.learner import Learner
+from regard.training.metrics import read_metrics
 from regard.training.prepare import Prepared, prepare
 from regard.training.screen import Screen
 from regard.training.start import start
-from regard.viewer.charts import Panel, bars
+from regard.viewer.charts import Panel, bars, losses
 
 TIMED = 8  # steps
+METRICS = "metrics.jsonl"
+MOST_VALIDATIONS = 100  # of a training that ends when nothing gets better
+AVERAGING = 0.998  # of weights, there
 N_VALIDATIONS = 5  # of a training, the last one at its end
 VALIDATING = 0.2  # of the time at most
 WARMUP = 0.1  # of the steps
@@ -39,15 +43,29 @@ WARMUP = 0.1  # of the steps
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """One of the two."""
+    """Steps or seconds; with patience, at most so many steps."""
 
     steps: int | None = None
     seconds: float | None = None
+    patience: int | None = None  # validations without a new best, after which a rung is done
 
     def words(self) -> str:
         if self.seconds is not None:
             return f"{self.seconds:g} seconds of training each"
+        if self.patience is not None:
+            return f"each until {self.patience} validations bring nothing better, at most {self.steps:,} steps"
         return f"{self.steps:,} steps each"
+
+    def course(self) -> Settings:
+        """What of a training follows from it before anything is measured."""
+        if self.steps is None:
+            return {}
+        if self.patience is None:
+            return course(self.steps)
+        every = -(-self.steps // MOST_VALIDATIONS)
+        # A rate that falls to zero at the end needs to know the end: here averaged weights take its place.
+        steady = {"schedule": "constant", "ema": AVERAGING, "patience": self.patience}
+        return {"steps": self.steps, "warmup": every, "validate_every": every, "save_every": every, **steady}
 
 
 def check_budget(folder: Path, budget: str) -> None:
@@ -104,6 +122,7 @@ class RungRow:
     steps: int
     tokens: int  # trained on, each as often as it was read
     seconds: float
+    curve: list[tuple[int, float]]  # tokens trained on, and the validation loss after them
 
     @property
     def tokens_per_second(self) -> float:
@@ -130,7 +149,7 @@ def write_recipes(
             raise ConfigError(f"no rung has a setting model.{name}; the rungs: {', '.join(models)}")
     folder.mkdir(parents=True, exist_ok=True)
     of_training = [override for override in of_all if override.startswith("training.")]
-    steps = {} if budget.steps is None else course(budget.steps)
+    steps = budget.course()
     recipes = {}
     for name in names:
         model, rate, path = models[name], ladder.rungs[name].learning_rate, folder / f"{name}.toml"
@@ -216,11 +235,23 @@ def measure(name: str, rung: Rung, run: Run) -> RungRow:
         steps=result["steps"],
         tokens=result["tokens"],
         seconds=result["seconds"],
+        curve=read_curve(run.folder),
     )
 
 
+def read_curve(folder: Path) -> list[tuple[int, float]]:
+    """Of a run that was trained by steps; a model that counts has none."""
+    curve, n_tokens = [], 0
+    for row in read_metrics(folder / METRICS) if (folder / METRICS).is_file() else ():
+        if row["kind"] == "train":
+            n_tokens += row["n_tokens"]
+        elif n_tokens:
+            curve.append((n_tokens, row["loss"]))
+    return curve
+
+
 def keep(rows: list[RungRow], ladder: Ladder, folder: Path, budget: str, device: str) -> None:
-    """ladder.json and ladder.png."""
+    """ladder.json, ladder.png and, of the rungs that are trained by steps, ladder-curves.png."""
     rungs = [{**asdict(row), "tokens_per_second": row.tokens_per_second} for row in rows]
     report = {"budget": budget, "device": device, "rungs": rungs}
     write_file(folder / "ladder.json", json.dumps(report, indent=2, ensure_ascii=False).encode())
@@ -230,6 +261,8 @@ def keep(rows: list[RungRow], ladder: Ladder, folder: Path, budget: str, device:
         Panel("weights or counts", [float(row.parameters or row.counts) for row in rows], logarithmic=True),
         Panel("tokens per second", [row.tokens_per_second for row in rows], logarithmic=True),
     ]
+    if any(row.curve for row in rows):
+        losses({row.title: row.curve for row in rows if row.curve}, folder / "ladder-curves.png")
     bars([row.title for row in rows], panels, f"The ladder, {budget}, on {rows[0].of}", folder / "ladder.png")
 
 
@@ -237,7 +270,7 @@ def compare(rows: list[RungRow], ladder: Ladder, budget: str) -> Table:
     title = Text(f"The ladder, {budget}, measured on {rows[0].of}")
     notes = ["* counts"] if any(row.counts for row in rows) else []
     if len(rows) > 1 and any(row.steps for row in rows):
-        notes.append(f"Measured after {budget}: after another number of steps, the order of the rungs can be another.")
+        notes.append(f"Trained {budget}: after another number of steps, the order of the rungs can be another.")
     table = Table(title=title, caption="\n".join(notes) or None, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("rung", no_wrap=True)
     for head in (*ladder.figures.values(), "seconds", "tokens", "tokens/s", "weights"):

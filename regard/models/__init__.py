@@ -5,6 +5,7 @@ from typing import NamedTuple
 from regard.models.attentive import Attentive, AttentiveConfig
 from regard.models.bag import BagConfig, BagOfWords
 from regard.models.channel_series import ITransformer, ITransformerConfig
+from regard.models.compressive import CompressiveConfig, CompressiveTransformer
 from regard.models.config import ModelConfig
 from regard.models.convolutional import Convolutional, ConvolutionalConfig
 from regard.models.elmo import BiLM, BiLMConfig, Elmo, ElmoConfig
@@ -43,6 +44,7 @@ ARCHITECTURES = {
     "elmo": Architecture(ElmoConfig, Elmo),
     "stack": Architecture(StackConfig, Stack),
     "transformer-xl": Architecture(TransformerXLConfig, TransformerXL),
+    "compressive": Architecture(CompressiveConfig, CompressiveTransformer),
     "xlnet": Architecture(XLNetConfig, XLNet),
     "residual": Architecture(ResidualNetworkConfig, ResidualNetwork),
     "vit": Architecture(ViTConfig, ViT),

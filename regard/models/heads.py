@@ -110,6 +110,13 @@ class LanguageModel(WordHead, TextWriter[S, S], Generic[S]):
         rows, after = self.reader.carry(tokens, layout, state)
         return cross_entropy(rows, self.output_table, labels, smoothing), after
 
+    def carried_loss(
+        self, tokens: Tensor, labels: Tensor, layout: Layout, state: S | None, smoothing: float
+    ) -> tuple[Tensor, S]:
+        """`carried_nats` and what the reader adds to them in training."""
+        rows, after, penalty = self.reader.penalized_carry(tokens, layout, state)
+        return cross_entropy(rows, self.output_table, labels, smoothing) + len(labels) * penalty, after
+
     # Decoding: the interface of `regard.decoding.interface`.
 
     def start(self, prompts: Sequence[Prompt], begin: int, copies: int = 1, room: int = 256) -> tuple[S, Tensor]:

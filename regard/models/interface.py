@@ -161,6 +161,11 @@ class Reader(Model, Generic[S]):
         """Read on from a state (None: nothing was read), whose past gets no gradient; with the state after it."""
         raise ConfigError("this model cannot go on from a state: set carry = false, or take a recurrent model")
 
+    def penalized_carry(self, tokens: Tensor, layout: Layout, state: S | None) -> tuple[Tensor, S, Tensor]:
+        """`carry`, and what training adds to the loss of every token; most models add nothing."""
+        rows, after = self.carry(tokens, layout, state)
+        return rows, after, rows.new_zeros(())
+
     def state_of(self, tensors: dict[str, Tensor]) -> S:
         """A state from what its `tensors` gave."""
         raise ConfigError("this model has no state that could be restored")

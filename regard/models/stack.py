@@ -18,7 +18,7 @@ from regard.nn.cache import Cache
 from regard.nn.hashing import HashedAttention, Hashing
 from regard.nn.layout import Layout
 from regard.nn.linear import Linear, as_computed, n_weights
-from regard.nn.positions import Position, make_position
+from regard.nn.positions import Position, Space, make_position
 from regard.nn.reversible import through
 from regard.nn.sight import Once, Sight, causal, everywhere, global_tokens, window
 from regard.nn.state import S
@@ -71,6 +71,9 @@ class StackConfig(TransformerConfig):
             return whole
         near = window(self.attention_window)
         return whole & (near | global_tokens(self.global_rows) if self.global_rows else near)
+
+    def space(self, one_sided: bool) -> Space:
+        return replace(super().space(one_sided), n_global=self.global_rows)
 
     @property
     def is_plain(self) -> bool:

@@ -73,21 +73,13 @@ class TransformerXL(BlockStack["SegmentMemory | RollingCache"]):
     def carry(
         self, tokens: Tensor, layout: Layout, state: SegmentMemory | RollingCache | None
     ) -> tuple[Tensor, SegmentMemory]:
-        n, length, c = layout.n_sequences, layout.longest, self.config
-        if n * length != tokens.numel():
-            raise RegardError("a memory is carried over from sequences of one length; these differ")
-        x = self.embed(tokens.view(n, length), full(n, length, tokens))
         if state is None:
-            state = SegmentMemory([x.new_zeros(n, 0, c.d_model)] * c.n_layers, torch.zeros_like(layout.lengths))
+            state = SegmentMemory(nothing_read(self, layout), torch.zeros_like(layout.lengths))
         assert isinstance(state, SegmentMemory)
-        n_before = state.layers[0].shape[1]
-        queries, sight = full(n, length, tokens, start=n_before), Once(c.sight)
-        earlier, whole = full(n, n_before, tokens), full(n, n_before + length, tokens)
-        kept = []
-        for block, rows in zip(self.blocks, state.layers, strict=True):
-            kept.append(torch.cat([rows, x.detach()], 1)[:, -c.memory :])
-            x = block(x, queries, sight, past=block.recall(rows, earlier, whole))
-        return layout.arrange(self.norm(x)), SegmentMemory(kept, state.lengths + length)
+        hidden, inputs = read_segment(self, tokens, layout, state.layers)
+        memory = self.config.memory
+        kept = [torch.cat([rows, x.detach()], 1)[:, -memory:] for rows, x in zip(state.layers, inputs, strict=True)]
+        return hidden, SegmentMemory(kept, state.lengths + layout.longest)
 
     def state_of(self, tensors: dict[str, Tensor]) -> SegmentMemory:
         return SegmentMemory([tensors[f"layer.{i}"] for i in range(self.config.n_layers)], tensors["lengths"])
@@ -114,3 +106,27 @@ class TransformerXL(BlockStack["SegmentMemory | RollingCache"]):
             x = block(x, layout, sight, past=state.layer(i))
         state.advance(n)
         return self.norm(x)
+
+
+def nothing_read(model: BlockStack, layout: Layout) -> list[Tensor]:
+    """No rows (B, 0, D) of each layer."""
+    rows = next(model.parameters()).new_zeros(layout.n_sequences, 0, model.config.d_model)
+    return [rows] * model.config.n_layers
+
+
+def read_segment(
+    model: BlockStack, tokens: Tensor, layout: Layout, before: list[Tensor]
+) -> tuple[Tensor, list[Tensor]]:
+    """A segment, with rows (B, M, D) before it in each layer: its rows, and what each layer read of it."""
+    n, length = layout.n_sequences, layout.longest
+    if n * length != tokens.numel():
+        raise RegardError("a memory is carried over from sequences of one length; these differ")
+    x = model.embed(tokens.view(n, length), full(n, length, tokens))
+    n_before = before[0].shape[1]
+    queries, sight = full(n, length, tokens, start=n_before), Once(model.config.sight)
+    earlier, whole = full(n, n_before, tokens), full(n, n_before + length, tokens)
+    inputs = []
+    for block, rows in zip(model.blocks, before, strict=True):
+        inputs.append(x)
+        x = block(x, queries, sight, past=block.recall(rows, earlier, whole))
+    return layout.arrange(model.norm(x)), inputs

@@ -25,6 +25,8 @@ class Space:
     n_buckets: int = 32
     furthest: int = 128  # the distance from which on all share one bucket
     one_sided: bool = False  # no query looks ahead: that needs no buckets
+    n_global: int = 0  # the first rows, which look at all and are looked at by all: with buckets, distances to them are
+    # not told apart
     endless: bool = False  # places go on past max_length
     side: int = 0  # of the grid on which rows have their places, see `regard.nn.grid`; 0: they stand in a line
 
@@ -141,18 +143,25 @@ class Alibi(Position):
 class Buckets(Position):
     """One learned number per head and bucket of distance, added to the scores (Raffel et al. 2020, section 2.1)
 
-    Half of the buckets are single distances; the others grow with the logarithm of the distance.
+    Half of the buckets are single distances; the others grow with the logarithm of the distance.  A row and a global
+    row have no distance, but a number for each way of looking  (Ainslie et al. 2020, section 3.2: there, as for all
+    distances, a vector that is added to keys).
     """
 
     has_bias = learns_bias = True
 
     def __init__(self, space: Space):
         super().__init__(space)
-        self.table = nn.Parameter(torch.randn(space.n_buckets, space.n_heads) * space.d_model**-0.5)
+        n = space.n_buckets + (2 if space.n_global else 0)
+        self.table = nn.Parameter(torch.randn(n, space.n_heads) * space.d_model**-0.5)
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
-        ahead = keys - queries[..., None]  # B Q K
-        return F.embedding(self.bucket(ahead), self.table).permute(0, 3, 1, 2)  # B H Q K
+        label = self.bucket(keys - queries[..., None])  # B Q K
+        if n := self.space.n_global:
+            from_global, to_global = queries[..., None] < n, keys < n
+            label = torch.where(from_global & ~to_global, self.space.n_buckets, label)
+            label = torch.where(to_global & ~from_global, self.space.n_buckets + 1, label)
+        return F.embedding(label, self.table).permute(0, 3, 1, 2)  # B H Q K
 
     def bucket(self, ahead: Tensor) -> Tensor:
         """How far a key lies ahead of its query (below 0: before it) -> 0 .. n_buckets - 1."""

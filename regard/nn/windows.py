@@ -72,12 +72,13 @@ class Blocks:
         return near.flatten(0, 1)[:, None], added(far, dtype)
 
     def bias(self, position: Position, masks: Tensor) -> Tensor:
-        """The masks of blocks with what a position adds.  It sees distances, which are the same in all blocks; those
-        to global rows are not."""
+        """The masks of blocks with what a position adds.  It sees distances, which are the same in all blocks, also far
+        from global rows; those to global rows are not."""
         queries, keys = self.places(masks.device)
         of_global = position.bias(queries[:, :, 0].reshape(1, -1), keys[0, 0, : self.n_global])  # 1 H N*size G
         of_global = of_global[0].unflatten(1, (self.n_blocks, self.size)).transpose(0, 1)  # N H size G
-        of_block = position.bias(queries[:1, :, 0], keys[0, 0, self.n_global :])  # 1 H size K
+        far = self.size + self.n_global
+        of_block = position.bias(queries[:1, :, 0] + far, keys[0, 0, self.n_global :] + far)  # 1 H size K
         both = torch.cat([of_global, of_block.expand(self.n_blocks, -1, -1, -1)], -1).to(masks.dtype)
         return (masks.unflatten(0, (-1, self.n_blocks)) + both).flatten(0, 1)
 

@@ -1,4 +1,5 @@
-"""Pictures (PNG) of figures side by side: the rungs of the ladder, how far gradients reach, and how large they are."""
+"""Pictures (PNG) of figures side by side: the rungs of the ladder, how they learned, how far gradients reach, and how
+large they are."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,24 @@ def norms(curves: dict[str, tuple[list[int], list[float], float]], path: str | P
     axes.set_yscale("log")
     axes.set_xlabel("step", color=SOFT)
     axes.set_title("norm of the gradient before clipping", fontsize=11, color=INK, loc="left")
+    axes.grid(color=RULE, linewidth=0.6)
+    axes.legend(frameon=False, fontsize=9)
+    plain(axes)
+    figure.savefig(path, format="png")
+
+
+def losses(curves: dict[str, list[tuple[int, float]]], path: str | Path) -> None:
+    """The validation loss by tokens trained on, a line a name; the mark is where the loss was lowest."""
+    figure = blank(7.6, 4.6)
+    axes = figure.add_subplot()
+    for number, (name, curve) in enumerate(curves.items()):
+        color, style = LINES[number % len(LINES)], STYLES[number // len(LINES) % len(STYLES)]
+        axes.plot(*zip(*curve, strict=True), style, color=color, linewidth=1.4, label=name)
+        axes.plot(*min(curve, key=lambda point: point[1]), "o", color=color, markersize=4)
+    axes.set_xscale("log")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("tokens trained on", color=SOFT)
+    axes.set_title("validation loss, nats a token", fontsize=11, color=INK, loc="left")
     axes.grid(color=RULE, linewidth=0.6)
     axes.legend(frameon=False, fontsize=9)
     plain(axes)

@@ -87,6 +87,22 @@ def test_the_order_depends_on_the_budget_and_the_table_says_so(place: Path, whol
     assert counted.code == 0 and "number of steps" not in " ".join(counted.out.split())
 
 
+def test_rungs_may_end_when_nothing_gets_better(place: Path) -> None:
+    """A rate of 1 ruins the RNN at once; the LSTM goes on to the last step that it may take."""
+    rates = ("--set", "rnn.training.learning_rate=1.0", "--set", "lstm.training.learning_rate=0.003")
+    ended = climb(place, "until", "--rungs", "n-gram,rnn,lstm", "--steps", "8", "--patience", "2", *rates)
+    assert ended.code == 0, ended.err
+    budget = "each until 2 validations bring nothing better, at most 8 steps"
+    found = report(place, "until")
+    assert found["budget"] == budget and f"Trained {budget}" in " ".join(ended.out.split())
+    rows = {row["rung"]: row for row in found["rungs"]}  # type: ignore[attr-defined]
+    assert rows["rnn"]["steps"] < rows["lstm"]["steps"] == 8
+    assert [len(rows[name]["curve"]) for name in rows] == [0, rows["rnn"]["steps"], 8]  # each step is validated
+    tokens, losses = zip(*rows["lstm"]["curve"], strict=True)
+    assert tokens[-1] == rows["lstm"]["tokens"] and losses[-1] < losses[0]
+    assert (place / "until" / "ladder-curves.png").read_bytes()[:4] == b"\x89PNG"
+
+
 def test_a_rung_is_a_run(place: Path, whole: Outcome) -> None:
     for name in LANGUAGE.rungs:
         run = regard.load(place / "whole" / name, "cpu")
@@ -135,6 +151,8 @@ def test_a_stopped_ladder_goes_on_and_ends_as_if_never_stopped(
     [
         (("--steps", "4"), "is a ladder of 3 steps each, now it is 4 steps each"),
         ((*STEPS, "--minutes", "1"), "not both"),
+        (("--patience", "2", "--minutes", "1"), "not both"),
+        (("--patience", "2"), "--patience also needs --steps"),
         (("--set", "training.steps=7"), "use --steps N"),
         ((), "now it is 300 steps each"),
         ((*STEPS, "--rungs", "lstm,grue"), "gru"),

@@ -35,7 +35,7 @@ def small_blocks(monkeypatch):
 def test_blocks_equal_the_equation_in_values_and_gradients(rule, shape, position):
     torch.manual_seed(0)
     layout = Ragged(LENGTHS[shape])
-    where = POSITIONS[position](Space(H * E, H, T))
+    where = POSITIONS[position](Space(H * E, H, T, n_buckets=8, furthest=16, n_global=RULES[rule].local().n_global))
     attend = Attend(SCORES["scaled_dot"](E, T), where)
     inputs = [torch.randn(layout.n_rows, H, E, requires_grad=True) for _ in range(3)]
     queries, keys = (where.rotate(x, layout) for x in inputs[:2])
@@ -49,6 +49,20 @@ def test_blocks_equal_the_equation_in_values_and_gradients(rule, shape, position
         gradients = [torch.autograd.grad(x, learned, push, retain_graph=True) for x in (out, expected)]
         for got, want in zip(*gradients, strict=True):
             torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+
+
+def test_rows_and_global_rows_have_no_distance_but_a_number_for_each_way():
+    """Among themselves, both have distances (Ainslie et al. 2020, section 3.2)."""
+    position = POSITIONS["buckets"](Space(H * E, H, T, n_buckets=8, furthest=16, n_global=2))
+    plain = POSITIONS["buckets"](Space(H * E, H, T, n_buckets=8, furthest=16))
+    with torch.no_grad():
+        plain.table.copy_(position.table[:8])
+    places = torch.arange(T)
+    bias, distances = (each.bias(places[None], places)[0] for each in (position, plain))
+    torch.testing.assert_close(bias[:, :2, :2], distances[:, :2, :2])
+    torch.testing.assert_close(bias[:, 2:, 2:], distances[:, 2:, 2:])
+    assert bias[:, :2, 2:].eq(position.table[8][:, None, None]).all()
+    assert bias[:, 2:, :2].eq(position.table[9][:, None, None]).all()
 
 
 @pytest.mark.parametrize("rule", [causal, everywhere, causal | window(2), order(torch.arange(T)[None])])

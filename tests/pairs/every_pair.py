@@ -72,6 +72,9 @@ ARCHITECTURE_ROWS = {
     ),
     "stack": TinyArchitecture(settings=BLOCKS, past={}, both={"causal": False}, attends=True),
     "transformer-xl": TinyArchitecture(settings={**BLOCKS, "memory": 8}, past={}, attends=True),
+    "compressive": TinyArchitecture(
+        settings={**BLOCKS, "memory": 8, "compressed_memory": 4, "compression_rate": 2}, past={}, attends=True
+    ),
     "xlnet": TinyArchitecture(settings=BLOCKS, both={}, attends=True),
     "residual": TinyArchitecture(settings={"patch": 4, "side": 3, "d_model": 32, "n_blocks": 1}, both={}),
     "vit": TinyArchitecture(settings={**BLOCKS, "patch": 4, "side": 3}, both={}, attends=True),

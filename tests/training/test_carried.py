@@ -12,6 +12,7 @@ from torch import nn
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.learning.config import TrainingConfig
+from regard.models.compressive import CompressiveConfig, CompressiveTransformer
 from regard.models.heads import LanguageModel
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.transformer_xl import TransformerXL, TransformerXLConfig
@@ -99,21 +100,32 @@ def test_killed_at_any_step_it_ends_the_same_bit_for_bit(whole: Path, tmp_path: 
     assert ours == theirs
 
 
-def test_a_killed_memory_ends_the_same_bit_for_bit(tmp_path: Path) -> None:
-    """Transformer-XL: rows of a Transformer are carried as states are."""
+SIZES = {"vocab_size": 32, "d_model": 8, "n_heads": 2, "n_layers": 2, "d_ff": 8, "dropout": 0.3, "memory": 7}
+REMEMBERING = {
+    "transformer-xl": lambda: TransformerXL(TransformerXLConfig(**SIZES)),
+    "compressive": lambda: CompressiveTransformer(CompressiveConfig(**SIZES, compressed_memory=4, compression_rate=2)),
+}
+KEPT = {"layer.0": (4, 7, 8), "layer.1": (4, 7, 8), "lengths": (4,)}
+HELD = {
+    "transformer-xl": KEPT,
+    "compressive": KEPT
+    | {"layer.0": (4, 8, 8), "layer.1": (4, 8, 8), "compressed.0": (4, 4, 8), "compressed.1": (4, 4, 8)},
+}
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
+def test_a_killed_memory_ends_the_same_bit_for_bit(name: str, tmp_path: Path) -> None:
+    """Rows of a Transformer, and what they were compressed to, are carried as states are."""
 
     def remembering() -> LanguageModel:
         torch.manual_seed(5)
-        sizes = {"d_model": 8, "n_heads": 2, "n_layers": 2, "d_ff": 8, "memory": 7}
-        return LanguageModel(TransformerXL(TransformerXLConfig(vocab_size=32, dropout=0.3, **sizes)))
+        return LanguageModel(REMEMBERING[name]())
 
     run(tmp_path / "whole", model=remembering())
     with pytest.raises(Killed):
         run(tmp_path / "run", at_loss=5, model=remembering())
     path = tmp_path / "run/checkpoints/step-4/task.safetensors"
-    assert {name: tuple(tensor.shape) for name, tensor in read_tensors(path).items()} == {
-        "layer.0": (4, 7, 8), "layer.1": (4, 7, 8), "lengths": (4,)
-    }  # fmt: skip
+    assert {name: tuple(tensor.shape) for name, tensor in read_tensors(path).items()} == HELD[name]
     run(tmp_path / "run", resume=True, model=remembering())
     assert trained(tmp_path / "run") == trained(tmp_path / "whole")
     ours, theirs = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("run", "whole"))
@@ -137,13 +149,13 @@ def test_validation_does_not_disturb_what_is_carried(whole: Path, tmp_path: Path
 class Fragile(LanguageModel):
     """Ruins its loss and its state at the fourth call, and notes the states that it is given."""
 
-    def carried_nats(self, tokens: Any, labels: Any, layout: Any, state: Any, smoothing: float = 0.0) -> Any:
+    def carried_loss(self, tokens: Any, labels: Any, layout: Any, state: Any, smoothing: float) -> Any:
         GIVEN.append({} if state is None else {name: tensor.clone() for name, tensor in state.tensors().items()})
-        nats, after = super().carried_nats(tokens, labels, layout, state, smoothing)
+        loss, after = super().carried_loss(tokens, labels, layout, state, smoothing)
         if len(GIVEN) == 4:
             after.layers = [layer * float("nan") for layer in after.layers]
-            return nats * float("nan"), after
-        return nats, after
+            return loss * float("nan"), after
+        return loss, after
 
 
 GIVEN: list[dict[str, torch.Tensor]] = []

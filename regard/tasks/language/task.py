@@ -131,8 +131,8 @@ class Language(StreamTask[LanguageModel, TextBatch]):
             read = self.config.text_read(model, batch.tokens, batch.layout, self.setup.seed, self.step)
             return super().loss(model, replace(batch, tokens=read))
         before = None if batch.begins else self.state
-        nats, self.state = model.carried_nats(batch.tokens, batch.labels, batch.layout, before, self.config.smoothing)
-        return nats
+        loss, self.state = model.carried_loss(batch.tokens, batch.labels, batch.layout, before, self.config.smoothing)
+        return loss
 
     def tensors(self) -> dict[str, Tensor]:
         return {} if self.state is None else self.state.tensors()
