@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 import regard
 from regard.runs.run import Run
-from regard.serving import libretranslate, pages, status
+from regard.serving import front, libretranslate, status
 from regard.serving.attention import attention_routes
 from regard.serving.guard import LOCAL_NAMES, Entry, Gate, error_record
 from regard.serving.host import Host
@@ -49,7 +49,7 @@ class Server:
             keys=self.keys,
             limits=self.limits,
             origins=frozenset(origins),
-            public=frozenset([*status.PUBLIC, *pages.FILES]),
+            public=frozenset([*status.PUBLIC, *front.FILES]),
             keyed_by_body=frozenset(libretranslate.PATHS),
         )
         self.app: ASGIApp = Gate(self.inner(origins), self.entry, self.metrics)
@@ -69,7 +69,7 @@ class Server:
             libretranslate.libretranslate_routes(self.service, self.keys),
             attention_routes(self.service),
             verb_routes(self.service),
-            pages.page_routes(),
+            front.page_routes(),
         ):
             app.include_router(router)
         app.exception_handler(HTTPException)(self.refuse_path)
