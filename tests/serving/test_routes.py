@@ -4,6 +4,7 @@ import base64
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -67,6 +68,14 @@ def test_streams_give_what_generate_gives(client: TestClient, runs: dict[str, Ru
     pieces = [json.loads(line.removeprefix("data: "))["text"] for line in lines[:-2]]
     assert lines[-2:] == ["data: [DONE]", ""]
     assert "".join(pieces) == runs["language"].generate("The cat", 6)[0].text
+
+
+def test_a_beam_streams_what_its_hypotheses_agree_on(client: TestClient, runs: dict[str, Run]) -> None:
+    body = {"model": "language", "prompt": "The cat", "length": 6, "decoding": {"beam": 3}}
+    lines = client.post("/v1/stream", json=body).text.split("\n\n")
+    pieces = [json.loads(line.removeprefix("data: "))["text"] for line in lines[:-2]]
+    decoding = replace(runs["language"].recipe.decoding, beam=3)
+    assert "".join(pieces) == runs["language"].generate("The cat", 6, decoding=decoding)[0].text
 
 
 def test_completions(client: TestClient, runs: dict[str, Run]) -> None:
