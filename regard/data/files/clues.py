@@ -88,14 +88,14 @@ def column_names(pair: Sequence[Path]) -> list[str]:
     return ["-".join(word for word in own if word not in other) for own, other in (words, words[::-1])]
 
 
-def data_settings(parts: Files, columns: Sequence[str] = (), can_hold_out: bool = True) -> dict[str, object]:
+def data_settings(parts: Files, columns: Sequence[str] = ()) -> dict[str, object]:
     root = os.path.commonpath([path.absolute().parent for paths in parts.values() for path in paths])
     settings: dict[str, object] = {"root": root}
     for part, paths in parts.items():
         settings[part] = tuple(path.absolute().relative_to(root).as_posix() for path in paths)
     if columns:
         settings["columns"] = tuple(columns)
-    if "valid" not in parts and can_hold_out:
+    if "valid" not in parts:
         settings["valid_share"] = HELD_OUT
     return settings
 
