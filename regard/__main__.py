@@ -24,8 +24,9 @@ from regard.commands.look import look, neighbors, reach
 from regard.commands.new import new
 from regard.commands.norms import norms
 from regard.commands.play import play, record
+from regard.commands.recipes import data, recipes
 from regard.commands.show import show
-from regard.commands.train import doctor, recipes, train
+from regard.commands.train import doctor, train
 from regard.commands.verbs import command_of
 from regard.errors import RegardError
 from regard.memory import ran_out
@@ -35,7 +36,7 @@ from regard.tasks.verbs import LINE_VERBS
 
 # The panels of `regard --help`, and the commands in each.  Some that ask verbs are written by hand: regard.tasks.verbs.
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Train": (demo, recipes, new, record, doctor, train, evaluate, ladder, bench),
+    "Train": (demo, recipes, data, new, record, doctor, train, evaluate, ladder, bench),
     "Use": (*made, generate, chat, last_made, play, forecast, embed, score),
     "Look": (look, show, neighbors, reach, norms, point),
     "Exchange": (import_, export),

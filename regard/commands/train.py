@@ -1,4 +1,4 @@
-"""regard recipes, regard doctor, regard train: from a recipe to a run."""
+"""regard doctor, regard train: from a recipe to a run."""
 
 import tempfile
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard import config
 from regard.commands.lines import print_table
 from regard.commands.options import Device, Overrides, RecipeName
 from regard.errors import ConfigError, RunError
@@ -17,15 +16,6 @@ if TYPE_CHECKING:
     from regard.runs.recipe import Recipe
 
 LEARNED = 0.1  # nats a prediction of a batch that was learned by heart
-
-
-def recipes() -> None:
-    """List the shipped recipes, one line each."""
-    shipped = config.shipped_recipes()
-    width = max(map(len, shipped))
-    for name, path in shipped.items():
-        first = path.read_text(encoding="utf-8").splitlines()[0]
-        print(f"{name:{width}} {first.lstrip('# ')}")
 
 
 def doctor(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.choose import choose
+from regard.data.files.arrow import spread_out
 from regard.data.files.recognizing import Recognized
 from regard.errors import DataError
 from regard.tasks.table import TASKS, recognize_all
@@ -23,6 +24,7 @@ def recognize(files: Sequence[Path], kind: str | None) -> Choice:
     for path in files:
         if not path.exists():
             raise DataError(f"no file {path}; check its name")
+    files = list(spread_out(files))
     recognized = dict(recognize_all(files))
     named = ", ".join(path.name for path in files)
     if kind is not None:
