@@ -30,7 +30,7 @@ def draft(brief: Brief) -> Draft:
         model = models[plan.size]
         rate = 0.003 if model is LINEAR else 0.0007 if model is PATCHES else 0.0002
         return {
-            "task": {"quantiles": [0.05, 0.25, 0.5, 0.75, 0.95]},
+            "task": {"quantiles": [0.05, 0.25, 0.5, 0.75, 0.95], "metric": "loss"},
             "data": {"batch_tokens": plan.batch_tokens},
             "model": {**model, "look_back": look_back, "horizon": horizon},
             "training": schedule(plan, rate, optimizer="adam", betas=[0.9, 0.99]),
@@ -45,6 +45,7 @@ def draft(brief: Brief) -> Draft:
         most_epochs=12,
         remarks={
             "task.quantiles": "5 % to 95 %: 90 of 100 values lie between",
+            "task.metric": "of the mean and the quantiles, which are learned later than the mean",
             "data.batch_tokens": f"steps: {look_back} + {horizon} of a window",
             "model.look_back": "steps of the past that are read",
             "model.horizon": "steps ahead that are forecast: change it to what you need",
