@@ -21,11 +21,13 @@ from regard.commands.forecast import forecast
 from regard.commands.generate import chat, generate
 from regard.commands.ladder import ladder
 from regard.commands.look import look, neighbors, reach
+from regard.commands.new import new
 from regard.commands.norms import norms
 from regard.commands.play import play, record
+from regard.commands.recipes import data, recipes
 from regard.commands.serve import serve
 from regard.commands.show import show
-from regard.commands.train import doctor, recipes, train
+from regard.commands.train import doctor, train
 from regard.commands.verbs import command_of
 from regard.errors import RegardError
 from regard.memory import ran_out
@@ -35,7 +37,7 @@ from regard.tasks.verbs import LINE_VERBS
 
 # The panels of `regard --help`, and the commands in each.  Some that ask verbs are written by hand: regard.tasks.verbs.
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Train": (demo, recipes, record, doctor, train, evaluate, ladder, bench),
+    "Train": (demo, recipes, data, new, record, doctor, train, evaluate, ladder, bench),
     "Use": (*made, generate, chat, last_made, play, forecast, embed, score, serve),
     "Look": (look, show, neighbors, reach, norms, point),
     "Exchange": (import_, export),

@@ -12,13 +12,16 @@ import typer
 import regard
 from regard.commands.lines import print_table, short_names
 from regard.commands.options import Device, RunFolder
+from regard.commands.replacing import ask_before_replacing, free_name
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
+    from regard.runs.run import Run
     from regard.tasks.language.use import Reached
     from regard.text.tokenizer import Tokenizer
     from regard.viewer.capture import Capture
 
+N_UNKNOWN = 10  # words that are named
 N_PICTURED = 60  # embeddings near all words together, drawn with them
 
 
@@ -60,6 +63,7 @@ def look(
         Path | None, typer.Option(help="draw the lectures' table here, 60 positions by 32 channels; needs no run")
     ] = None,
     terminal: Annotated[bool, typer.Option("--terminal", help="show it here, in characters")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace files that exist, without asking")] = False,
     device: Device = None,
 ) -> None:
     """Look into attention per layer and head, or into votes; opens the page if no other output is given.
@@ -72,6 +76,9 @@ def look(
 
     if run is None and (sinusoids is None or terminal or any((positions, html, png))):
         raise typer.BadParameter("a run folder is missing; only --sinusoids needs none")
+    for path in (sinusoids, positions, html, png):
+        if path is not None and not overwrite:
+            ask_before_replacing(path)
     if sinusoids is not None:
         lecture = lecture_table()
         picture.positions([lecture], sinusoids)
@@ -89,6 +96,7 @@ def look(
     if kind in KINDS and not KINDS[kind].has_heads and (layer, head) != (None, None):
         raise RegardError(f"{kind} is one map, of all layers and heads: leave out --layer and --head")
     layers, heads = (None if number is None else [number] for number in (layer, head))
+    note_unknown(loaded, text if target is None else f"{text}\n{target}")
     capture = loaded.look(text, target, layers, heads, vectors)
     kind = kind or ("cross" if "cross" in capture.kinds else capture.kinds[0])
     if is_named:
@@ -105,10 +113,20 @@ def look(
         page.write_page(capture, html)
         print(f"{html}: open it in any browser; it needs no network")
     if html is None and png is None and not terminal and not is_shown_here:
-        path = run / "attention.html"
+        path = free_name(run / "attention.html")
         page.write_page(capture, path)
         print(f"{path}: opening it in the browser")
         typer.launch(str(path))
+
+
+def note_unknown(run: "Run", text: str) -> None:
+    """Words that the model does not know are all the same to it, and say little when looked at."""
+    unknown = (
+        list(dict.fromkeys(run.tokenizer.unknown(text))) if run.task.reads_text and not run.task.takes_files else []
+    )
+    if unknown:
+        words = ", ".join(map(repr, unknown[:N_UNKNOWN])) + (", …" if len(unknown) > N_UNKNOWN else "")
+        print(f"note: not in the vocabulary, read as unknown: {words}", file=sys.stderr)
 
 
 def place_of(patch: str, capture: "Capture", kind: str) -> int:

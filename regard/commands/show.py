@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from regard.models.interface import Model
     from regard.runs.recipe import Recipe
 
-MACHINES = (("a 2-core CPU", 0.1), ("an H200", 300.0))  # TFLOP/s
+H200 = 300.0  # TFLOP/s that a large model reaches on it
 # What the paper says (Vaswani et al. 2017, table 2) and how its authors counted: time x GPUs x sustained rate.
 PUBLISHED = {"transformer-base": (3.3e18, 12 / 24, 8), "transformer-big": (2.3e19, 3.5, 8)}
 PETAFLOPS_DAY = 1e15 * 86400  # FLOPs
@@ -78,23 +78,27 @@ def joined(pattern: str, names: list[str]) -> str:
 def costs(chosen: "Recipe", model: "Model") -> "Table":
     from rich.table import Table
 
+    from regard.learning.device import choose_device
     from regard.runs.card import duration
-    from regard.training.prepare import training_memory
+    from regard.training.estimate import by_flops
 
     table = Table("cost", "figure", "how", title="What it takes")
     cost = model.cost(chosen.task.window)
     table.add_row("FLOPs per token", f"{cost.forward:.3g} forward, {3 * cost.forward:.3g} training", cost.how)
-    memory = training_memory(chosen, model) / 2**20
+    device = choose_device(None)
+    estimate = by_flops(chosen, model, cost.forward, device)
+    memory = estimate.memory / 2**20
     table.add_row(
         "memory to train",
         f"about {memory:,.0f} MiB" if memory < 10_000 else f"about {memory / 1024:,.0f} GiB",
-        "weights, gradients, Adam's moments, one batch",
+        "weights, gradients, Adam's moments, one batch, the program",
     )
     n_tokens = chosen.training.steps * chosen.training.accumulate * chosen.data.batch_tokens
     whole = 3 * cost.forward * n_tokens  # forward once, backward twice that
     table.add_row("the whole training", f"{whole:.2g} FLOPs", f"{chosen.training.steps:,} steps of this recipe")
-    for what, tera in MACHINES[: 1 if cost.is_sequential else 2]:
-        table.add_row(f"expected time, {what}", duration(whole / (tera * 1e12)), f"at {tera:g} TFLOP/s")
+    table.add_row(f"expected time, this {device.type}", duration(estimate.seconds), estimate.how)
+    if not cost.is_sequential:
+        table.add_row("expected time, an H200", duration(whole / (H200 * 1e12)), f"at {H200:g} TFLOP/s, if it is large")
     if chosen.name in PUBLISHED:
         flops, days, n_gpus = PUBLISHED[chosen.name]
         how = f"{days:g} days × {n_gpus} P100 × 9.5 TFLOP/s: capacity, not work done"

@@ -1,4 +1,4 @@
-"""regard recipes, regard doctor, regard train: from a recipe to a run."""
+"""regard doctor, regard train: from a recipe to a run."""
 
 import tempfile
 from pathlib import Path
@@ -6,23 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard import config
 from regard.commands.lines import print_table
 from regard.commands.options import Device, Overrides, RecipeName
 from regard.errors import ConfigError, RunError
 from regard.runs.durable import left_as_found, only_one
 
 if TYPE_CHECKING:
+    from regard.data.report import Row
     from regard.runs.recipe import Recipe
 
-
-def recipes() -> None:
-    """List the shipped recipes, one line each."""
-    shipped = config.shipped_recipes()
-    width = max(map(len, shipped))
-    for name, path in shipped.items():
-        first = path.read_text(encoding="utf-8").splitlines()[0]
-        print(f"{name:{width}} {first.lstrip('# ')}")
+LEARNED = 0.1  # nats a prediction of a batch that was learned by heart
 
 
 def doctor(
@@ -38,41 +31,55 @@ def doctor(
     from regard.learning.device import choose_device
     from regard.runs.card import duration
     from regard.runs.recipe import Recipe
-    from regard.training.prepare import prepare, training_memory
+    from regard.training.estimate import SECONDS, measure
+    from regard.training.prepare import prepare
     from regard.training.start import learn_by_heart
 
     on = choose_device(device)
     with tempfile.TemporaryDirectory() as folder:
         chosen = Recipe.read(recipe, [*(set_ or []), 'data.cache=""'])  # so that nothing is written elsewhere
+        print(f"{chosen.name}: reading the data …", flush=True)
         prepared = prepare(chosen, Path(folder) / "doctor")
-        print_table(("part", "what", "how much", "first at"), prepared.task.inspect(), "The data")
+        data = prepared.task.inspect()
         if picture is not None:
             prepared.task.draw_examples(picture)
             print(f"{picture}: training images as they are, and in the first epochs")
         if prepared.recipe.model_class.is_counted:
             print("This model is counted, in one pass: there is no fit to try.")
+            print_findings(data)
             return
-        training = prepared.recipe.training
-        print(f"Learning one batch by heart, without dropout and smoothing, for at most {seconds:.0f} s …")
+        print("Timing a few steps …", flush=True)
+        estimate = measure(prepared, on, min(SECONDS, seconds / 4))
+        print(f"Learning one batch by heart, without dropout and smoothing, for at most {seconds:.0f} s …", flush=True)
         heart = learn_by_heart(prepared, on, seconds)
-        n_weights = sum(p.numel() for p in prepared.model.parameters())
-        n_tokens = training.steps * training.accumulate * prepared.recipe.data.batch_tokens
-        whole = heart.seconds_per_token * n_tokens
-        memory = training_memory(prepared.recipe, prepared.model) / 2**20
-        rows = [
-            ("weights", f"{n_weights:,}"),
-            ("memory to train", f"about {memory:,.0f} MiB"),
-            ("time to train", f"about {duration(whole)} on this {on.type} ({training.steps:,} steps)"),
-            ("one batch by heart", f"{heart.first:.2f} → {heart.last:.3f} nats in {heart.steps} steps"),
-        ]
-        print_table(("what", "how much"), rows, "The fit")
-    if heart.last < 0.1:
-        print("The model can learn this data.")
+    takes = f"about {duration(estimate.seconds)} on this {on.type}"
+    memory = f"about {estimate.memory / 2**20:,.0f} MiB"
+    if heart.last < LEARNED:
+        print(f"The model can learn this data: {takes}, {memory}.")
     else:
         print(
             "The batch was not learned by heart in this time: try more --seconds, a higher learning rate or a larger "
-            "model; if the loss hardly fell, look for targets that have nothing to do with their inputs."
+            "model; if the loss hardly fell, look for targets that have nothing to do with their inputs. "
+            f"The training would take {takes}, {memory}."
         )
+    n_weights = sum(p.numel() for p in prepared.model.parameters())
+    steps = f"{prepared.recipe.training.steps:,} steps, {estimate.how}"
+    rows = [
+        ("weights", f"{n_weights:,}"),
+        ("memory to train", memory),
+        ("time to train", f"{takes} ({steps})"),
+        ("one batch by heart", f"{heart.first:.2f} → {heart.last:.3f} nats in {heart.steps} steps"),
+    ]
+    print_table(("what", "how much"), rows, "The fit")
+    print_findings(data)
+
+
+def print_findings(rows: "list[Row]") -> None:
+    """What is odd or counted; what was looked for and not found is said in one line."""
+    absent = [row for row in rows if row.value == "0"]
+    print_table(("part", "what", "how much", "first at"), [row for row in rows if row not in absent], "The data")
+    for part in dict.fromkeys(row.part for row in absent):
+        print(f"None in {part}: {', '.join(row.what for row in absent if row.part == part)}.")
 
 
 def train(

@@ -20,8 +20,8 @@ class DataConfig:
     # of tables (`.tsv`, `.csv`, `.jsonl`), source then target, by name or, without a header, by number: `["1", "2"]`;
     # for running text, those whose texts are lines: `["2"]`; for plain files, optional names
     columns: tuple[str, ...] = ()
-    # without `valid`: this share of `train` is kept for validation (the end of running text; labeled texts by a hash,
-    # so that equal ones stay together); not for pairs, which have files of their own
+    # without `valid`: this share of `train` is kept for validation (the end of running text and of series; all else by
+    # a hash, so that equal texts stay together, and pairs that have a source or a target in common)
     valid_share: float = 0.0
     test_share: float = 0.0  # without `test`: likewise, for the test; in running text, the part after the validation
     # tokens; a longer side drops a pair from training and validation, counted and reported; a test keeps it, and

@@ -94,6 +94,11 @@ class TaskConfig:
         return 0
 
     @property
+    def written(self) -> int:
+        """Examples of a validation for which something is written, token by token."""
+        return 0
+
+    @property
     def sample_length(self) -> int:
         """Tokens of each that is written."""
         return 0

@@ -25,6 +25,7 @@ from regard.tasks.framing import Frame, MarkedTexts
 from regard.tasks.neighbors import neighbors
 from regard.tasks.request import Embed, Listed, texts_of
 from regard.tasks.setup import B, DataPart, M, Sample, Setup, TaskConfig, Use, Verbs
+from regard.tasks.sizing import no_draft
 from regard.tasks.wire import TEXT, Wire
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text
@@ -52,6 +53,7 @@ class Task(ABC, Generic[R, P, M, B]):
     answer_names: ClassVar[tuple[str, ...]] = ()  # of a task on conversations: what follows a prompt in its data
     commands: ClassVar[tuple[str, ...]]  # that use a RUN
     recognize = staticmethod(nothing)  # whether files look like data of this task
+    draft = staticmethod(no_draft)  # a recipe for such data, from small to large
     listed: Listed = staticmethod(texts_of)  # what a caller gives in Python, checked
     wire: ClassVar[Wire] = TEXT  # the same over HTTP
     exchange: ClassVar[Exchange | None] = None  # what other tools call it; None: they have no such thing

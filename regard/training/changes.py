@@ -77,5 +77,10 @@ def digests(data: DataConfig) -> dict[str, list[str]]:
 
 
 def digest(path: Path) -> str:
+    """Of a file, or of all files in a folder: their names and what is in them."""
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        named = (f"{file.relative_to(path).as_posix()}\0{digest(file)}\n" for file in files)
+        return hashlib.blake2b("".join(named).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

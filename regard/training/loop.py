@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -19,6 +20,7 @@ from regard.runs.durable import disk_errors_said, resume_command, write_file
 from regard.tasks.setup import B
 from regard.tasks.task import BatchTask
 from regard.training.environment import compile_model, peak_memory, record_environment, reproducible
+from regard.training.estimate import validation_seconds
 from regard.training.feed import Feed
 from regard.training.finish import choose_weights, keep_expected, save_finished
 from regard.training.finite import NonFinite
@@ -151,7 +153,8 @@ class Training:
     has_estimated: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        self.pace = Pace(self.config.steps - self.progress.step)
+        guess = partial(validation_seconds, self.learner.task, accumulate=self.config.accumulate)
+        self.pace = Pace(self.config, self.progress.step, guess)
         if self.progress.step:
             self.saved = self.progress.step, self.progress.validated
 
@@ -192,10 +195,11 @@ class Training:
 
     def validate(self) -> None:
         self.read(is_shown=False)
-        task = self.learner.task
+        task, begun = self.learner.task, time.monotonic()
         with self.learner.smoothed(), self.learner.resting(), self.signals.interruptible():
             values = task.validate(self.learner.model)
             samples = task.samples(self.learner.model)
+        self.pace.note_validation(time.monotonic() - begun)
         is_best = self.progress.note_validation(values[task.config.metric], task.higher_is_better)
         self.metrics.add_validation(self.progress.step, values, samples)
         self.screen.validation(self.progress.step, values, is_best, samples)

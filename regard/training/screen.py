@@ -1,13 +1,16 @@
 """What a training shows: on a terminal one live line and a row for each validation, in a pipe plain lines."""
 
 import time
+from collections.abc import Callable
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from regard.learning.config import TrainingConfig
 from regard.runs.card import duration
 from regard.tasks.setup import Sample
+from regard.training.estimate import expected_seconds
 from regard.training.learner import StepRecord
 
 MEASURED = 5  # steps before an estimate is given
@@ -16,21 +19,29 @@ MEASURED = 5  # steps before an estimate is given
 class Pace:
     """How fast a training goes and when it will end."""
 
-    def __init__(self, steps_left: int) -> None:
-        self.steps_left = steps_left
-        self.n_measured = 0
-        self.began: float | None = None  # after the first steps, which compile and warm up and so do not count
+    def __init__(self, config: TrainingConfig, done: int, guess: Callable[[float], float]) -> None:
+        self.config, self.done = config, done  # steps
+        self.guess = guess  # from the seconds of a step to those of a validation, before there was one
+        self.n_measured, self.seconds = 0, 0.0  # steps, and what they took
+        self.validations: list[float] = []  # seconds of each
+        self.before: float | None = None  # the first steps compile and warm up, and so do not count
         self.window_began = time.monotonic()
         self.window_tokens = 0
 
     def note(self, n_steps: int, n_tokens: int) -> None:
         """Steps that the device has finished."""
-        self.steps_left -= n_steps
+        now = time.monotonic()
+        self.done += n_steps
         self.window_tokens += n_tokens
-        if self.began is None:
-            self.began = time.monotonic()
-        else:
+        if self.before is not None:
             self.n_measured += n_steps
+            self.seconds += now - self.before
+        self.before = now
+
+    def note_validation(self, seconds: float) -> None:
+        self.validations.append(seconds)
+        if self.before is not None:
+            self.before += seconds
 
     def tokens_per_second(self) -> float:
         """Since the last call."""
@@ -40,9 +51,13 @@ class Pace:
         return rate
 
     def seconds_left(self) -> float | None:
-        if self.began is None or self.n_measured < MEASURED:
+        if self.n_measured < MEASURED:
             return None
-        return (time.monotonic() - self.began) / self.n_measured * self.steps_left
+        step = self.seconds / self.n_measured
+        known = self.validations
+        return expected_seconds(
+            self.config, step, sum(known) / len(known) if known else self.guess(step), min(self.done, self.config.steps)
+        )
 
 
 def step_line(row: StepRecord, steps: int, tokens_per_second: float, seconds_left: float | None) -> str:

@@ -91,7 +91,6 @@ class ByHeart:
     first: float  # nats a prediction before learning
     last: float
     steps: int
-    seconds_per_token: float  # of the budget of a batch
 
 
 def learn_by_heart(prepared: Prepared, device: torch.device, seconds: float) -> ByHeart:
@@ -115,5 +114,4 @@ def learn_by_heart(prepared: Prepared, device: torch.device, seconds: float) -> 
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-    elapsed = time.monotonic() - begin
-    return ByHeart(losses[0], losses[-1], len(losses), elapsed / len(losses) / min(TOKENS, task.batch_tokens))
+    return ByHeart(losses[0], losses[-1], len(losses))

@@ -70,6 +70,12 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+def test_look_names_the_words_that_are_unknown(days: Path, regard: Call) -> None:
+    looked = regard("look", days / "bag", "the quux was grim quux", "--device", "cpu")
+    assert looked.code == 0 and "note: not in the vocabulary, read as unknown: 'quux'\n" in looked.err
+    assert "note" not in regard("look", days / "bag", "the day was grim", "--device", "cpu").err
+
+
 @pytest.mark.parametrize("run", ["bag", "lstm"])
 def test_a_line_out_for_each_line_in(days: Path, regard: Call, run: str) -> None:
     lines = ["the day was grim", "", "bright", "\u2028glad\u0085 day", "\U0001f600", "the " * 20 + "flat"]

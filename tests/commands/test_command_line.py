@@ -49,9 +49,14 @@ def test_a_fault_of_ours_leaves_its_traceback(regard: Call, tmp_path: Path, monk
     assert "the moon is full" in (tmp_path / "error.log").read_text(encoding="utf-8")
 
 
-def test_recipes_are_listed_one_a_line(regard: Call) -> None:
-    lines = regard("recipes").out.splitlines()
-    assert [line.split()[0] for line in lines] == list(shipped_recipes())
+def test_recipes_are_listed_by_task_those_without_data_first(regard: Call) -> None:
+    groups = [group.splitlines() for group in regard("recipes").out.split("\n\n")[1:]]
+    names = [[line.split()[0] for line in lines] for _, *lines in groups]
+    assert sorted(name for group in names for name in group) == sorted(shipped_recipes())
+    assert [kind for kind, *_ in groups] == sorted(kind for kind, *_ in groups)
+    for _, *lines in groups:
+        needs_data = ["[data: " in line for line in lines]
+        assert needs_data == sorted(needs_data)
 
 
 def test_show_counts_the_papers_models(regard: Call) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from calling import Call
 
+from regard.commands.replacing import free_name
+
 TIRED = "The animal didn't cross the street because it was too tired."
 PNG = b"\x89PNG"
 
@@ -19,6 +21,23 @@ def test_look_in_the_terminal_as_picture_and_as_page(lab: Path, regard: Call, tm
     assert (tmp_path / "g.png").read_bytes() != (tmp_path / "a.png").read_bytes()
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert "connect-src" in page or "default-src 'none'" in page
+
+
+def test_no_file_is_replaced_unless_told(lab: Path, regard: Call, tmp_path: Path) -> None:
+    (tmp_path / "mine.png").write_bytes(b"mine")
+    look = ("look", lab / "one", "The animal", "--png", "mine.png", "--device", "cpu")
+    refused = regard(*look)
+    assert refused.code == 1 and "mine.png exists and was left as it is" in refused.err
+    assert (tmp_path / "mine.png").read_bytes() == b"mine"
+    assert regard(*look, "--overwrite").code == 0 and (tmp_path / "mine.png").read_bytes() != b"mine"
+
+
+def test_a_page_of_its_own_gets_a_free_name(tmp_path: Path) -> None:
+    names = []
+    for _ in range(3):
+        names.append(free_name(tmp_path / "attention.html"))
+        names[-1].touch()
+    assert [name.name for name in names] == ["attention.html", "attention-2.html", "attention-3.html"]
 
 
 def test_look_draws_the_positions(lab: Path, regard: Call, tmp_path: Path) -> None:
@@ -36,7 +55,7 @@ def test_the_picture_of_the_lectures_needs_no_run(lab: Path, regard: Call, tmp_p
     assert both.code == 0 and both.out.count("\n") == 2, both.err
     assert (tmp_path / "again.png").read_bytes() == (tmp_path / "lecture.png").read_bytes()
     assert (tmp_path / "own.png").is_file()
-    assert regard("look", lab / "one", "--sinusoids", "again.png", "--device", "cpu").code == 0  # and no text
+    assert regard("look", lab / "one", "--sinusoids", "again.png", "--overwrite", "--device", "cpu").code == 0
 
 
 @pytest.mark.parametrize(

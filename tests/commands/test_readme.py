@@ -1,6 +1,7 @@
 """What the README and the first pages tell a reader to write works as it stands."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -30,21 +31,20 @@ def test_the_python_runs(lab: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/own-data.md"])
-def test_the_recipe_trains(page: str, lab: Path, regard: Call, tmp_path: Path) -> None:
-    """On the lab's data, made small by --set; every name in it is a setting."""
-    (tmp_path / "mine.toml").write_text(block(page, "toml"), encoding="utf-8")
-    assert regard("show", "mine.toml").code == 0
-    small = {
-        "data.root": lab / "data",
-        "data.test": '["held-out.en", "held-out.fr"]',
-        "tokenizer.vocab_size": 400,
-        "data.batch_tokens": 600,
-        "model.d_model": 32,
-        "model.n_layers": 1,
-        "training.steps": 2,
-        "task.validation_lines": 2,
-    }
-    changed = [part for name, value in small.items() for part in ("--set", f"{name}={value}")]
-    trained = regard("train", "mine.toml", "--run", "runs/mine", *changed, "--device", "cpu")
+def test_the_three_commands_work(
+    page: str, lab: Path, regard: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the lab's data, in little time."""
+    monkeypatch.setattr("regard.training.proposal.SECONDS", 0.01)
+    shutil.copytree(lab / "data", tmp_path / "data/mine")
+    text = (ROOT / page).read_text(encoding="utf-8")
+    new, train, use = re.findall(
+        r"^regard (new [^\n]*)\nregard (train [^\n]*)\nregard (translate [^\n]*)\n```", text, re.M
+    )[0]
+    made = regard(*new.replace("--minutes 30", "--minutes 0.05").split(), "--device", "cpu")
+    assert made.code == 0, made.err
+    trained = regard(*train.split(), "--set", "training.steps=2", "--set", "task.validation_lines=2", "--device", "cpu")
     assert trained.code == 0, trained.err
-    assert regard("translate", "runs/mine", "--device", "cpu", stdin=b"The dog.\n").out.count("\n") == 1
+    command, source, _ = use.partition(" <")
+    assert source
+    assert regard(*command.split(), "--device", "cpu", stdin=b"The dog.\n").out.count("\n") == 1

@@ -73,8 +73,10 @@ OF_EACH_KIND = [case for case in CASES if case[1] in FAST]
 TRAINED = [("doctor", task) for task in FAST if task not in ("language", "preference")]  # `train` reads the same files
 # Nothing that a user wrote: `show` reads recipes (test_settings.py), `import` and `export` models (tests/interop),
 # `caption` images (tests/data/images), `point` boxes (tests/tasks/captions/test_point.py), and `forecast` tables of
-# numbers (tests/data/series); `record` reads nothing, and `play` a run (tests/commands/test_play_command.py).
-OF_FILES = {"caption", "point", "forecast", "play", "record", "norms", "neighbours"}
+# numbers (tests/data/series); `record` reads nothing, and `play` a run (tests/commands/test_play_command.py).  `data`
+# copies files whose sums it knows; `new` reads the beginnings of files (tests/tasks/test_recognition.py) and trains;
+# `serve` reads requests (tests/serving/test_hostile_requests.py).
+OF_FILES = {"caption", "point", "forecast", "play", "record", "norms", "neighbours", "data", "new", "serve"}
 WITHOUT_TEXT = {"recipes", "demo", "bench", "show", "import", "export", *OF_FILES}
 
 

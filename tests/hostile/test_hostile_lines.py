@@ -33,7 +33,7 @@ NAMES = {"restore": "tag"}  # of the command, where a row is about another task
 
 # By command with TEXT among its words: the task of RUN, and the words.  Where it also reads lines, it reads "cat".
 ARGUMENTS = {
-    "look": ("translation", "look RUN --html page.html --terminal --device cpu -- TEXT"),
+    "look": ("translation", "look RUN --html page.html --overwrite --terminal --device cpu -- TEXT"),
     "look --target": ("translation", "look RUN --target TEXT --device cpu -- cat"),
     "look, one text": ("classification", "look RUN --device cpu -- TEXT"),
     "neighbors": ("translation", "neighbors RUN -- TEXT"),

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from regard.decoding.config import DecodingConfig
-from regard.decoding.search import generate
+from regard.decoding.engine import generate
 from regard.errors import ConfigError
 from regard.models.compressive import CompressiveConfig, CompressiveTransformer
 from regard.models.heads import LanguageModel

@@ -10,6 +10,7 @@ from rich.console import Console
 from tiny_training import CONFIG, TinyModel, TinyTask, run_tiny
 
 from regard.errors import DataError
+from regard.learning.config import TrainingConfig
 from regard.nn.compiler import compile_failure
 from regard.training.environment import compile_model, peak_memory
 from regard.training.feed import Feed, walk
@@ -53,13 +54,15 @@ def test_the_lines_of_the_loss_are_told_apart(tmp_path: Path, monkeypatch: pytes
 
 
 def test_the_time_left_is_told_once_enough_steps_were_measured() -> None:
-    pace = Pace(steps_left=100)
-    times = []
+    pace = Pace(TrainingConfig(steps=100, validate_every=50), done=0, guess=lambda step: 1000.0)
+    times: list[float | None] = []
     for _ in range(MEASURED + 2):
         times.append(pace.seconds_left())
         pace.note(1, 10)
     assert times[:-1] == [None] * (MEASURED + 1)  # the first step compiles and does not count
-    assert times[-1] is not None
+    assert times[-1] is not None and 2000 < times[-1] < 2100  # two validations are to come, as long as guessed
+    pace.note_validation(0.0)
+    assert (pace.seconds_left() or 0) < 100
 
 
 def test_the_peak_of_memory_is_in_bytes() -> None:

@@ -5,6 +5,7 @@ import torch
 
 from regard.decoding.alignment import NO_WORD
 from regard.decoding.config import DecodingConfig
+from regard.decoding.engine import Engine
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.framing import Frame
 from regard.tasks.translation.use import alignments, read, source_words, target_words, translate
@@ -53,7 +54,7 @@ def test_alignments_of_a_split_line_stay_within_its_words(kind: str, line: str) 
     torch.manual_seed(0)
     config = TransformerConfig(vocab_size=tokenizer.vocab_size, d_model=16, n_heads=2, n_layers=2, d_ff=16)
     model, frame = Transformer(config).eval(), Frame(start=1, end=2)
-    [answer] = translate(model, tokenizer, [line], DecodingConfig(extra_length=3), 12, frame)
+    [answer] = translate(Engine(model), tokenizer, [line], DecodingConfig(extra_length=3), 12, frame)
     sources, targets = zip(*alignments(model, tokenizer, frame, answer, None), strict=True)
     assert list(targets) == list(range(len(answer.text.split())))
     assert min(sources) >= 0 and max(sources) < len(line.split())
@@ -67,7 +68,7 @@ def test_alignments_come_from_the_last_layer_but_one(n_layers: int, taken: int) 
     torch.manual_seed(3)
     config = TransformerConfig(vocab_size=tokenizer.vocab_size, d_model=16, n_heads=2, n_layers=n_layers, d_ff=16)
     model, frame = Transformer(config).eval(), Frame(start=1, end=2)
-    [answer] = translate(model, tokenizer, [TEXT[0]], DecodingConfig(min_length=20), 60, frame)
+    [answer] = translate(Engine(model), tokenizer, [TEXT[0]], DecodingConfig(min_length=20), 60, frame)
     by_layer = [alignments(model, tokenizer, frame, answer, layer) for layer in range(n_layers)]
     assert alignments(model, tokenizer, frame, answer, None) == by_layer[taken]
     assert n_layers == 1 or by_layer[taken] != by_layer[-1]

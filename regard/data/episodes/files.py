@@ -14,7 +14,7 @@ from regard.data.config import DataConfig
 from regard.data.episodes.episodes import Episode, EpisodeSet
 from regard.data.files.reading import kind_of, paths_of, read_lines
 from regard.data.files.recognizing import Recognized, of_records, reads
-from regard.data.files.records import as_text, json_objects
+from regard.data.files.records import OBJECTS, as_text, json_objects
 from regard.data.files.splits import Parts, read_parts
 from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
@@ -35,7 +35,7 @@ def read_episodes(files: Sequence[str], root: Path | str) -> EpisodeSet:
     places: list[str] = []
     notes = Notes()
     for path in paths_of(files, root):
-        if kind_of(path) != ".jsonl":
+        if kind_of(path) not in OBJECTS:
             raise ConfigError(f"{path.name}: episodes are read from .jsonl files (also .gz, .xz), one a line")
         for i, record in json_objects(read_lines(path, notes), path, EXAMPLE, notes):
             episodes.append(from_record(record, f"{path}:{i}"))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard.data.files.arrow import ARROW_KINDS, json_rows
 from regard.data.files.reading import UNPACKERS, kind_of, read_bytes
 from regard.data.files.records import TABLES, as_text, parse_json
 from regard.data.notes import Notes
@@ -76,8 +77,10 @@ def by_part(paths: Sequence[Path]) -> Files:
 
 
 def parts_named(path: Path) -> list[str]:
-    """The parts of the data that the words of a name mean, such as "valid" for dev.en."""
-    return [part for word in name_words(path) for part, words in WORDS_OF_PARTS.items() if word in words]
+    """The parts of the data that the words of a name mean, such as "valid" for dev.en.  An Arrow file has no telling
+    name: its folder has."""
+    words = name_words(path.parent if kind_of(path) == ".arrow" else path)
+    return [part for word in words for part, known in WORDS_OF_PARTS.items() if word in known]
 
 
 def column_names(pair: Sequence[Path]) -> list[str]:
@@ -88,14 +91,14 @@ def column_names(pair: Sequence[Path]) -> list[str]:
     return ["-".join(word for word in own if word not in other) for own, other in (words, words[::-1])]
 
 
-def data_settings(parts: Files, columns: Sequence[str] = (), can_hold_out: bool = True) -> dict[str, object]:
+def data_settings(parts: Files, columns: Sequence[str] = ()) -> dict[str, object]:
     root = os.path.commonpath([path.absolute().parent for paths in parts.values() for path in paths])
     settings: dict[str, object] = {"root": root}
     for part, paths in parts.items():
         settings[part] = tuple(path.absolute().relative_to(root).as_posix() for path in paths)
     if columns:
         settings["columns"] = tuple(columns)
-    if "valid" not in parts and can_hold_out:
+    if "valid" not in parts:
         settings["valid_share"] = HELD_OUT
     return settings
 
@@ -117,6 +120,11 @@ def begin(path: Path) -> Beginning | None:
     try:
         if not path.is_file():
             return None
+        if kind_of(path) in ARROW_KINDS:
+            rows = json_rows(path, N_LINES + 1)
+            return Beginning(
+                path, ".jsonl", "\n".join(rows), rows[:N_LINES], None if len(rows) > N_LINES else len(rows)
+            )
         data = read_bytes(path, N_BYTES + 1)
         is_whole = len(data) <= N_BYTES
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(data[:N_BYTES], final=is_whole)

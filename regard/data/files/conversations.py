@@ -9,7 +9,7 @@ import numpy as np
 
 from regard.data.config import DataConfig
 from regard.data.files.reading import kind_of, paths_of, read_examples, read_lines
-from regard.data.files.records import as_text, json_objects
+from regard.data.files.records import OBJECTS, as_text, json_objects
 from regard.data.files.splits import Divisible, Parts, read_parts
 from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError, RegardError
@@ -64,7 +64,7 @@ def read_dialogues(files: Sequence[str], columns: RoleNames, root: Path | str, n
         return from_table(tuple(files), columns, root, names)
     dialogues = Dialogues([], [], [])
     for path in paths_of(files, root):
-        if kind_of(path) != ".jsonl":
+        if kind_of(path) not in OBJECTS:
             hint = "for a table of prompts and answers, name its columns in data.columns"
             raise ConfigError(f"{path.name}: conversations are read from .jsonl files (also .gz, .xz); {hint}")
         for i, record in json_objects(read_lines(path, dialogues.notes), path.name, EXAMPLE, dialogues.notes):

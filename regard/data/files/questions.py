@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.data.config import DataConfig
 from regard.data.files.reading import kind_of, paths_of, read_lines
-from regard.data.files.records import as_text, json_lines, parse_json
+from regard.data.files.records import OBJECTS, as_text, json_lines, parse_json
 from regard.data.files.splits import Divisible, Parts, read_parts
 from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
@@ -88,7 +88,7 @@ def question_parts(data: DataConfig) -> Parts[AskedQuestions]:
 
 def read_records(path: Path, notes: Notes) -> Iterable[tuple[str, object]]:
     """What a file has in JSON, and the place of each."""
-    if kind_of(path) not in (".json", ".jsonl"):
+    if kind_of(path) not in (".json", *OBJECTS):
         raise ConfigError(f"{path.name}: questions are read from .json and .jsonl files (also .gz, .xz)")
     lines = read_lines(path, notes)
     if kind_of(path) == ".json":

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.data.files.arrow import ARROW_KINDS, json_rows
 from regard.data.files.records import TABLES
 from regard.data.notes import Notes
+from regard.data.sets import how_to_get
 from regard.errors import ConfigError, DataError
 
 ColumnTexts = tuple[list[list[str]], list[int]]  # the texts of each column, and the line number of each record
@@ -52,8 +54,11 @@ class Examples:
 
 
 def read_lines(path: Path | str, notes: Notes | None = None, encoding: str = "utf-8") -> list[str]:
-    """The lines of a text file (.gz and .xz are unpacked), without their ends; CRLF and a BOM are noted."""
+    """The lines of a text file (.gz and .xz are unpacked), without their ends; CRLF and a BOM are noted.  Rows of
+    Parquet and Arrow files are lines of JSON."""
     path, notes = Path(path), Notes() if notes is None else notes
+    if kind_of(path) in ARROW_KINDS:
+        return json_rows(path)
     data = read_bytes(path)
     if data.startswith(codecs.BOM_UTF8):
         data = data[len(codecs.BOM_UTF8) :]
@@ -106,7 +111,7 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
     except FileNotFoundError:
         packed = [f"{path.name}{end}" for end in UNPACKERS if path.with_name(path.name + end).is_file()]
         usual = "check its name and its folder (data.root of a recipe, --root of regard evaluate)"
-        hint = f"{packed[0]} exists: use that name" if packed else usual
+        hint = f"{packed[0]} exists: use that name" if packed else how_to_get(path) or usual
         raise DataError(f"no file {path}; {hint}") from None
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"{path} cannot be read: {error}; it may be incomplete: copy or download it again") from None

@@ -59,7 +59,7 @@ def parallel_text(paths: Sequence[Path]) -> Recognized | None:
     files = listed([path.name for path in aligned["train"]])
     why = f"{files} are text, and line i of one goes with line i of the other"
     certainty = 0.9 if all(name in LANGUAGES for name in languages) else 0.6
-    return Recognized(data_settings(aligned, can_hold_out=False), {"source": source, "target": target}, why, certainty)
+    return Recognized(data_settings(aligned), {"source": source, "target": target}, why, certainty)
 
 
 def are_parallel(pair: Sequence[Path]) -> bool:
@@ -102,7 +102,7 @@ def text_pairs(paths: Sequence[Path]) -> Recognized | None:
     if is_summary:
         task |= {"long": "cut"}
         why += f"; {target} is much shorter, as summaries are"
-    return Recognized(data_settings(parts, (source, target), can_hold_out=False), task, why, 0.5)
+    return Recognized(data_settings(parts, (source, target)), task, why, 0.5)
 
 
 # Tables.

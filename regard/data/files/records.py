@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from regard.data.files.arrow import ARROW_KINDS
 from regard.data.notes import Notes
 from regard.errors import DataError
 
@@ -140,4 +141,6 @@ TABLES: dict[str, Callable[[list[str], tuple[str, ...], Path, Notes], FieldRecor
     ".tsv": from_tsv,
     ".csv": from_csv,
     ".jsonl": from_jsonl,
+    **{kind: from_jsonl for kind in ARROW_KINDS},  # their rows are read as such lines
 }
+OBJECTS = (".jsonl", *ARROW_KINDS)  # kinds of files that have an object in each line or row

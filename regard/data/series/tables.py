@@ -8,12 +8,12 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from regard.data.files.reading import UNPACKERS, kind_of, read_lines
+from regard.data.files.arrow import ARROW_KINDS, arrow_table
+from regard.data.files.reading import kind_of, read_lines
 from regard.data.files.records import TABLES, parse_json
 from regard.data.notes import Notes
-from regard.errors import ConfigError, DataError, need
+from regard.errors import ConfigError, DataError
 
-PARQUET = ".parquet"
 MISSING = ("", "na", "n/a", "nan", "null", "none")  # what stands for no value, in any case
 LARGEST = 1e24  # of numbers: those beyond, once they are standardized, may not fit 32 bits
 N_NAMED = 20  # columns named in a message
@@ -100,10 +100,10 @@ def read_tables(files: Sequence[str], root: Path | str, encoding: str, notes: No
 
 def read_table(path: Path, encoding: str = "utf-8", notes: Notes | None = None) -> Table:
     kind, notes = kind_of(path), Notes() if notes is None else notes
-    if kind == PARQUET:
-        return read_parquet(path)
+    if kind in ARROW_KINDS:
+        return read_arrow(path)
     if kind not in TABLES:
-        kinds = ", ".join((*TABLES, PARQUET))
+        kinds = ", ".join(TABLES)
         raise DataError(f"{path} is not a table with a time in each row; its name must end in one of {kinds}")
     lines = read_lines(path, notes, encoding)
     if not lines:
@@ -133,19 +133,9 @@ def read_header(lines: Sequence[str], kind: str, path: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
-def read_parquet(path: Path) -> Table:
-    """Rows are counted from 1, as Parquet has no lines."""
-    if path.suffix.lower() in UNPACKERS:
-        raise DataError(f"{path}: a Parquet file is compressed inside; unpack it")
-    if not path.is_file():
-        raise DataError(f"no file {path}; check its name and its folder (data.root of a recipe)")
-    arrow, parquet = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
-    try:
-        table = parquet.read_table(path)
-    except (arrow.ArrowException, OSError) as error:
-        raise DataError(f"{path} cannot be read as Parquet: {error}; it may be incomplete: copy it again") from None
-    if not table.num_rows:
-        raise DataError(f"{path} has no rows")
+def read_arrow(path: Path) -> Table:
+    """Rows are counted from 1, as such files have no lines."""
+    table = arrow_table(path)
     columns: dict[str, Column] = {name: table[name].to_pylist() for name in table.column_names}
     return Table(columns, [path.name], [0], np.arange(1, table.num_rows + 1))
 

@@ -22,6 +22,7 @@ from regard.evaluation.measured import Metric
 from regard.models.interface import AnyReader
 from regard.models.spans import SpanFinder, Spans
 from regard.tasks.answering.batches import QuestionSet, SpanBatch, shared_rows
+from regard.tasks.answering.sizing import draft
 from regard.tasks.answering.verbs import Answered, AnswerQuestions
 from regard.tasks.setup import Sample, Setup, TaskConfig, Use, Verbs
 from regard.tasks.task import Task
@@ -73,6 +74,7 @@ class Answering(Task[AskedQuestions, QuestionSet, SpanFinder, SpanBatch]):
     commands = ('regard answer RUN --context TEXT "QUESTION"', "regard evaluate RUN")
     config: AnsweringConfig
     recognize = staticmethod(questions)
+    draft = staticmethod(draft)
 
     def __init__(self, config: AnsweringConfig, setup: Setup):
         super().__init__(config, setup)

@@ -31,6 +31,7 @@ from regard.nn.grid import GridForm
 from regard.nn.loss import cross_entropy
 from regard.tasks.captions.batches import CaptionBatch, CaptionSet
 from regard.tasks.captions.pointing import measure_pointing, point
+from regard.tasks.captions.sizing import draft
 from regard.tasks.captions.use import look_at_caption, write_captions
 from regard.tasks.captions.verbs import Caption, Captioned, Point
 from regard.tasks.framing import Frame
@@ -69,6 +70,10 @@ class CaptionsConfig(TaskConfig, Resizing, Augmentation):
         if self.mixup or self.cutmix:
             raise ConfigError("a mixture of two images has no caption: mixup and cutmix must be 0")
 
+    @property
+    def written(self) -> int:
+        return self.validation_lines + self.shown
+
 
 class Captioning(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch]):
     """-Σ_t log P(y_t | y_<t, image), of every caption of every image once an epoch, and what the model adds to it."""
@@ -79,6 +84,7 @@ class Captioning(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch])
     purpose = "was trained to write the caption of an image"
     commands = ("regard caption RUN image.jpg ...", "regard look RUN image.jpg", "regard evaluate RUN")
     recognize = staticmethod(images_with_captions)
+    draft = staticmethod(draft)
     listed = staticmethod(pictures_of)
     wire = IMAGE
     config: CaptionsConfig

@@ -11,11 +11,12 @@ from torch.nn import functional as F
 
 from regard.checks import one_of, positive
 from regard.data.batching.batch import Batch
-from regard.data.files.conversations import Dialogues
+from regard.data.files.conversations import Dialogues, dialogue_parts
 from regard.data.files.recognizing import conversations
 from regard.data.files.splits import Parts
 from regard.models.heads import LanguageModel
 from regard.tasks.chat.batches import AnswerBatch, Turns, answer_log_probs
+from regard.tasks.chat.sizing import draft_for
 from regard.tasks.chat.task import PAIR, Talk, TalkConfig, replies, share_equal
 from regard.tasks.setup import B, Use
 
@@ -67,6 +68,7 @@ class Preference(Talk[PreferenceBatch]):
     settings = PreferenceConfig
     purpose = "was trained to prefer one of two answers"
     recognize = staticmethod(partial(conversations, answers=PAIR))
+    draft = staticmethod(partial(draft_for, partial(dialogue_parts, names=PAIR)))
     needs_weights = "chooses between the answers of a model that can answer: give its run, --from RUN"
     answer_names = PAIR
     config: PreferenceConfig

@@ -31,6 +31,7 @@ from regard.evaluation.measured import Versus, perplexity
 from regard.models.heads import LanguageModel
 from regard.models.interface import AnyReader
 from regard.tasks.chat.batches import AnswerBatch, Turns, answer_log_probs, answer_nats, mean_nats
+from regard.tasks.chat.sizing import draft_for
 from regard.tasks.chat.use import Talker, usual_length
 from regard.tasks.exchange import CAUSAL
 from regard.tasks.setup import B, M, Sample, TaskConfig, Use, Verbs
@@ -159,6 +160,7 @@ class InstructionTuning(Talk[AnswerBatch]):
     settings = ChatConfig
     purpose = "was trained to answer in conversations"
     recognize = staticmethod(partial(conversations, answers=SINGLE))
+    draft = staticmethod(partial(draft_for, partial(dialogue_parts, names=SINGLE)))
 
     def collate(self, part: Turns, chosen: np.ndarray, epoch: int | None = None) -> AnswerBatch:
         return part.batch(chosen)

@@ -27,6 +27,7 @@ from regard.nn.layout import Ragged
 from regard.nn.pooling import POOLINGS
 from regard.tasks.classification.batches import DocumentBatch, Documents, label_rows
 from regard.tasks.classification.labels import LabelsConfig, LabelTask
+from regard.tasks.classification.sizing import draft
 from regard.tasks.classification.verbs import Classified, Classify
 from regard.tasks.exchange import LABELS
 from regard.tasks.framing import KEEPS, Framing
@@ -178,6 +179,7 @@ class Classification(TextLabelTask[Classifier, DocumentBatch]):
     roles = ("reader", "classifier")
     exchange = LABELS
     recognize = staticmethod(labeled_texts)
+    draft = staticmethod(draft)
 
     def collate(self, part: Documents, chosen: np.ndarray, epoch: int | None = None) -> DocumentBatch:
         return part.batch(chosen, epoch)

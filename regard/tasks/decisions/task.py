@@ -25,6 +25,7 @@ from regard.tasks.decisions.batches import DecisionBatch, EpisodePart, Symbols, 
 from regard.tasks.decisions.looking import as_episodes, look_at_steps, one_episode
 from regard.tasks.decisions.measures import report
 from regard.tasks.decisions.settings import DecisionsConfig, settled
+from regard.tasks.decisions.sizing import draft
 from regard.tasks.decisions.use import AT_A_TIME, PlayTable, Seat, name_of, name_of_state
 from regard.tasks.decisions.verbs import Play, Played
 from regard.tasks.setup import TaskConfig, Use, Verbs
@@ -44,6 +45,7 @@ class Decisions(Task[EpisodeSet, EpisodePart, Decider, DecisionBatch]):
     purpose = "was trained to decide what to do next in a game"
     commands = ("regard play RUN", "regard evaluate RUN", "regard look RUN")
     recognize = staticmethod(episodes_in)
+    draft = staticmethod(draft)
     config: DecisionsConfig
 
     # Files.

@@ -26,6 +26,7 @@ from regard.tasks.forecasting.batches import WindowBatch, collate_windows, forec
 from regard.tasks.forecasting.comparison import comparison
 from regard.tasks.forecasting.looking import look_at_history
 from regard.tasks.forecasting.rivals import MOST, Rival, backtest, least_squares, repeat_last, seasonal_naive
+from regard.tasks.forecasting.sizing import draft
 from regard.tasks.forecasting.use import forecast_history, histories_of, name_of, read_history
 from regard.tasks.forecasting.verbs import Forecast, Forecasted
 from regard.tasks.setup import TaskConfig, Use, Verbs
@@ -77,6 +78,7 @@ class Forecasting(Task[Stretch, WindowSet, Forecaster, WindowBatch]):
     purpose = "was trained to forecast series"
     commands = ("regard forecast RUN history.csv", "regard evaluate RUN", "regard look RUN history.csv")
     recognize = staticmethod(series_tables)
+    draft = staticmethod(draft)
     listed = staticmethod(histories_of)
     wire = HISTORY
     config: ForecastingConfig

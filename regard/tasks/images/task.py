@@ -34,6 +34,7 @@ from regard.tasks.classification.verbs import Classified, Classify
 from regard.tasks.exchange import IMAGE_LABELS
 from regard.tasks.images.batches import ImageArrays, ImageBatch, ImagePart, read_each, read_patches
 from regard.tasks.images.changes import draw_changes
+from regard.tasks.images.sizing import draft
 from regard.tasks.images.use import embed_images, pixels_given
 from regard.tasks.request import Embed
 from regard.tasks.setup import Setup, TaskConfig, Use
@@ -83,6 +84,7 @@ class ImageClassification(LabelTask[LabelledImages, LabeledImagePart, Classifier
     reads_text, takes_files = False, True
     commands = ("regard classify RUN image.jpg ...", "regard look RUN image.jpg", "regard evaluate RUN")
     recognize = staticmethod(images_with_labels)
+    draft = staticmethod(draft)
     listed = staticmethod(pictures_of)
     wire = IMAGE
     config: ImageLabelsConfig

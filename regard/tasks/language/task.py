@@ -21,6 +21,7 @@ from regard.tasks.chat.use import Talker
 from regard.tasks.exchange import CAUSAL
 from regard.tasks.language.batches import TextBatch, accuracy, carried_nats, make_batch, total_nats
 from regard.tasks.language.running_text import StreamConfig, StreamTask, check_window
+from regard.tasks.language.sizing import draft
 from regard.tasks.language.use import Continuations, Reached, measure_reach
 from regard.tasks.language.verbs import Generate, Reach
 from regard.tasks.own_words import OwnWordsConfig
@@ -82,6 +83,7 @@ class Language(StreamTask[LanguageModel, TextBatch]):
     config: LanguageConfig
     state: CarriedState | None = None  # from window to window
     recognize = staticmethod(plain_text)
+    draft = staticmethod(draft)
 
     @cached_property
     def writer(self) -> Continuations:

@@ -31,6 +31,7 @@ from regard.nn.layout import Gather, Ragged
 from regard.tasks.exchange import TAGS
 from regard.tasks.setup import Sample, TaskConfig, Use, Verbs
 from regard.tasks.tagging.batches import TagBatch, TaggedSet
+from regard.tasks.tagging.sizing import draft
 from regard.tasks.tagging.verbs import Tag, TaggedLine
 from regard.tasks.task import Task
 
@@ -224,6 +225,7 @@ class Tagging(WordTask):
     exchange = TAGS
     config: TaggingConfig
     recognize = staticmethod(tagged_words)
+    draft = staticmethod(draft)
 
     @classmethod
     def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[Tagged]:

@@ -12,7 +12,8 @@ import torch
 
 from regard.checks import not_negative, one_of, share
 from regard.data.config import DataConfig
-from regard.data.files.reading import Examples, read_examples
+from regard.data.files.pairs import pair_parts, read_pairs
+from regard.data.files.reading import Examples
 from regard.data.files.splits import Parts
 from regard.data.report import UNLIMITED, MeasuredPart, Row, note_rows, report
 from regard.decoding.engine import Engine
@@ -72,6 +73,10 @@ class PairsConfig(FramedConfig):
         return (self.source, self.target) if self.long == "split" else None  # what is cut is a summary
 
     @property
+    def written(self) -> int:
+        return self.validation_lines + self.shown
+
+    @property
     def verb(self) -> str:
         return "summarize" if self.long == "cut" else "translate"
 
@@ -87,15 +92,9 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
 
     @classmethod
     def read_parts(cls, config: TaskConfig, data: DataConfig) -> Parts[Examples]:
-        if data.valid_share or data.test_share:
-            raise ConfigError("pairs are validated and tested on files of their own: set data.valid and data.test")
-        if config.metric != "loss" and not data.valid:
-            raise ConfigError(f"metric = {config.metric!r} needs validation files: set data.valid")
-
-        def read(files: tuple[str, ...], root: str) -> Examples:
-            return read_pairs(files, data.columns, root)
-
-        return Parts(data, "pairs", read, lambda: (read(data.train, data.root), None, None), files="SOURCE REFERENCE")
+        if config.metric != "loss" and not (data.valid or data.valid_share):
+            raise ConfigError(f"metric = {config.metric!r} needs validation pairs: set data.valid or data.valid_share")
+        return pair_parts(data)
 
     def test(self, files: Sequence[str] = ()) -> tuple[str, Examples]:
         """Given files are a source and a reference, whatever columns those of the recipe have."""
@@ -104,7 +103,7 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
     @classmethod
     def texts(cls, data: DataConfig) -> Iterable[str]:
         """Both sides."""
-        return (line for column in read_pairs(data.train, data.columns, data.root).columns for line in column)
+        return (line for column in pair_parts(data).train.columns for line in column)
 
     def part(self, raw: Examples, to_learn: bool) -> PairSet:
         return PairSet(raw, self.setup, self.frame, type(self).weigh)
@@ -257,16 +256,6 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
                     raise RegardError(f"{side} line {number} has {len(ids)} tokens, the model takes {limit}; split it")
         prompts = [self.frame.source(ids) for ids in sources]
         return score(use.engine.model, prompts, targets, self.frame.start, self.frame.end)
-
-
-def read_pairs(files: tuple[str, ...], columns: tuple[str, ...], root: str) -> Examples:
-    examples = read_examples(files, columns, root)
-    if len(examples.columns) != 2:
-        names = ", ".join(examples.names)
-        raise ConfigError(
-            f"pairs need two files, source and target, or a table with two columns; {', '.join(files)} give {names}"
-        )
-    return examples
 
 
 def shortened(text: str) -> str:

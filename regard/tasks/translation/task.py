@@ -22,6 +22,7 @@ from regard.tasks.setup import Use, Verbs
 from regard.tasks.translation.batches import PairBatch, PairSet
 from regard.tasks.translation.framed import pair_loss
 from regard.tasks.translation.pairs import PairsConfig, PairTask
+from regard.tasks.translation.sizing import draft
 from regard.tasks.translation.use import alignments
 from regard.tasks.translation.verbs import Align
 from regard.text.tokenizer import Tokenizer
@@ -56,6 +57,7 @@ class Translation(PairTask[Translator, PairBatch]):
     roles = ("translator",)
     exchange = replace(SOURCE_TO_TARGET, has_references=True)
     recognize = staticmethod(pairs)
+    draft = staticmethod(draft)
 
     def collate(self, part: PairSet, chosen: np.ndarray, epoch: int | None = None) -> PairBatch:
         return part.batch(chosen, epoch)

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from regard.data.config import DataConfig
+from regard.data.files.pairs import pair_parts, read_pairs
 from regard.errors import ConfigError
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.framing import Frame
 from regard.tasks.setup import Setup
 from regard.tasks.translation.batches import PairSet, make_batch
 from regard.tasks.translation.framed import pair_loss
-from regard.tasks.translation.pairs import read_pairs
 from regard.tasks.translation.task import Translation, TranslationConfig
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
@@ -104,11 +104,20 @@ def test_one_column_is_no_pair(data, tokenizer, tmp_path):
         pair_set(replace(data, train=("t.en",)), tokenizer, tmp_path)
 
 
-@pytest.mark.parametrize("share", ["valid_share", "test_share"])
-def test_no_share_of_the_pairs_is_held_out(share, data, tokenizer, tmp_path):
-    shared = replace(data, valid=(), **{share: 0.2})
-    with pytest.raises(ConfigError, match=r"files of their own: set data\.valid and data\.test"):
-        Translation.make(TranslationConfig(), Setup(data=shared, tokenizer=tokenizer))
+def test_held_out_pairs_share_no_text_with_others(tmp_path):
+    """Neither a source nor a target is in two parts, also where they are repeated in several ways."""
+    rng = np.random.default_rng(0)
+    pairs = [(f"source {rng.integers(150)}", f"Target  {rng.integers(150)}") for _ in range(200)]
+    (tmp_path / "t.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
+    data = DataConfig(root=str(tmp_path), train=("t.tsv",), columns=("1", "2"), valid_share=0.3, test_share=0.3)
+    parts = pair_parts(data)
+    found = [parts.train, parts.valid, parts.test]
+    assert sorted(pair for part in found for pair in zip(*part.columns, strict=True)) == sorted(pairs)
+    for column in (0, 1):
+        texts = [{text.casefold() for text in part.columns[column]} for part in found]
+        assert not texts[0] & texts[1] and not texts[0] & texts[2] and not texts[1] & texts[2]
+    again = pair_parts(data)
+    assert again.test.columns == parts.test.columns and again.valid.columns == parts.valid.columns
 
 
 @pytest.mark.parametrize("setting", ["shown", "validation_lines"])
@@ -131,7 +140,7 @@ def test_bleu_in_validation_counts_capitals(data, tokenizer, tmp_path):
 
 def test_choosing_by_bleu_needs_validation_files(data, tokenizer, tmp_path):
     unvalidated = Setup(data=replace(data, valid=()), tokenizer=tokenizer)
-    with pytest.raises(ConfigError, match=r"needs validation files: set data\.valid"):
+    with pytest.raises(ConfigError, match=r"needs validation pairs: set data\.valid"):
         Translation.make(TranslationConfig(metric="bleu"), unvalidated)
 
 

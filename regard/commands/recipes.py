@@ -1,0 +1,129 @@
+"""regard recipes: what is shipped, by task; regard data: what it learns from, and where that can be had."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard import config
+from regard.choose import choose
+from regard.commands.lines import print_table
+from regard.data.bringing import bring
+from regard.data.sets import DataSet, data_sets, recipes_with, sets_of
+
+# Minutes of a whole training on 2 CPU cores and on an H200, as measured (docs/results.md); "" where it was not.
+MINUTES: dict[str, tuple[str, str]] = {
+    "demo": ("3", ""),
+    "enwik8": ("", "7.3"),
+    "fashion": ("", "2.3"),
+    "flickr8k-cnn-rnn": ("", "5.5"),
+    "cifar10-cct": ("", "4.6"),
+    "bert-small": ("", "12.5"),
+    "imdb-bag": ("1.4", ""),
+    "mnist": ("", "1"),
+    "multi30k-deen-lstm": ("", "5.5"),
+    "multi30k-ende": ("", "5"),
+    "multi30k-enfr": ("", "5.5"),
+    "ptb-lstm": ("", "14"),
+    "ptb-skips": ("0.1", ""),
+    "ptb-trigram": ("0.1", ""),
+    "shakespeare-char": ("", "3.4"),
+    "shakespeare-char-cpu": ("4", ""),
+    "sms-bag": ("0.1", ""),
+    "sms-writer": ("2", ""),
+    "sst2-bag": ("0.1", ""),
+    "sst2-elmo": ("", "1"),
+    "sst2-lstm": ("1.3", ""),
+    "sst2-transformer": ("0.5", ""),
+    "tatoeba-enfr": ("", "6"),
+    "timemachine": ("1.5", ""),
+    "wikitext2-lstm": ("", "6"),
+}
+
+
+def recipes() -> None:
+    """List the shipped recipes by task, with the minutes they take; those that need no data come first."""
+    settings = {name: config.load(name) for name in config.shipped_recipes()}
+    groups: dict[str, list[str]] = {}
+    for name, tables in settings.items():
+        groups.setdefault(tables.get("task", {}).get("kind", "translation"), []).append(name)
+    width = max(map(len, settings))
+    print(f"{'':{width}}  2 cores     GPU  (minutes, where measured)")
+    for kind, names in sorted(groups.items()):
+        print(f"\n{kind}")
+        needed = {name: needs(settings[name]) for name in names}
+        for name in sorted(names, key=lambda name: (bool(needed[name]), name)):
+            cores, gpu = MINUTES.get(name, ("", ""))
+            print(f"{name:{width}}  {cores:>7} {gpu:>7}  {title(name)}{needed[name]}")
+
+
+def needs(settings: config.Settings) -> str:
+    """The data sets that a recipe needs and that no command generates."""
+    names = [name for name in sets_of(settings) if not data_sets()[name].make]
+    return f" [data: {', '.join(names)}]" if names else ""
+
+
+def title(recipe: str) -> str:
+    """The first line of a recipe says what it is."""
+    return config.shipped_recipes()[recipe].read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
+
+
+def data(
+    name: Annotated[str | None, typer.Argument(help="a data set; without it, all are listed")] = None,
+    from_: Annotated[
+        Path | None, typer.Option("--from", metavar="DIR|FILE", help="where you have it: a folder, a file, an archive")
+    ] = None,
+    root: Annotated[Path, typer.Option(help="the folder that recipes look in (data.root)")] = Path("data"),
+    unchecked: Annotated[
+        bool, typer.Option("--unchecked", help="take files of the right name, whatever their sums")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace files that differ")] = False,
+) -> None:
+    """List the data sets that recipes name, say where one can be had, or put it where recipes look."""
+    if name is None:
+        if from_ is not None:
+            raise typer.BadParameter(f"say which data set is in {from_}: regard data NAME --from {from_}")
+        list_sets(root)
+        return
+    known = choose(data_sets(), name, "data set")
+    if from_ is None:
+        describe(known, root)
+        return
+    states = bring(known, from_, root, unchecked, overwrite)
+    print_table(("file", "what became of it"), list(states.items()), f"{root / known.name}")
+    elsewhere = "" if root == Path("data") else f" --set data.root={root}"
+    for recipe in recipes_with()[known.name]:
+        print(f"next: regard train {recipe}{elsewhere}")
+
+
+def list_sets(root: Path) -> None:
+    """Those that people have to get first, then those that a command generates."""
+    for known in sorted(data_sets().values(), key=lambda known: (bool(known.make), known.name)):
+        there = f" (in {root}/)" if known.is_in(root) else ""
+        print(f"{known.name}{there}: {known.what}")
+        facts = (known.size, known.license and f"license: {known.license}", known.home, known.make)
+        print("    " + "; ".join(fact for fact in facts if fact))
+    print(
+        "\nregard data NAME says more; regard data NAME --from DIR|FILE checks a copy and puts it where recipes look."
+    )
+
+
+def describe(known: DataSet, root: Path) -> None:
+    """What it is, where it can be had, and what is there."""
+    facts = {
+        "what": known.what,
+        "size": known.size,
+        "license": known.license,
+        "home page": known.home,
+        "form": known.get,
+        "generate it": known.make,
+        "recipes": ", ".join(recipes_with()[known.name]),
+    }
+    for what, text in facts.items():
+        if text:
+            print(f"{what:12} {text}")
+    for file, digest in known.files.items():
+        path = root / known.name / file
+        print(f"{'file':12} {path}, {'there' if path.is_file() else 'not there'}, SHA-256 {digest or 'not known'}")
+    if not known.make:
+        print(f"regard data {known.name} --from DIR|FILE checks a copy and puts it there.")
