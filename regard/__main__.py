@@ -24,8 +24,8 @@ from regard.commands.look import look, neighbors, reach
 from regard.commands.new import new
 from regard.commands.norms import norms
 from regard.commands.play import play, record
-from regard.commands.recipes import data, recipes
 from regard.commands.serve import serve
+from regard.commands.shipped import data, recipes
 from regard.commands.show import show
 from regard.commands.train import doctor, train
 from regard.commands.verbs import command_of

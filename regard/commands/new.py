@@ -15,11 +15,11 @@ from regard.errors import ConfigError
 if TYPE_CHECKING:
     from regard.training.proposal import Proposal
 
-Files = Annotated[list[Path], typer.Argument(help="the data: texts, tables, folders of images", show_default=False)]
+DataFiles = Annotated[list[Path], typer.Argument(help="the data: texts, tables, folders of images", show_default=False)]
 
 
 def new(
-    files: Files,
+    files: DataFiles,
     task: Annotated[str | None, typer.Option(help="what to learn, where the files leave it open")] = None,
     minutes: Annotated[float, typer.Option(help="how long the training may take on this computer")] = 20.0,
     from_: Annotated[

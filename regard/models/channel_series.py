@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import ConfigError
-from regard.models.forecaster import Forecaster, ForecasterConfig, Looks
+from regard.models.forecaster import Forecaster, ForecasterConfig, LookWeights
 from regard.models.patch_series import NumberRows, rectangle
 from regard.models.stack import Stack, StackConfig
 from regard.nn.attention import Attention
@@ -61,8 +61,8 @@ class ITransformer(Forecaster):
     def attentions(self) -> Iterator[tuple[str, int, Attention]]:
         return self.stack.attentions()
 
-    def looks(self, past: list[str], ahead: list[str], columns: list[str]) -> dict[str, Looks]:
-        return {"self": Looks("columns", columns, columns)}
+    def looks(self, past: list[str], ahead: list[str], columns: list[str]) -> dict[str, LookWeights]:
+        return {"self": LookWeights("columns", columns, columns)}
 
     def multiplications(self) -> float:
         form = self.form

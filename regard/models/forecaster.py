@@ -50,7 +50,7 @@ class ForecasterConfig(ModelConfig):
         return replace(self, n_columns=n_columns, n_seen=n_seen, n_known=n_known, n_outputs=n_outputs)
 
 
-class Looks(NamedTuple):
+class LookWeights(NamedTuple):
     """One kind of a forecaster's attention: what it is called, who looks, who is looked at, and whether every column
     of a window has a map of its own."""
 
@@ -90,7 +90,7 @@ class Forecaster(Model):
     def predict(self, past: Tensor, features: Tensor, future: Tensor | None) -> Tensor:
         """The same, of windows that are normalized."""
 
-    def looks(self, past: list[str], ahead: list[str], columns: list[str]) -> dict[str, Looks]:
+    def looks(self, past: list[str], ahead: list[str], columns: list[str]) -> dict[str, LookWeights]:
         """By kind of `attentions`, with names of the steps of past and future, and of all columns that are read."""
         return {}
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from regard.checks import at_least, share
 from regard.errors import ConfigError
 from regard.inputs import InputTable
-from regard.models.forecaster import Forecaster, ForecasterConfig, Looks
+from regard.models.forecaster import Forecaster, ForecasterConfig, LookWeights
 from regard.models.stack import Stack, StackConfig
 from regard.nn.attention import Attention
 from regard.nn.layout import Layout, Rectangle
@@ -104,10 +104,10 @@ class PatchTST(Forecaster):
     def attentions(self) -> Iterator[tuple[str, int, Attention]]:
         return self.stack.attentions()
 
-    def looks(self, past: list[str], ahead: list[str], columns: list[str]) -> dict[str, Looks]:
+    def looks(self, past: list[str], ahead: list[str], columns: list[str]) -> dict[str, LookWeights]:
         """A patch is called by its first step."""
         names = [past[i * self.config.stride] for i in range(self.config.n_patches)]
-        return {"self": Looks("patches", names, names, of_each_column=True)}
+        return {"self": LookWeights("patches", names, names, of_each_column=True)}
 
     def multiplications(self) -> float:
         n = self.config.n_patches

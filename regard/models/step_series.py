@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
-from regard.models.forecaster import Forecaster, ForecasterConfig, Looks
+from regard.models.forecaster import Forecaster, ForecasterConfig, LookWeights
 from regard.models.patch_series import NumberRows, rectangle
 from regard.models.transformer import TransformerConfig, initialize
 from regard.nn.attention import Attention, Memory
@@ -116,9 +116,9 @@ class TransformerSeries(Forecaster):
             yield "decoder", i, decoder_block.attention
             yield "cross", i, decoder_block.cross_attention
 
-    def looks(self, past: list[str], ahead: list[str], columns: list[str]) -> dict[str, Looks]:
+    def looks(self, past: list[str], ahead: list[str], columns: list[str]) -> dict[str, LookWeights]:
         kinds = {"encoder": ("past", past, past), "decoder": ("future", ahead, ahead), "cross": ("across", ahead, past)}
-        return {name: Looks(*names) for name, names in kinds.items()}
+        return {name: LookWeights(*names) for name, names in kinds.items()}
 
     def multiplications(self) -> float:
         form = self.form

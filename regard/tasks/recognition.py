@@ -12,14 +12,14 @@ from regard.tasks.table import TASKS, recognize_all
 from regard.tasks.task import AnyTask
 
 
-class Choice(NamedTuple):
+class RecognizedTask(NamedTuple):
     kind: str  # its name in recipes
     task: type[AnyTask]
     files: Recognized
     others: list[str]  # tasks that could read the same files
 
 
-def recognize(files: Sequence[Path], kind: str | None) -> Choice:
+def recognize(files: Sequence[Path], kind: str | None) -> RecognizedTask:
     """Raises where no task knows the files, or not the one that is named."""
     for path in files:
         if not path.exists():
@@ -39,4 +39,4 @@ def recognize(files: Sequence[Path], kind: str | None) -> Choice:
             "about texts; conversations; folders of images; captions; episodes. docs/own-data.md shows each"
         )
     chosen = kind or next(iter(recognized))
-    return Choice(chosen, TASKS[chosen], recognized[chosen], [other for other in recognized if other != chosen])
+    return RecognizedTask(chosen, TASKS[chosen], recognized[chosen], [other for other in recognized if other != chosen])

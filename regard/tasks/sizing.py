@@ -11,7 +11,7 @@ from regard.data.config import DataConfig
 from regard.errors import ConfigError
 from regard.tasks.setup import TaskConfig
 
-Tables = dict[str, Settings]  # of a recipe, by name
+RecipeTables = dict[str, Settings]  # of a recipe, by name
 N_SAMPLE = 50_000  # texts that are looked at to see how long they are
 LONGEST_AVERAGE = 0.999  # of each step, what stays of a running average of weights
 
@@ -41,7 +41,7 @@ class Plan:
 class Draft:
     """A recipe for given data, but for its size.  Sizes differ in the tables [model] and [training] alone."""
 
-    tables: Callable[[Plan], Tables]
+    tables: Callable[[Plan], RecipeTables]
     n_sizes: int
     batch_tokens: tuple[int, int]  # from few, for a short training, to many
     least_epochs: float  # a larger model is worth its time if it can read the data so often

@@ -67,9 +67,8 @@ class Task(ABC, Generic[R, P, M, B]):
     def __init__(self, config: TaskConfig, setup: Setup):
         """Reads no file."""
         if self.cut_once and setup.dropout:
-            raise ConfigError(
-                f"{self.cut_once} is cut in one way only: set tokenizer.dropout = 0, not {setup.dropout:g}"
-            )
+            refused = f"set tokenizer.dropout = 0, not {setup.dropout:g}"
+            raise ConfigError(f"{self.cut_once} is cut in one way only: {refused}")
         self.config, self.setup, self.tokenizer = config, setup, setup.tokenizer
         self.batch_tokens, self.max_length = setup.data.batch_tokens, setup.data.max_length
 

@@ -16,7 +16,7 @@ from regard.data.files.recognizing import Recognized
 from regard.errors import ConfigError, RunError
 from regard.runs.recipe import Recipe
 from regard.tasks.recognition import recognize
-from regard.tasks.sizing import Brief, Draft, Plan, Tables
+from regard.tasks.sizing import Brief, Draft, Plan, RecipeTables
 from regard.tasks.task import AnyTask
 from regard.training.estimate import Estimate, expected_seconds, measure, peak_memory, time_step, validation_seconds
 from regard.training.prepare import Prepared, prepare
@@ -35,7 +35,7 @@ TUNED_RATE = 2e-4  # at most, where weights of another run learn further
 @dataclass(frozen=True)
 class Proposal:
     kind: str
-    tables: Tables
+    tables: RecipeTables
     remarks: dict[str, str]  # by "table.setting"
     why: str
     assumed: list[tuple[str, str]]
@@ -100,10 +100,10 @@ class Sizer:
         share = HELD_OUT if n_bytes < LARGE else SMALL_SHARE
         return {f"{part}_share": share for part in ("valid", "test") if part not in data}
 
-    def merged(self, draft: Draft, plan: Plan, data: config.Settings, theirs: Recipe | None) -> Tables:
+    def merged(self, draft: Draft, plan: Plan, data: config.Settings, theirs: Recipe | None) -> RecipeTables:
         """The tables of the recipe."""
         proposed = draft.tables(plan)
-        tables: Tables = {
+        tables: RecipeTables = {
             "task": {"kind": self.kind, **self.recognized.task, **proposed.get("task", {})},
             "data": {**data, "root": shown_root(str(data["root"])), **proposed.get("data", {})},
             **{name: proposed[name] for name in ("tokenizer", "model", "training", "decoding") if name in proposed},
@@ -154,7 +154,7 @@ class Sizer:
         steps = max(FEWEST_STEPS, min(most, int((budget - n_validations * validation) / step)))
         return replace(plan, steps=steps, epochs=steps / n_batches, n_validations=n_validations)
 
-    def prepared(self, tables: Tables, folder: Path) -> Prepared:
+    def prepared(self, tables: RecipeTables, folder: Path) -> Prepared:
         """The tokenizer of the first time serves again, unless another run gives its own."""
         recipe = Recipe.of(self.kind, tables)
         if recipe.model_class.is_counted:

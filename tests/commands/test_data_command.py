@@ -23,8 +23,8 @@ def known(monkeypatch: pytest.MonkeyPatch) -> DataSet:
     """A data set of a single file that is packed where recipes look."""
     made = DataSet(name="tiny", what="messages", files={"messages.tsv.xz": hashlib.sha256(CONTENT).hexdigest()})
     monkeypatch.setattr("regard.data.sets.data_sets", lambda: {"tiny": made})
-    monkeypatch.setattr("regard.commands.recipes.data_sets", lambda: {"tiny": made})
-    monkeypatch.setattr("regard.commands.recipes.recipes_with", lambda: {"tiny": ["sms-bag"]})
+    monkeypatch.setattr("regard.commands.shipped.data_sets", lambda: {"tiny": made})
+    monkeypatch.setattr("regard.commands.shipped.recipes_with", lambda: {"tiny": ["sms-bag"]})
     return made
 
 

@@ -5,7 +5,7 @@ from regard.tasks.sizing import (
     Brief,
     Draft,
     Plan,
-    Tables,
+    RecipeTables,
     TextSizes,
     dropout_for,
     n_transformers,
@@ -20,7 +20,7 @@ def draft(brief: Brief) -> Draft:
     sizes = TextSizes.of([*texts, *(question.text for question in train.all)])
     longest = TextSizes.of(texts).longest(least=128) - 1
 
-    def tables(plan: Plan) -> Tables:
+    def tables(plan: Plan) -> RecipeTables:
         return {
             "task": {"max_question": min(64, longest // 3), "stride": min(128, longest // 3)},
             "data": {"max_length": longest, "batch_tokens": plan.batch_tokens, "order": "grouped"},

@@ -1,9 +1,9 @@
 """A recipe for images with captions of one's own: a Transformer that reads patches and writes words."""
 
+from regard.data.images.appearance import look_over
 from regard.data.images.files import captioned_images
-from regard.data.images.looks import look_over
 from regard.tasks.images.sizing import REMARKS, grid_of, reading, resizing
-from regard.tasks.sizing import Brief, Draft, Plan, Tables, TextSizes, dropout_for, schedule, transformer
+from regard.tasks.sizing import Brief, Draft, Plan, RecipeTables, TextSizes, dropout_for, schedule, transformer
 
 
 def draft(brief: Brief) -> Draft:
@@ -13,7 +13,7 @@ def draft(brief: Brief) -> Draft:
     size, patch, side = grid_of(looks)
     longest, n_rows = captions.longest(least=16, most=128), side**2 + captions.long
 
-    def tables(plan: Plan) -> Tables:
+    def tables(plan: Plan) -> RecipeTables:
         return {
             "task": {"metric": "bleu", "validation_lines": 200, **resizing(looks, size)},
             "data": {"max_length": longest, "batch_tokens": plan.batch_tokens},

@@ -9,7 +9,7 @@ from regard.tasks.sizing import (
     Brief,
     Draft,
     Plan,
-    Tables,
+    RecipeTables,
     TextSizes,
     dropout_for,
     n_transformers,
@@ -26,7 +26,7 @@ def draft_for(parts: Callable[[DataConfig], Parts[Dialogues]], brief: Brief) -> 
     sizes = TextSizes.of(wholes)
     longest = sizes.longest(tokens_per_word=2.0, least=64, most=1024)
 
-    def tables(plan: Plan) -> Tables:
+    def tables(plan: Plan) -> RecipeTables:
         return {
             "data": {"max_length": longest, "batch_tokens": plan.batch_tokens, "order": "grouped"},
             "tokenizer": {"vocab_size": sizes.vocabulary(words_per_token=30), "extra": ROLES},

@@ -39,7 +39,7 @@ class Talker:
             return self.tokenizer.decode(tokens).lstrip()
 
         nowhere = Stops((), decode)
-        tokens = use.engine.stream(ids, config, self.tokenizer.start_id, template.end_id, nowhere)
+        tokens = use.engine.stream(ids, config, self.tokenizer.start_id, template.end_id)
         return TextPieces(tokens, nowhere, notes)
 
     def reply(self, use: Use, conversations: Sequence[Conversation], length: int | None) -> list[Reply]:

@@ -11,7 +11,7 @@ from regard.tasks.sizing import (
     Brief,
     Draft,
     Plan,
-    Tables,
+    RecipeTables,
     TextSizes,
     dropout_for,
     in_steps,
@@ -35,7 +35,7 @@ def of_bag(train: Labelled) -> Draft:
     mean = max(1, sizes.n_words // sizes.n_texts)
     batch = in_steps(TEXTS * max(mean, 4), 50)
 
-    def tables(plan: Plan) -> Tables:
+    def tables(plan: Plan) -> RecipeTables:
         training = schedule(plan, float(np.clip(round(0.4 / mean, 4), 0.002, 0.02)), averaged=False)
         return {
             "task": {"metric": "accuracy"},
@@ -65,7 +65,7 @@ def of_network(brief: Brief, train: Labelled) -> Draft:
     sizes = TextSizes.of(train.texts)
     longest = sizes.longest()
 
-    def tables(plan: Plan) -> Tables:
+    def tables(plan: Plan) -> RecipeTables:
         return {
             "task": {
                 "metric": "accuracy",

@@ -1,7 +1,7 @@
 """A recipe for episodes of one's own: a Decision Transformer."""
 
 from regard.data.episodes.files import episode_parts
-from regard.tasks.sizing import Brief, Draft, Plan, Tables, schedule, transformer
+from regard.tasks.sizing import Brief, Draft, Plan, RecipeTables, schedule, transformer
 
 STEPS = 100  # that a decision looks back at, at most
 ROWS = 3  # of a step: the return to go, the state and the action
@@ -12,7 +12,7 @@ def draft(brief: Brief) -> Draft:
     context = int(min(STEPS, train.lengths.max()))
     n_windows = 64 * ROWS * context
 
-    def tables(plan: Plan) -> Tables:
+    def tables(plan: Plan) -> RecipeTables:
         return {
             "task": {"context": context, "even": True},
             "data": {"batch_tokens": plan.batch_tokens},

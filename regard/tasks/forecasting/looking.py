@@ -6,7 +6,7 @@ import torch
 
 from regard.data.series.form import TableForm
 from regard.errors import RegardError
-from regard.models.forecaster import Forecaster, Looks
+from regard.models.forecaster import Forecaster, LookWeights
 from regard.nn.watch import Sighting, watch
 from regard.tasks.forecasting.use import History
 from regard.viewer.capture import Capture, Map
@@ -34,7 +34,7 @@ def look_at_history(
     return Capture(title=f"{name}{which}", maps=maps)
 
 
-def maps_of(sighting: Sighting, looks: Looks, columns: Sequence[str], column: str | None) -> list[Map]:
+def maps_of(sighting: Sighting, looks: LookWeights, columns: Sequence[str], column: str | None) -> list[Map]:
     """Of each head; where each column has its own, that of one column or the mean of all."""
     if looks.of_each_column:
         weights = sighting.weights.mean(0) if column is None else sighting.weights[columns.index(column)]

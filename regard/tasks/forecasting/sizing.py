@@ -5,7 +5,7 @@ from regard.checks import expect
 from regard.config import Settings
 from regard.data.series.form import TableForm
 from regard.data.series.windows import series_parts
-from regard.tasks.sizing import Brief, Draft, Plan, Tables, in_steps, schedule
+from regard.tasks.sizing import Brief, Draft, Plan, RecipeTables, in_steps, schedule
 
 MANY = 30_000  # rows
 LONGEST = 96  # steps ahead
@@ -26,7 +26,7 @@ def draft(brief: Brief) -> Draft:
     models = [LINEAR] if len(train) < MANY or look_back < 64 else [LINEAR, PATCHES, LARGE]
     per_batch = WINDOWS * (look_back + horizon)
 
-    def tables(plan: Plan) -> Tables:
+    def tables(plan: Plan) -> RecipeTables:
         model = models[plan.size]
         rate = 0.003 if model is LINEAR else 0.0007 if model is PATCHES else 0.0002
         return {

@@ -1,9 +1,9 @@
 """A recipe for labeled images of one's own: a residual network, as large as there is time for."""
 
 from regard.config import Settings
+from regard.data.images.appearance import Looks, look_over
 from regard.data.images.files import labelled_images
-from regard.data.images.looks import Looks, look_over
-from regard.tasks.sizing import Brief, Draft, Plan, Tables, schedule
+from regard.tasks.sizing import Brief, Draft, Plan, RecipeTables, schedule
 
 NETWORKS = ((32, 1), (64, 1), (64, 2), (128, 2), (256, 3))  # d_model at a patch of 4, n_blocks
 ENOUGH = (0, 0, 1000, 10_000, 30_000)  # images, for each of them
@@ -15,7 +15,7 @@ def draft(brief: Brief) -> Draft:
     looks = look_over(train.images)
     size, patch, side = grid_of(looks)
 
-    def tables(plan: Plan) -> Tables:
+    def tables(plan: Plan) -> RecipeTables:
         d_model, n_blocks = NETWORKS[plan.size]
         return {
             "task": {"metric": "accuracy", "smoothing": 0.1, **resizing(looks, size), **changes(looks, size, plan)},

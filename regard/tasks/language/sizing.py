@@ -6,7 +6,7 @@ from regard.tasks.sizing import (
     Brief,
     Draft,
     Plan,
-    Tables,
+    RecipeTables,
     TextSizes,
     dropout_for,
     n_transformers,
@@ -25,7 +25,7 @@ def draft(brief: Brief) -> Draft:
         return of_gpt(brief, train.lines)
     n_characters = len(set().union(*train.lines)) + 1  # and the end of a line
 
-    def tables(plan: Plan) -> Tables:
+    def tables(plan: Plan) -> RecipeTables:
         d_model, d_hidden, n_layers = LSTMS[plan.size]
         return {
             "task": {"unit": "text", "window": 64, "carry": True},
@@ -63,7 +63,7 @@ def of_gpt(brief: Brief, lines: list[str]) -> Draft:
     has_pieces = brief.is_tuned or sizes.n_characters >= LONG
     tokens = {"vocab_size": sizes.vocabulary()} if has_pieces else {"kind": "characters", "vocab_size": 1000}
 
-    def tables(plan: Plan) -> Tables:
+    def tables(plan: Plan) -> RecipeTables:
         return {
             "task": {"unit": "text", "window": 256},
             "data": {"max_length": 255, "batch_tokens": plan.batch_tokens},

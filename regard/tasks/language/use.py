@@ -76,7 +76,7 @@ class Continuations:
         start, ids = self.begin(ask.prompt)
         read, start_id, end_id = [*start, *ids], self.tokenizer.start_id, self.tokenizer.end_id
         stops = Stops(ask.stop, self.tokenizer.decode)
-        tokens = use.engine.stream(read[-most:], config, start_id, end_id, stops)
+        tokens = use.engine.stream(read[-most:], config, start_id, end_id, stops if ask.stop else None)
         shown = Stops(ask.stop, lambda tokens: following(ids, tokens, self.tokenizer))
         return TextPieces(tokens, shown, self.notes_on(ask.prompt, len(read), len(ids), most))
 

@@ -1,7 +1,7 @@
 """A recipe for tagged words of one's own: a recurrent network that reads in both directions."""
 
 from regard.data.files.labelled import tagged_parts
-from regard.tasks.sizing import Brief, Draft, Plan, Tables, TextSizes, dropout_for, schedule
+from regard.tasks.sizing import Brief, Draft, Plan, RecipeTables, TextSizes, dropout_for, schedule
 
 LSTMS = ((64, 64, 1), (128, 128, 1), (128, 256, 2))  # d_model, d_hidden, n_layers
 ENOUGH = (0, 20_000, 200_000)  # words, for each of them
@@ -10,7 +10,7 @@ ENOUGH = (0, 20_000, 200_000)  # words, for each of them
 def draft(brief: Brief) -> Draft:
     sizes = TextSizes.of(tagged_parts(brief.data).train.keys())
 
-    def tables(plan: Plan) -> Tables:
+    def tables(plan: Plan) -> RecipeTables:
         d_model, d_hidden, n_layers = LSTMS[plan.size]
         return {
             "data": {"max_length": sizes.longest(), "batch_tokens": plan.batch_tokens, "order": "grouped"},

@@ -6,7 +6,7 @@ from regard.tasks.sizing import (
     Brief,
     Draft,
     Plan,
-    Tables,
+    RecipeTables,
     TextSizes,
     dropout_for,
     n_transformers,
@@ -24,7 +24,7 @@ def draft(brief: Brief) -> Draft:
     is_summary = source.n_characters > MUCH_LONGER * target.n_characters
     longest = max(source.longest(), target.longest())
 
-    def tables(plan: Plan) -> Tables:
+    def tables(plan: Plan) -> RecipeTables:
         model = transformer(plan.size)
         rate = round(RATE * (256 / model["d_model"]) ** 0.5, 5)
         return {
