@@ -73,7 +73,7 @@ OF_EACH_KIND = [case for case in CASES if case[1] in FAST]
 # Nothing that a user wrote: `show` reads recipes (test_settings.py), `import` and `export` models (tests/interop),
 # `caption` images (tests/data/images), `point` boxes (tests/tasks/captions/test_point.py), and `forecast` tables of
 # numbers (tests/data/series); `record` reads nothing, and `play` a run (tests/commands/test_play_command.py).  `data`
-# copies files whose sums it knows; `new` reads the beginnings of files (tests/tasks/test_recognition.py) and then trains.
+# copies files whose sums it knows; `new` reads files as training does (tests/tasks/test_recognition.py).
 OF_FILES = {"caption", "point", "forecast", "play", "record", "norms", "neighbours", "data", "new"}
 WITHOUT_TEXT = {"recipes", "demo", "bench", "show", "import", "export", *OF_FILES}
 
