@@ -96,8 +96,8 @@ def look(
     if kind in KINDS and not KINDS[kind].has_heads and (layer, head) != (None, None):
         raise RegardError(f"{kind} is one map, of all layers and heads: leave out --layer and --head")
     layers, heads = (None if number is None else [number] for number in (layer, head))
-    note_unknown(loaded, text if target is None else f"{text}\n{target}")
     capture = loaded.look(text, target, layers, heads, vectors)
+    note_unknown(loaded, text, target or "")
     kind = kind or ("cross" if "cross" in capture.kinds else capture.kinds[0])
     if is_named:
         capture = replace(capture, opens=(kind, layer, head))
@@ -119,13 +119,13 @@ def look(
         typer.launch(str(path))
 
 
-def note_unknown(run: "Run", text: str) -> None:
+def note_unknown(run: "Run", *texts: str) -> None:
     """Words that the model does not know are all the same to it, and say little when looked at."""
-    unknown = (
-        list(dict.fromkeys(run.tokenizer.unknown(text))) if run.task.reads_text and not run.task.takes_files else []
-    )
+    if run.task.takes_files or not run.task.reads_text:
+        return
+    unknown = list(dict.fromkeys(word for text in texts for word in run.tokenizer.unknown(text)))
     if unknown:
-        words = ", ".join(map(repr, unknown[:N_UNKNOWN])) + (", …" if len(unknown) > N_UNKNOWN else "")
+        words = ", ".join(f"{word!r:.40}" for word in unknown[:N_UNKNOWN]) + ", …" * (len(unknown) > N_UNKNOWN)
         print(f"note: not in the vocabulary, read as unknown: {words}", file=sys.stderr)
 
 
