@@ -152,10 +152,16 @@ def test_a_stream_says_what_happened_to_its_prompt(desk: Path) -> None:
         assert outcome.code == 0 and "prompt 1: too long: only its last" in outcome.err
 
 
-def test_what_cannot_be_streamed_shows_nothing(desk: Path) -> None:
+def test_a_beam_streams_what_it_writes(desk: Path) -> None:
     asked = ("--length", "9", "--set", "beam=3", "--device", "cpu")
+    streamed, whole = (call(desk, "generate", "stack", "the animal", *more, *asked) for more in (["--stream"], []))
+    assert streamed.code == 0 and streamed.out == whole.out
+
+
+def test_what_cannot_be_streamed_shows_nothing(desk: Path) -> None:
+    asked = ("--length", "9", "--set", "beam=3", "--set", "n_best=2", "--device", "cpu")
     outcome = call(desk, "generate", "stack", "the animal", "--stream", *asked)
-    assert outcome.code == 1 and outcome.out == "" and "got beam = 3" in outcome.err
+    assert outcome.code == 1 and outcome.out == "" and "got 2" in outcome.err
 
 
 def test_log_probabilities_of_tokens_are_those_of_the_text(at: Call) -> None:
