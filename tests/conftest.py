@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # `pytest -n`: the cores are shared, and torch, not yet imported, reads these
@@ -16,6 +17,8 @@ OURS = ["regard", "bench", "tests", *sorted({path.stem for path in Path(__file__
 def pytest_configure(config: pytest.Config) -> None:
     """A warning is an error where it points at a module of ours; those of other packages are listed after the tests."""
     config.addinivalue_line("filterwarnings", rf"error:::({'|'.join(OURS)})(\.|$)")
+    hypothesis.settings.register_profile("ours", deadline=None)  # a busy machine is no fault
+    hypothesis.settings.load_profile("ours")
 
 
 @pytest.hookimpl(optionalhook=True)

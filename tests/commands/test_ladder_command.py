@@ -168,6 +168,7 @@ def test_what_does_not_fit_is_said(arguments: tuple[str, ...], message: str, pla
     assert refused.code == 1 and message in refused.err
 
 
+@pytest.mark.slow  # six trainings
 def test_a_budget_in_time_chooses_the_steps(place: Path) -> None:
     outcome = climb(place, "timed", "--minutes", "0.01", "--rungs", "n-gram,gru")
     assert outcome.code == 0, outcome.err
@@ -191,6 +192,7 @@ def test_rungs_are_of_one_size(ladder) -> None:  # type: ignore[no-untyped-def]
     assert len(sizes) >= 3 and max(sizes) < 1.25 * min(sizes)
 
 
+@pytest.mark.slow  # six trainings
 def test_translators_climb_too(place: Path) -> None:
     outcome = call(
         place, "ladder", "--task", "translation", "--data", "text.en", "text.fr", "--out", "pairs", *STEPS,

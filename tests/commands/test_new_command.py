@@ -158,6 +158,7 @@ def test_nothing_is_overwritten_unless_told(regard: Call, tmp_path: Path) -> Non
     assert Recipe.read(str(tmp_path / "story.toml")).name == "story"
 
 
+@pytest.mark.slow  # two trainings
 def test_a_run_of_another_task_is_taken_further(lab: Path, regard: Call, tmp_path: Path) -> None:
     files = [*(lab / "data" / f"train.{language}" for language in ("en", "fr"))]
     made = regard("new", *files, "--from", lab / "one", "--minutes", "0.05", "--output", "more.toml", "--device", "cpu")

@@ -57,6 +57,7 @@ def test_watching_changes_nothing_and_ends():
     assert len(seen.sightings) == 6
 
 
+@pytest.mark.slow  # a compilation
 def test_a_compiled_model_is_watched_through_its_eager_twin():
     model = Transformer(TransformerConfig(**SMALL | {"n_layers": 1})).eval()
     batch = inputs()

@@ -86,6 +86,7 @@ def test_strange_input_gets_an_answer_and_its_story(run: Run) -> None:
     assert run.answer([], []) == []
 
 
+@pytest.mark.slow  # a whole training, twice; tests/pairs resumes every task
 def test_a_resumed_run_is_the_same_to_the_bit(tmp_path: Path) -> None:
     recipe = write_questions(tmp_path)
     settings = ["training.save_every=5", "training.validate_every=5", "training.schedule=constant"]

@@ -207,6 +207,7 @@ def test_the_vectors_of_labels_are_learnt_and_those_of_others_stay() -> None:
         model.first(3)
 
 
+@pytest.mark.slow  # trainings; tests/pairs resumes every task
 @pytest.mark.parametrize("own_words", [0.0, 0.5])
 def test_a_resumed_run_is_the_same_to_the_bit(own_words: float, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path)
