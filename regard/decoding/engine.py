@@ -25,6 +25,7 @@ from regard.decoding.ticket import Ticket
 from regard.errors import RegardError
 from regard.memory import TooLarge
 
+FAILURES = (RegardError, RuntimeError, MemoryError)  # of a model's step: they end its searches and no others
 PIECE = 512  # tokens of prompts that are read in one step beside running searches, and of one piece of a long prompt
 
 
@@ -45,8 +46,8 @@ class Arriving:
     """A long prompt that is read in pieces beside running searches."""
 
     ticket: Ticket
-    state: Any  # of the model, one row
-    n_read: int
+    state: Any = None  # of the model, one row
+    n_read: int = 0
 
 
 class Engine:
@@ -94,7 +95,7 @@ class Engine:
         for ticket in self.admit(finished):
             new.setdefault(lane_of(ticket), []).append(ticket)
         arrived: dict[Lane, list[tuple[Ticket, Any, Tensor]]] = {}
-        for ticket, state, first in self.read_on():
+        for ticket, state, first in self.read_on(finished):
             arrived.setdefault(lane_of(ticket), []).append((ticket, state, first))
         for key in dict.fromkeys([*self.slots, *new, *arrived]):
             if key not in self.slots:
@@ -103,9 +104,7 @@ class Engine:
             joining = [*new.get(key, []), *(ticket for ticket, _, _ in arrived.get(key, []))]
             try:
                 finished += slots.step(new.get(key, []), arrived.get(key, []))
-            except Exception as error:
-                if not isinstance(error, RegardError | RuntimeError | MemoryError):
-                    raise
+            except FAILURES as error:
                 failed = [ticket for ticket in {*slots.tickets, *joining} if not ticket.is_over]
                 for ticket in failed:
                     ticket.error = error
@@ -147,7 +146,7 @@ class Engine:
             if ticket.is_over:
                 continue
             if is_beside and self.model.reads_on and n_tokens > PIECE:
-                self.arriving.append(self.begin_reading(ticket))
+                self.arriving.append(Arriving(ticket))
             else:
                 admitted.append(ticket)
                 n_read += n_tokens
@@ -165,25 +164,33 @@ class Engine:
         self.model.check_room(sum(other.search.copies for other in (*admitted, ticket)), max(rooms))
         return True
 
-    def begin_reading(self, ticket: Ticket) -> Arriving:
-        tokens, search = [*ticket.search.prompt], ticket.search
-        room = search.limit + len(tokens) - PIECE
-        state, _ = self.reading(search.config.weights).start([tokens[:PIECE]], search.begin, 1, room)
-        return Arriving(ticket, state, PIECE)
-
-    def read_on(self) -> Iterator[tuple[Ticket, Any, Tensor]]:
+    def read_on(self, failed: list[Ticket]) -> Iterator[tuple[Ticket, Any, Tensor]]:
         """A piece more of the first long prompt; where it was the last, the ticket, its state and its logits."""
         self.arriving = [arriving for arriving in self.arriving if not arriving.ticket.is_cancelled]
         if not self.arriving:
             return
         first = self.arriving[0]
-        piece = [*first.ticket.search.prompt][first.n_read : first.n_read + PIECE]
-        model = self.reading(first.ticket.search.config.weights)
-        logits = model.step(torch.tensor([piece], device=first.state.lengths.device), first.state)[:, -1]
-        first.n_read += len(piece)
+        try:
+            logits = self.read_piece(first)
+        except FAILURES as error:
+            first.ticket.error = error
+            failed.append(self.arriving.pop(0).ticket)
+            return
         if first.n_read == len(first.ticket.search.prompt):
             self.arriving.pop(0)
             yield first.ticket, first.state, logits
+
+    def read_piece(self, arriving: Arriving) -> Tensor:
+        search = arriving.ticket.search
+        model, tokens = self.reading(search.config.weights), [*search.prompt]
+        piece = tokens[arriving.n_read : arriving.n_read + PIECE]
+        if arriving.n_read == 0:
+            arriving.state, logits = model.start([piece], search.begin, 1, search.limit + len(tokens) - PIECE)
+        else:
+            at = arriving.state.lengths.device
+            logits = model.step(torch.tensor([piece], device=at), arriving.state)[:, -1]
+        arriving.n_read += len(piece)
+        return logits
 
     def answer(self, searches: Sequence[Search], on_progress: Progress | None = None) -> list[list[Hypothesis]]:
         """The best hypotheses of each search, best first; finished ones before those that hit the length limit."""

@@ -115,6 +115,7 @@ def test_the_doctor_draws_what_augmentation_does(shapes: Path, regard: Call, tmp
     assert (tmp_path / "b.png").read_bytes() != (tmp_path / "a.png").read_bytes()
 
 
+@pytest.mark.slow  # a whole doctor
 def test_the_doctor_has_no_picture_of_texts(lab: Path, regard: Call, tmp_path: Path) -> None:
     refused = regard("doctor", lab / "tiny.toml", "--picture", "a.png", "--seconds", "0", "--device", "cpu")
     assert refused.code == 1 and "no picture of its examples" in refused.err and list(tmp_path.iterdir()) == []

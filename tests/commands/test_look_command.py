@@ -40,6 +40,7 @@ def test_a_page_of_its_own_gets_a_free_name(tmp_path: Path) -> None:
     assert [name.name for name in names] == ["attention.html", "attention-2.html", "attention-3.html"]
 
 
+@pytest.mark.slow  # a picture of each encoding; their tables are tested fast
 def test_look_draws_the_positions(lab: Path, regard: Call, tmp_path: Path) -> None:
     drawn = regard("look", lab / "one", "--positions", "positions.png", "--device", "cpu")
     assert drawn.code == 0 and (tmp_path / "positions.png").read_bytes().startswith(PNG)

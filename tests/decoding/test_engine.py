@@ -214,7 +214,7 @@ def test_a_long_prompt_is_read_in_pieces_beside_running_searches(monkeypatch: py
         engine.submit(tickets[1])
         shapes.clear()
         engine.step()
-        assert [shape[1] for shape in shapes] == [4, 4, 1]  # two pieces, and the other search beside them
+        assert [shape[1] for shape in shapes] == [4, 1]  # a piece, and the other search beside it
         while not engine.is_idle:
             engine.step()
         for ticket, expected in zip(tickets, alone, strict=True):
