@@ -13,9 +13,9 @@ class TooLarge(RegardError):
     """Something that does not fit into the memory of this machine."""
 
 
-def check_memory(n_bytes: int, what: str, advice: str) -> None:
-    """Raise where `what` needs more than there is."""
-    free = free_memory()
+def check_memory(n_bytes: int, what: str, advice: str, free: int | None = None) -> None:
+    """Raise where `what` needs more than there is: bytes that are free elsewhere, or else on this machine."""
+    free = free_memory() if free is None else free
     if n_bytes > free:
         raise TooLarge(f"{what} needs about {gibibytes(n_bytes)}, and {gibibytes(free)} are free here; {advice}")
 

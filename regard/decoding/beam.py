@@ -15,68 +15,68 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.decoding.distribution import Distribution
 from regard.decoding.interface import NEAR, is_one_of, length_penalty
 from regard.decoding.outputs import Hypothesis
 from regard.decoding.search import Search
-from regard.decoding.strategy import Strategy
+from regard.decoding.strategy import Kept, Strategy
 
 
 class Beam(Strategy):
     """A live hypothesis is a slot 0 … K-1 of its prompt; a dead slot (the first step has K - 1) has log P = -inf."""
 
-    def __init__(self, like: Search, device: torch.device) -> None:
-        super().__init__(like, device)
-        self.penalties = torch.ones(1, device=device)  # by length
-        self.largest_penalty = torch.zeros(0, device=device)
-        self.live = torch.zeros(0, self.copies, device=device)  # log P of each slot, descending
-        self.finished = torch.zeros(0, self.config.n_best, device=device)  # scores, descending
+    columns = "best", "tokens", "parents", "ranks"
 
-    def add(self, searches: Sequence[Search]) -> None:
-        limits = [search.limit for search in searches]
-        if max(limits) >= len(self.penalties):
-            self.penalties = torch.tensor(self.penalties_to(max(limits)), device=self.device)
-        live = self.live.new_full((len(searches), self.copies), -torch.inf)
+    def fresh(self, searches: Sequence[Search]) -> Kept:
+        K, room = self.copies, max(search.limit for search in searches)
+        live = torch.full((len(searches), K), -torch.inf)  # log P of each slot, descending
         live[:, 0] = 0
-        finished = live.new_full((len(searches), self.config.n_best), -torch.inf)
-        self.live, self.finished = torch.cat([self.live, live]), torch.cat([self.finished, finished])
-        self.largest_penalty = torch.cat([self.largest_penalty, self.penalties[limits]])
+        finished = torch.full((len(searches), self.config.n_best), -torch.inf)  # scores, descending
+        best = torch.zeros(len(searches), room + 1, (1 + len(self.ends)) * K)
+        return {
+            **super().fresh(searches),
+            "live": live,
+            "finished": finished,
+            "best": best,
+            "tokens": best.long(),
+            "parents": best.long(),
+            "ranks": best[:, :, :K].long(),
+        }
 
-    def penalties_to(self, longest: int) -> list[float]:
-        return [length_penalty(length, self.config.length_penalty) for length in range(longest + 1)]
+    def penalty(self, length: Tensor) -> Tensor:
+        return length_penalty(length, self.config.length_penalty)
 
-    def choose(self, distribution: Distribution, t: Tensor, room: int) -> tuple[Tensor, Tensor, Tensor]:
+    def choose(self, distribution: Distribution, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """See `Strategy`."""
-        K, E = self.copies, len(self.ends)
+        K, E, kept = self.copies, len(self.ends), self.kept
         k = min(K + E, distribution.scores.shape[1])  # of one hypothesis, at most K go on and E end
         log_probs, ids = distribution.top(k)
-        candidates = self.live[:, :, None] + log_probs.view(-1, K, k)
+        candidates = kept["live"][:, :, None] + log_probs.view(-1, K, k)
         best, places = candidates.flatten(1).topk(min((1 + E) * K, K * k))  # (prompts, (1 + E)·K), descending
         tokens, parents = ids.view(-1, K * k).gather(1, places), places // k
+        missing = (0, (1 + E) * K - best.shape[1])  # of a tiny vocabulary
+        if missing[1]:
+            best, tokens, parents = F.pad(best, missing, value=-torch.inf), F.pad(tokens, missing), F.pad(parents, missing)
 
         ends = is_one_of(tokens, self.ends)
-        scores = torch.where(ends, best / self.penalties[t + 1, None], -torch.inf)[:, :K]
-        self.finished = torch.cat([self.finished, scores], 1).topk(self.config.n_best).values
+        scores = torch.where(ends, best / self.penalty(t[:, None] + 1), -torch.inf)[:, :K]
+        kept["finished"] = torch.cat([kept["finished"], scores], 1).topk(self.config.n_best).values
 
-        self.live, ranks = best.masked_fill(ends, -torch.inf).topk(K)  # (prompts, K)
-        self.record.write(t, room, best, tokens, parents, ranks)
-        done = self.finished[:, -1] >= self.live[:, 0] / self.largest_penalty
+        kept["live"], ranks = best.masked_fill(ends, -torch.inf).topk(K)  # (prompts, K)
+        self.record(t, best=best, tokens=tokens, parents=parents, ranks=ranks)
+        done = kept["finished"][:, -1] >= kept["live"][:, 0] / self.penalty(kept["limits"])
         return tokens.gather(1, ranks), parents.gather(1, ranks), done
-
-    def keep(self, places: Tensor) -> None:
-        super().keep(places)
-        self.live, self.finished = self.live[places], self.finished[places]
-        self.largest_penalty = self.largest_penalty[places]
 
     def hypotheses(self, places: Tensor, steps: np.ndarray) -> list[list[Hypothesis]]:
         """See `Strategy`."""
         longest = int(steps.max())
         # (T, prompts, (1 + E)·K); ranks (T, prompts, K)
-        best, tokens, parents, ranks = self.record.read(places, longest)
+        best, tokens, parents, ranks = self.read(places, longest)
         n_steps, n_prompts, n_candidates = best.shape
         counts = np.arange(n_steps)[:, None] < steps  # (T, prompts)
-        penalties = np.array(self.penalties_to(longest)[1:])
+        penalties = self.penalty(torch.arange(1, longest + 1)).numpy()
 
         # A hypothesis is a candidate (t, rank).  First the n best that ended, then those alive at the last step.
         is_end = is_one_of(tokens, self.ends)
@@ -110,11 +110,11 @@ class Beam(Strategy):
 
     def agreed(self, place: int, n_steps: int) -> list[int]:
         """What all live hypotheses begin with, and those of the n best that have ended."""
-        best, tokens, parents, ranks = self.record.read(torch.tensor([place]), n_steps)
+        best, tokens, parents, ranks = self.read(torch.tensor([place], device=self.device), n_steps)
         lives = best[n_steps - 1, 0, ranks[n_steps - 1, 0]] > -np.inf
         live = ranks[n_steps - 1, 0][lives]
-        scores = best[:, 0, : self.copies] / self.penalties[1 : n_steps + 1, None].cpu().numpy()
-        is_best = (scores > -np.inf) & (scores >= float(self.finished[place, -1]))
+        scores = best[:, 0, : self.copies] / self.penalty(torch.arange(1, n_steps + 1, device=self.device)).cpu().numpy()[:, None]
+        is_best = (scores > -np.inf) & (scores >= float(self.kept["finished"][place, -1]))
         step, rank = np.nonzero(is_one_of(tokens[:, 0, : self.copies], self.ends) & is_best)
         t = np.concatenate([np.full(len(live), n_steps - 1), step])[None]
         traced = trace(tokens, parents, ranks, t, np.concatenate([live, rank])[None])[0]

@@ -5,12 +5,12 @@ hypotheses keep the model's own log-probability.  The repetition penalty changes
 the logits, before they are normalized.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.distribution import Distribution
@@ -44,15 +44,18 @@ def block_rows(log_probs: Tensor, history: Tensor, rows: Sequence[Sequence[int]]
     for *before, last in rows:
         if len(before) <= history.shape[1]:
             end = history[:, history.shape[1] - len(before) :]
-            blocked[:, last].masked_fill_((end == torch.tensor(before, device=end.device)).all(1), -torch.inf)
+            is_complete = torch.ones(len(end), dtype=torch.bool, device=end.device)
+            for place, token in enumerate(before):
+                is_complete = is_complete & (end[:, place] == token)
+            blocked[:, last].masked_fill_(is_complete, -torch.inf)
     return blocked
 
 
-def block(log_probs: Tensor, tokens: Sequence[int]) -> Tensor:
-    return log_probs.index_fill(1, torch.tensor(tokens, dtype=torch.long, device=log_probs.device), -torch.inf)
+def block(log_probs: Tensor, tokens: Tensor) -> Tensor:
+    return log_probs.index_fill(1, tokens, -torch.inf)
 
 
-def block_ends(log_probs: Tensor, ends: Sequence[int]) -> Tensor:
+def block_ends(log_probs: Tensor, ends: Tensor) -> Tensor:
     """No end, unless nothing else is left."""
     blocked = block(log_probs, ends)
     return torch.where(blocked.amax(1, keepdim=True) == -torch.inf, log_probs, blocked)
@@ -65,86 +68,94 @@ def force(log_probs: Tensor, free: Tensor, tokens: Tensor) -> Tensor:
     return torch.where(tokens[:, None] < 0, free, forced)
 
 
-class Constraints:
-    """All constraints of searches of one manner, each at its own step.  A forced prefix wins over everything else."""
+class Active(NamedTuple):
+    """Which constraints matter to some search in one step: all others need not be computed."""
 
-    def __init__(self, config: DecodingConfig, ends: tuple[int, ...], copies: int, device: torch.device) -> None:
-        self.config, self.ends, self.copies, self.device = config, ends, copies, device
-        self.n_forced = np.zeros(0, np.int64)  # tokens of each search's prefix
-        self.prefixes = torch.zeros(0, 0, dtype=torch.long)  # (searches, longest); -1: none
-        # The tokens so far of each row, where they are needed: (rows, longest); -1 stands before what is shorter.
-        self.history = torch.zeros(0, 0, dtype=torch.long, device=device)
-        self.is_checked = False
+    forcing: bool
+    too_short: bool
+    is_first: bool
+
+
+class Constraints:
+    """All constraints of searches of one manner, each at its own step.  A forced prefix wins over everything else.
+
+    What they remember of a search is kept with all else that is kept of it (`Strategy`): `prefixes` (searches,
+    longest), with -1 after what is shorter, and the tokens so far where they are needed, `history` (searches, copies,
+    longest), the newest first.
+    """
+
+    def __init__(self, config: DecodingConfig, ends: tuple[int, ...], copies: int) -> None:
+        self.config, self.ends, self.copies = config, ends, copies
+        self.listed: dict[str, Tensor] = {}  # what is blocked, on the device: a CUDA graph cannot hold it on the host
 
     @property
     def need_history(self) -> bool:
         config = self.config
         return config.repetition_penalty != 1 or config.block_ngrams > 0 or len(config.never_in_a_row) > 0
 
-    def join(self, searches: Sequence[Search]) -> None:
-        prefixes = [search.prefix for search in searches]
-        self.prefixes = stacked(self.prefixes, prefixes, after=True)
-        self.n_forced = np.concatenate([self.n_forced, np.array(list(map(len, prefixes)), np.int64)])
+    def fresh(self, searches: Sequence[Search]) -> dict[str, Tensor]:
+        kept = {"prefixes": stacked([search.prefix for search in searches])}
         if self.need_history:
-            beginning = BEGINNINGS[self.config.counted]
-            rows = [beginning(search) for search in searches for _ in range(self.copies)]
-            self.history = stacked(self.history, rows, after=False)
+            beginnings = [BEGINNINGS[self.config.counted](search)[::-1] for search in searches]
+            limits = [search.limit for search in searches]
+            longest = max(len(tokens) + limit for tokens, limit in zip(beginnings, limits, strict=True))
+            kept["history"] = stacked(beginnings, longest)[:, None].repeat(1, self.copies, 1)
+        return kept
 
-    def keep(self, places: Tensor) -> None:
-        self.prefixes = self.prefixes[places.cpu()]
-        self.n_forced = self.n_forced[places.cpu().numpy()]
-        if self.need_history:
-            rows = places[:, None] * self.copies + torch.arange(self.copies, device=self.device)
-            history = self.history[rows.flatten()]
-            longest = int((history >= 0).sum(1).max()) if len(history) else 0
-            self.history = history[:, history.shape[1] - longest :]
-
-    def extend(self, tokens: Tensor, parents: Tensor | None) -> None:
+    def extend(self, kept: dict[str, Tensor], tokens: Tensor, parents: Tensor | None) -> None:
         """The tokens (searches, copies) that were chosen, and the copy that each continues."""
         if not self.need_history:
             return
+        history = kept["history"]
         if parents is not None:
-            first = self.copies * torch.arange(len(parents), device=self.device)
-            self.history = self.history[(first[:, None] + parents).flatten()]
-        self.history = torch.cat([self.history, tokens.view(-1, 1)], 1)
+            history = history.gather(1, parents[:, :, None].expand_as(history))
+        kept["history"] = torch.cat([tokens[:, :, None], history[:, :, :-1]], 2)
 
-    def apply(self, logits: Tensor, ages: np.ndarray) -> Distribution:
-        """logits (searches · copies, V), where search i has had ages[i] steps."""
+    def active(self, ages: np.ndarray, n_forced: np.ndarray) -> Active:
+        """Of searches that have had so many steps, and whose prefixes have so many tokens."""
         config = self.config
-        if not self.is_checked:
+        is_first = bool(config.never_first) and bool((ages == len(config.first)).any())
+        return Active(bool((ages < n_forced).any()), bool((ages < config.min_length).any()), is_first)
+
+    def apply(self, logits: Tensor, kept: Mapping[str, Tensor], active: Active) -> Distribution:
+        """logits (searches · copies, V), where search i has had t[i] steps."""
+        config, t = self.config, kept["t"]
+        if not self.listed:
             self.check(logits.shape[1])
-        forcing, too_short = ages < self.n_forced, ages < config.min_length
-        is_first = (ages == len(config.first)) & bool(config.never_first)
-        if not (forcing.any() or too_short.any() or is_first.any() or self.need_history or config.never):
+            blocked = {"never": config.never, "never_first": config.never_first, "ends": self.ends}
+            self.listed = {name: torch.tensor(ids, dtype=torch.long).to(t.device) for name, ids in blocked.items()}
+        if not (any(active) or self.need_history or config.never):
             return Distribution(logits)
+        if self.need_history:
+            history = kept["history"].flatten(0, 1).flip(1)  # (rows, longest), the newest last
+        logits = logits.float()
         if config.repetition_penalty != 1:
-            logits = repetition_penalty(logits, self.history, config.repetition_penalty)
+            logits = repetition_penalty(logits, history, config.repetition_penalty)
         log_probs = free = logits.log_softmax(-1)
         if config.never:
-            free = block(free, config.never)
-        if is_first.any():
-            free = torch.where(self.rows(is_first), block(free, config.never_first), free)
+            free = block(free, self.listed["never"])
+        if active.is_first:
+            free = torch.where(self.rows(t == len(config.first)), block(free, self.listed["never_first"]), free)
         if config.never_in_a_row:
-            free = block_rows(free, self.history, config.never_in_a_row)
+            free = block_rows(free, history, config.never_in_a_row)
         if config.block_ngrams:
-            free = block_ngrams(free, self.history, config.block_ngrams)
-        if too_short.any():
-            free = torch.where(self.rows(too_short), block_ends(free, self.ends), free)
-        if forcing.any():
-            t = torch.from_numpy(np.minimum(ages, self.prefixes.shape[1] - 1))
-            tokens = self.prefixes.gather(1, t[:, None])[:, 0].masked_fill(torch.from_numpy(~forcing), -1)
-            free = force(log_probs, free, tokens.to(self.device).repeat_interleave(self.copies))
+            free = block_ngrams(free, history, config.block_ngrams)
+        if active.too_short:
+            free = torch.where(self.rows(t < config.min_length), block_ends(free, self.listed["ends"]), free)
+        if active.forcing:
+            last = kept["prefixes"].shape[1] - 1
+            tokens = kept["prefixes"].gather(1, t.clamp(max=last)[:, None])[:, 0].masked_fill(t > last, -1)
+            free = force(log_probs, free, tokens.repeat_interleave(self.copies))
         return Distribution(free, normalized=True)
 
-    def rows(self, which: np.ndarray) -> Tensor:
+    def rows(self, which: Tensor) -> Tensor:
         """The rows of these searches: (rows, 1)."""
-        return torch.from_numpy(which).to(self.device).repeat_interleave(self.copies)[:, None]
+        return which.repeat_interleave(self.copies)[:, None]
 
     def check(self, n_tokens: int) -> None:
         for name, tokens in self.config.tokens.items():
             if tokens and max(tokens) >= n_tokens:
                 raise ConfigError(f"{name} lists the token {max(tokens)}; the model has {n_tokens:,}")
-        self.is_checked = True
 
 
 # What stands in a history before anything is written.
@@ -155,14 +166,8 @@ BEGINNINGS: dict[str, Callable[[Search], list[int]]] = {
 }
 
 
-def stacked(above: Tensor, rows: Sequence[Sequence[int]], after: bool) -> Tensor:
-    """The rows below those that are there, filled up with -1 after them, or before."""
-    longest = max(above.shape[1], *map(len, rows))
-
-    def filled(row: Sequence[int]) -> list[int]:
-        missing = [-1] * (longest - len(row))
-        return [*row, *missing] if after else [*missing, *row]
-
-    wider = (0, longest - above.shape[1]) if after else (longest - above.shape[1], 0)
-    below = torch.tensor(list(map(filled, rows)), dtype=torch.long, device=above.device).view(len(rows), longest)
-    return torch.cat([F.pad(above, wider, value=-1), below])
+def stacked(rows: Sequence[Sequence[int]], longest: int | None = None) -> Tensor:
+    """(rows, longest), filled up with -1."""
+    longest = max(map(len, rows)) if longest is None else longest
+    filled = [[*row, *[-1] * (longest - len(row))] for row in rows]
+    return torch.tensor(filled, dtype=torch.long).view(len(rows), longest)

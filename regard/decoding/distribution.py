@@ -11,7 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.decoding.config import DecodingConfig
+from regard.nn.compiler import compile_failure
 
+FEW = 16  # tokens that a kernel of ours finds in one pass
 CHUNK = 64  # values compared at once by `top`
 ROWS = 64  # rows normalized at once on a CPU: larger temporaries cost more in page faults than in arithmetic
 
@@ -24,10 +26,14 @@ class Distribution:
     normalized: bool = False
 
     def log_probs(self) -> Tensor:
-        return self.scores if self.normalized else self.scores.log_softmax(-1)
+        return self.scores if self.normalized else self.scores.float().log_softmax(-1)
 
     def top(self, k: int) -> tuple[Tensor, Tensor]:
         """The k best tokens of each row: their log-probabilities, descending, and ids; each (rows, k)."""
+        if self.scores.is_cuda and k <= FEW and not self.normalized and not compile_failure("cuda"):
+            from regard.nn.step_kernels import best  # where there is a GPU and a compiler, there is Triton
+
+            return best(self.scores, k)
         values, ids = top(self.scores, k)
         if self.normalized:
             return values, ids
@@ -77,7 +83,8 @@ def top_p(logits: Tensor, p: float) -> Tensor:
     """Only the fewest most probable tokens whose probabilities sum to at least p.  Holtzman et al. 2020."""
     probs, ids = logits.softmax(-1).sort(descending=True, stable=True)
     before = probs.cumsum(-1) - probs  # probability of all that come before a token
-    dropped = (before >= p).index_fill(1, torch.tensor([0], device=logits.device), False)
+    dropped = before >= p
+    dropped[:, 0] = False
     return logits.masked_fill(dropped.scatter(1, ids, dropped), -torch.inf)
 
 
@@ -110,4 +117,4 @@ def draw(logits: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
     tokens = torch.searchsorted(ends, points, right=True).clamp(max=logits.shape[1] - 1)
     above = ends.gather(1, tokens) - points
     below = torch.where(tokens > 0, points - ends.gather(1, (tokens - 1).clamp(min=0)), torch.inf)
-    return tokens[:, 0], torch.minimum(above, below)[:, 0]
+    return tokens[:, 0], torch.minimum(above, below)[:, 0].float()

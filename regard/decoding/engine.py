@@ -8,18 +8,18 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.decoding.config import DecodingConfig
-from regard.decoding.graphs import fastest
 from regard.decoding.interface import AnyGenerator, Ids, Progress, Prompts
 from regard.decoding.outputs import Hypothesis
 from regard.decoding.packed import packed
+from regard.decoding.pool import Pools, PoolSlots, captures
 from regard.decoding.search import Search, plan
-from regard.decoding.slots import Slots
+from regard.decoding.slots import Lane, Slots
 from regard.decoding.stopping import Stops
 from regard.decoding.ticket import Ticket
 from regard.errors import RegardError
@@ -27,18 +27,6 @@ from regard.memory import TooLarge
 
 FAILURES = (RegardError, RuntimeError, MemoryError)  # of a model's step: they end its searches and no others
 PIECE = 512  # tokens of prompts that are read in one step beside running searches, and of one piece of a long prompt
-
-
-class Lane(NamedTuple):
-    """Searches with the same share their steps."""
-
-    copies: int
-    begin: int
-    weights: str
-
-
-def lane_of(ticket: Ticket) -> Lane:
-    return Lane(ticket.search.copies, ticket.search.begin, ticket.search.config.weights)
 
 
 @dataclass
@@ -58,7 +46,8 @@ class Engine:
         self.models: dict[str, AnyGenerator] = {}  # by how their weights are read
         self.waiting: deque[Ticket] = deque()
         self.arriving: list[Arriving] = []
-        self.slots: dict[Lane, Slots] = {}
+        self.slots: dict[Lane, Slots[Any] | PoolSlots[Any]] = {}
+        self.pools: Pools[Any] = Pools()
 
     @cached_property
     def model(self) -> AnyGenerator:
@@ -68,8 +57,17 @@ class Engine:
     def reading(self, weights: str) -> AnyGenerator:
         """The model that reads its weights so."""
         if weights not in self.models:
-            self.models[weights] = packed(fastest(self.given), weights)
+            self.models[weights] = packed(self.given, weights)
         return self.models[weights]
+
+    def lane_of(self, ticket: Ticket) -> Lane:
+        search = ticket.search
+        manner = search.manner if captures(self.given) else None
+        return Lane(search.copies, search.begin, search.config.weights, manner)
+
+    def slots_of(self, lane: Lane) -> Slots[Any] | PoolSlots[Any]:
+        model = self.reading(lane.weights)
+        return Slots(model, lane) if lane.manner is None else PoolSlots(model, lane, self.pools)
 
     @property
     def max_length(self) -> int:
@@ -93,13 +91,13 @@ class Engine:
         finished: list[Ticket] = []
         new: dict[Lane, list[Ticket]] = {}
         for ticket in self.admit(finished):
-            new.setdefault(lane_of(ticket), []).append(ticket)
+            new.setdefault(self.lane_of(ticket), []).append(ticket)
         arrived: dict[Lane, list[tuple[Ticket, Any, Tensor]]] = {}
         for ticket, state, first in self.read_on(finished):
-            arrived.setdefault(lane_of(ticket), []).append((ticket, state, first))
+            arrived.setdefault(self.lane_of(ticket), []).append((ticket, state, first))
         for key in dict.fromkeys([*self.slots, *new, *arrived]):
             if key not in self.slots:
-                self.slots[key] = Slots(self.reading(key.weights), key.copies, key.begin)
+                self.slots[key] = self.slots_of(key)
             slots = self.slots[key]
             joining = [*new.get(key, []), *(ticket for ticket, _, _ in arrived.get(key, []))]
             try:
@@ -154,9 +152,9 @@ class Engine:
 
     def has_room(self, ticket: Ticket, admitted: Sequence[Ticket]) -> bool:
         search, beside = ticket.search, [*self.running, *admitted]
-        slots = self.slots.get(lane_of(ticket))
-        if slots is not None and slots.tokens.is_cuda:
-            return False  # there a batch is finished before the next begins
+        slots = self.slots.get(self.lane_of(ticket))
+        if slots is not None and not slots.lets_in:
+            return False
         longest = max([search.limit, *(other.search.limit for other in beside)])
         if beside and (len(beside) + 1) * longest > search.config.batch_tokens:
             return False

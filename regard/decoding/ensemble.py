@@ -23,6 +23,13 @@ class Ensemble:
         self.models = models
 
     @property
+    def device(self) -> torch.device:
+        return self.models[0].device
+
+    def halved(self) -> "Ensemble":
+        return Ensemble([model.halved() for model in self.models])
+
+    @property
     def max_length(self) -> int:
         return min(model.max_length for model in self.models)
 

@@ -6,67 +6,60 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from regard.decoding.distribution import Distribution, draw, reshape
 from regard.decoding.interface import NEAR, is_one_of, length_penalty
 from regard.decoding.outputs import Hypothesis
 from regard.decoding.search import Search
-from regard.decoding.strategy import Strategy
+from regard.decoding.strategy import Kept, Strategy
 from regard.nn.layout import Prompt
 
 
 class Greedy(Strategy):
     """y_t = argmax P(y | y_<t).  The rows of a prompt never change places."""
 
-    def __init__(self, like: Search, device: torch.device) -> None:
-        super().__init__(like, device)
-        # Of rows with stop strings, what was written so far; of others, None.
-        self.written: list[list[int] | None] = []
-        self.ended = torch.zeros(0, self.copies, dtype=torch.bool, device=device)
+    columns = "tokens", "log_probs", "gaps", "ends"
 
-    def add(self, searches: Sequence[Search]) -> None:
-        self.written += [None if search.stops is None else [] for search in searches for _ in range(self.copies)]
-        self.ended = F.pad(self.ended, (0, 0, 0, len(searches)))
+    def fresh(self, searches: Sequence[Search]) -> Kept:
+        room = max(search.limit for search in searches)
+        tokens = torch.zeros(len(searches), room + 1, self.copies, dtype=torch.long)
+        written = {"tokens": tokens, "log_probs": tokens.float(), "gaps": tokens.float(), "ends": tokens.bool()}
+        return {**super().fresh(searches), **written, "ended": tokens[:, 0].bool()}
 
     def pick(self, distribution: Distribution, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The token of each row, its log-probability, and how far the choice was from another; each (rows,)."""
         log_probs, ids = distribution.top(min(2, distribution.scores.shape[1]))
         return ids[:, 0], log_probs[:, 0], log_probs[:, 0] - log_probs[:, -1]
 
-    def choose(self, distribution: Distribution, t: Tensor, room: int) -> tuple[Tensor, None, Tensor]:
+    def choose(self, distribution: Distribution, t: Tensor) -> tuple[Tensor, None, Tensor]:
         """See `Strategy`."""
         tokens, log_probs, gaps = (x.view(-1, self.copies) for x in self.pick(distribution, t))
         ends = is_one_of(tokens, self.ends)
-        if any(written is not None for written in self.written):
-            ends = ends | self.stopped(tokens)
-        self.record.write(t, room, tokens, log_probs, gaps, ends)
-        self.ended = self.ended | ends
-        return tokens, None, self.ended.all(1)
+        self.record(t, tokens=tokens, log_probs=log_probs, gaps=gaps, ends=ends)
+        self.kept["ended"] = self.kept["ended"] | ends
+        return tokens, None, self.kept["ended"].all(1)
 
-    def stopped(self, tokens: Tensor) -> Tensor:
-        """Which rows a stop string ends here.  This waits for the device at every step."""
-        reached = []
-        for row, token in enumerate(tokens.flatten().tolist()):
-            written, search = self.written[row], self.searches[row // self.copies]
-            if written is not None:
-                written.append(token)
-            reached.append(
-                written is not None
-                and search.stops is not None
-                and search.stops.reached(written, [*search.prompt][-1:])
-            )
-        return torch.tensor(reached, device=tokens.device).view(tokens.shape)
-
-    def keep(self, places: Tensor) -> None:
-        super().keep(places)
-        self.ended = self.ended[places]
-        self.written = [
-            self.written[place * self.copies + copy] for place in places.tolist() for copy in range(self.copies)
-        ]
+    def stop(self, place: int, n_steps: int) -> None:
+        """See `Strategy`.  This waits for the device."""
+        search, age = self.searches[place], int(min(self.ages[place], self.limits[place]))
+        if search.stops is None:
+            return
+        tokens = self.kept["tokens"][place, :age].T.tolist()
+        ended = self.kept["ends"][place, :age].T.tolist()
+        for copy, (written, ends) in enumerate(zip(tokens, ended, strict=True)):
+            if any(ends):
+                continue
+            for length in range(max(age - n_steps, 0) + 1, age + 1):
+                if search.stops.reached(written[:length], [*search.prompt][-1:]):
+                    self.kept["ends"][place, length - 1, copy] = True
+                    self.kept["ended"][place, copy] = True
+                    break
+        if bool(self.kept["ended"][place].all()):
+            last = max(row.index(True) for row in self.kept["ends"][place, :age].T.tolist())
+            self.kept["ended_at"][place] = last + 1
 
     def hypotheses(self, places: Tensor, steps: np.ndarray) -> list[list[Hypothesis]]:
-        tokens, log_probs, gaps, ended = self.record.read(places, int(steps.max()))  # (steps, prompts, copies)
+        tokens, log_probs, gaps, ended = self.read(places, int(steps.max()))  # (steps, prompts, copies)
         by_prompt = []
         for prompt, n_steps in enumerate(steps.tolist()):
             best = []
@@ -88,8 +81,8 @@ class Greedy(Strategy):
         return by_prompt
 
     def agreed(self, place: int, n_steps: int) -> list[int]:
-        tokens = self.record.columns[0][place, :n_steps, 0].tolist()
-        ends = self.record.columns[3][place, :n_steps, 0].tolist()
+        tokens = self.kept["tokens"][place, :n_steps, 0].tolist()
+        ends = self.kept["ends"][place, :n_steps, 0].tolist()
         length = ends.index(True) if True in ends else n_steps
         return [token for token in tokens[: length + 1] if token not in self.ends]
 
@@ -101,30 +94,21 @@ class Sampling(Greedy):
     in any batch, at any place, on any device.
     """
 
-    def __init__(self, like: Search, device: torch.device) -> None:
-        super().__init__(like, device)
-        self.uniforms = torch.zeros(0, self.copies, 0, dtype=torch.float64, device=device)  # (searches, copies, steps)
-
-    def add(self, searches: Sequence[Search]) -> None:
-        super().add(searches)
-        room = max(self.uniforms.shape[2], *(search.limit for search in searches))
+    def fresh(self, searches: Sequence[Search]) -> Kept:
+        room = max(search.limit for search in searches)
         uniforms = torch.zeros(len(searches), self.copies, room, dtype=torch.float64)
         for row, search in enumerate(searches):
             for copy in range(self.copies):
                 seed = torch.Generator().manual_seed(seed_of(search.config.seed, copy, search.prompt))
                 uniforms[row, copy, : search.limit] = torch.rand(search.limit, generator=seed, dtype=torch.float64)
-        before = F.pad(self.uniforms, (0, room - self.uniforms.shape[2]))
-        self.uniforms = torch.cat([before, uniforms.to(self.device)])
+        return {**super().fresh(searches), "uniforms": uniforms}
 
     def pick(self, distribution: Distribution, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         log_probs = distribution.log_probs()
-        now = self.uniforms.gather(2, t[:, None, None].expand(-1, self.copies, 1))
+        uniforms = self.kept["uniforms"]
+        now = uniforms.gather(2, t.clamp(max=uniforms.shape[2] - 1)[:, None, None].expand(-1, self.copies, 1))
         tokens, distances = draw(reshape(log_probs, self.config), now.flatten())
         return tokens, log_probs.gather(1, tokens[:, None])[:, 0], distances
-
-    def keep(self, places: Tensor) -> None:
-        super().keep(places)
-        self.uniforms = self.uniforms[places]
 
 
 def seed_of(seed: int, copy: int, prompt: Prompt) -> int:

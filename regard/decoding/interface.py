@@ -7,17 +7,17 @@ of prompt g.
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from regard.nn.layout import Prompt
 from regard.nn.state import S
 
 T = TypeVar("T", Tensor, np.ndarray)
+L = TypeVar("L", float, Tensor)
 Ids = list[list[int]]  # of the tokens of several texts
 Prompts = Sequence[Prompt]  # what a model reads, each before its own text
 Progress = Callable[[int, int], None]  # of how many are done, and of how many there are
@@ -34,8 +34,15 @@ class Generator(Protocol[S]):
         ...
 
     @property
+    def device(self) -> torch.device: ...
+
+    def halved(self) -> Self:
+        """A copy whose weights are in bfloat16."""
+        ...
+
+    @property
     def is_capturable(self) -> bool:
-        """Whether CUDA graphs can hold its steps (`regard.decoding.graphs`)."""
+        """Whether CUDA graphs can hold its steps (`regard.decoding.pool`)."""
         ...
 
     def check_room(self, n_rows: int, room: int) -> None:
@@ -69,33 +76,6 @@ def is_one_of(tokens: T, ends: Sequence[int]) -> T:
     return reduce(or_, (tokens == end for end in ends))
 
 
-def length_penalty(length: int, alpha: float) -> float:
+def length_penalty(length: L, alpha: float) -> L:
     """lp(Y) = ((5 + |Y|) / 6)^α, with the end counted in |Y|; score = log P(Y) / lp(Y).  Wu et al. 2016, eq. 14."""
     return ((5 + length) / 6) ** alpha
-
-
-class Record:
-    """What each step of a search chose, kept for the end: for each tensor that `write` is given, a column of shape
-    (prompts, steps, width).  It stays on the device until a prompt is done."""
-
-    def __init__(self) -> None:
-        self.columns: list[Tensor] = []
-
-    def write(self, t: Tensor, room: int, *columns: Tensor) -> None:
-        """The tensors (prompts, width) of one step, which is step t (prompts,) of each prompt; of at most `room`."""
-        prompts = torch.arange(len(t), device=t.device)
-        if not self.columns:
-            self.columns = [column.new_zeros(len(t), room, column.shape[1]) for column in columns]
-        for k, column in enumerate(columns):
-            kept = self.columns[k]
-            if kept.shape[0] < len(t) or kept.shape[1] < room:  # prompts have joined
-                missing = (0, 0, 0, max(room - kept.shape[1], 0), 0, len(t) - len(kept))
-                kept = self.columns[k] = F.pad(kept, missing)
-            kept[prompts, t] = column
-
-    def keep(self, prompts: Tensor) -> None:
-        self.columns = [column[prompts] for column in self.columns]
-
-    def read(self, prompts: Tensor, n_steps: int) -> list[np.ndarray]:
-        """The first steps of these: a column is (steps, prompts, width)."""
-        return [column[prompts, :n_steps].transpose(0, 1).cpu().numpy() for column in self.columns]

@@ -1,11 +1,14 @@
 """A model that is stepped with copies of its weights."""
 
+from contextlib import AbstractContextManager
 from typing import Generic
 
+import torch
 from torch import Tensor
 
 from regard.decoding.interface import Generator, Prompts
-from regard.nn.packed import COPIES, Copies
+from regard.errors import ConfigError
+from regard.nn.packed import COPIES, JoinedWeights
 from regard.nn.state import S
 
 
@@ -14,8 +17,15 @@ class Packed(Generic[S]):
 
     is_capturable = False
 
-    def __init__(self, model: Generator[S], copies: Copies) -> None:
+    def __init__(self, model: Generator[S], copies: AbstractContextManager[None]) -> None:
         self.model, self.copies = model, copies
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    def halved(self) -> "Packed[S]":
+        return Packed(self.model.halved(), self.copies)
 
     @property
     def max_length(self) -> int:
@@ -38,5 +48,9 @@ class Packed(Generic[S]):
 
 
 def packed(model: Generator[S], weights: str) -> Packed[S]:
-    """`weights` is one of COPIES."""
-    return Packed(model, COPIES[weights]())
+    """The model as it is stepped fastest, its weights read so (`DecodingConfig.weights`)."""
+    if model.device.type == "cpu":
+        return Packed(model.halved() if weights == "bfloat16" else model, COPIES[weights]())
+    if weights == "int8":
+        raise ConfigError('decoding.weights = "int8" is for a CPU; on a GPU take "bfloat16"')
+    return Packed(model.halved() if weights == "bfloat16" else model, JoinedWeights())

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Generic
+from typing import Generic, NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,21 +27,31 @@ def strategy_for(search: Search, device: torch.device) -> Strategy:
     return Sampling(search, device) if search.config.sample else Greedy(search, device)
 
 
+class Lane(NamedTuple):
+    """Searches with the same share their steps."""
+
+    copies: int
+    begin: int
+    weights: str
+    manner: tuple[DecodingConfig, int] | None  # None: of any manner
+
+
 class Slots(Generic[S]):
     """Searches with equally many copies, each at its own step.  Those of one manner share a strategy."""
 
-    def __init__(self, model: Generator[S], copies: int, begin: int) -> None:
-        self.model, self.copies, self.begin = model, copies, begin
+    def __init__(self, model: Generator[S], lane: Lane) -> None:
+        self.model, self.copies, self.begin = model, lane.copies, lane.begin
         self.tickets: list[Ticket] = []  # search i has the rows i · copies …
         self.owners: list[Strategy] = []  # who advances search i
         self.strategies: dict[tuple[DecodingConfig, int], Strategy] = {}
         self.state: S | None = None
-        self.tokens = torch.zeros(0, copies, dtype=torch.long)  # chosen last
+        self.tokens = torch.zeros(0, lane.copies, dtype=torch.long)  # chosen last
         self.n_unasked = 0  # steps since it was asked who is done
 
     @property
-    def longest(self) -> int:
-        return max((ticket.search.limit for ticket in self.tickets), default=0)
+    def lets_in(self) -> bool:
+        """Whether searches may join those that run: on a GPU, where rows stay in place, a batch is finished first."""
+        return not self.tokens.is_cuda
 
     def step(self, new: Sequence[Ticket], arrived: Sequence[tuple[Ticket, S, Tensor]] = ()) -> list[Ticket]:
         """One token more for all that are here, and the first for those that are new; those that are done now.  The
@@ -62,8 +72,8 @@ class Slots(Generic[S]):
         # A search ends at its limit at the latest, and must not be stepped beyond it.
         finished: list[Ticket] = []
         if self.n_unasked >= AHEAD[logits.device.type] or self.is_at_limit:
+            finished = self.answer(self.n_unasked)
             self.n_unasked = 0
-            finished = self.answer()
         self.move(parents)
         return finished
 
@@ -110,26 +120,14 @@ class Slots(Generic[S]):
     def places(self, strategy: Strategy) -> Tensor:
         return torch.tensor([i for i, owner in enumerate(self.owners) if owner is strategy], dtype=torch.long)
 
-    def answer(self) -> list[Ticket]:
-        """Tell searches that are done what they found, and who listens what is certain."""
-        finished = []
+    def answer(self, n_steps: int) -> list[Ticket]:
+        """Tell searches that are done what they found, and who listens what is certain, `n_steps` steps after it was
+        asked last."""
+        finished: list[Ticket] = []
         for strategy in self.strategies.values():
             tickets = [ticket for ticket, owner in zip(self.tickets, self.owners, strict=True) if owner is strategy]
-            steps = strategy.ended_at.cpu()
-            done = [i for i, ticket in enumerate(tickets) if steps[i] and not ticket.is_over]
-            for i, ticket in enumerate(tickets):
-                if ticket.listener is not None and not ticket.is_over:
-                    ticket.listener(strategy.agreed(i, int(steps[i]) or int(strategy.ages[i])))
-            if not done:
-                continue
-            places = torch.tensor(done, device=strategy.device)
-            for i, hypotheses in zip(done, strategy.hypotheses(places, steps[done].numpy()), strict=True):
-                if not hypotheses or any(math.isnan(hypothesis.score) for hypothesis in hypotheses):
-                    message = "the model's scores are NaN: its weights contain NaN; take an earlier checkpoint"
-                    tickets[i].error = RegardError(message)
-                else:
-                    tickets[i].hypotheses = hypotheses
-                finished.append(tickets[i])
+            running = {i: ticket for i, ticket in enumerate(tickets) if not ticket.is_over}
+            finished += conclude(strategy, running, n_steps)
         return finished
 
     def move(self, parents: Tensor | None) -> None:
@@ -170,3 +168,25 @@ class Slots(Generic[S]):
         self.tickets, self.owners, self.strategies = [], [], {}
         self.state = None
         self.tokens = self.tokens[:0]
+
+
+def conclude(strategy: Strategy, running: dict[int, Ticket], n_steps: int) -> list[Ticket]:
+    """Tell searches that are done what they found, and who listens what is certain, `n_steps` steps after it was asked
+    last.  `running` are those that are not over, by their places."""
+    for place in running:
+        strategy.stop(place, n_steps)
+    steps = strategy.kept["ended_at"].cpu()
+    for place, ticket in running.items():
+        if ticket.listener is not None:
+            ticket.listener(strategy.agreed(place, int(steps[place]) or int(strategy.ages[place])))
+    done = [place for place in running if steps[place]]
+    if not done:
+        return []
+    places = torch.tensor(done, device=strategy.device)
+    for place, hypotheses in zip(done, strategy.hypotheses(places, steps[done].numpy()), strict=True):
+        if not hypotheses or any(math.isnan(hypothesis.score) for hypothesis in hypotheses):
+            message = "the model's scores are NaN: its weights contain NaN; take an earlier checkpoint"
+            running[place].error = RegardError(message)
+        else:
+            running[place].hypotheses = hypotheses
+    return [running[place] for place in done]

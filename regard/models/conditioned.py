@@ -64,6 +64,7 @@ class LabelBeside(Conditioned[S]):
     def __init__(self, reader: Reader[S], n_labels: int, d_vector: int):
         reader.read_rows_of(LabeledWords(expect(reader.embedding, Words), n_labels, d_vector))
         super().__init__(reader, n_labels)
+        self.is_capturable = False  # a state has labels besides
 
     def begin(self, label: int) -> int:
         return paired(self.vocab_size, label, self.vocab_size)

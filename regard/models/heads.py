@@ -90,7 +90,7 @@ class LanguageModel(WordHead, TextWriter[S, S], Generic[S]):
         if reader.sees_future:
             raise ConfigError("a language model must not see the future: it needs causal = true, bidirectional = false")
         super().__init__(reader)
-        self.reads_on = not reader.sees_length
+        self.reads_on, self.is_capturable = not reader.sees_length, reader.is_capturable
         vocab_size, d_model = reader.word_table.shape
         is_tied = d_model == reader.d_out and reader.config.tied
         self.own_table = None if is_tied else nn.Parameter(torch.empty(vocab_size, reader.d_out))

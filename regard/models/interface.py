@@ -1,9 +1,10 @@
 """What models are: what all of them, readers and translators answer."""
 
+import copy
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, Self
 
 import torch
 from torch import Tensor, nn
@@ -46,17 +47,21 @@ class Model(nn.Module, ABC):
     def device(self) -> torch.device:
         return next(itertools.chain(self.parameters(), self.buffers())).device
 
+    def halved(self) -> Self:
+        """A copy whose weights are in bfloat16."""
+        return copy.deepcopy(self).bfloat16()
+
     def check_room(self, n_rows: int, room: int) -> None:
         """Raise where a search of so many rows, each of up to `room` tokens, takes more memory than there is.
 
         A row has what it keeps of its tokens, twice while rows change places, its logits with their order, and a
-        record of its steps.  A GPU says by itself when it is full.
+        record of its steps.
         """
-        if self.device.type == "cpu":
-            n_kept = min(room, self.config.most_kept)
-            n_numbers = 2 * n_kept * self.config.kept_per_token + 4 * self.config.vocab_size + 25 * room
-            what = f"a search of {n_rows:,} rows of up to {room:,} tokens"
-            check_memory(4 * n_rows * n_numbers, what, "lower beam, n_best, the length or batch_tokens")
+        n_kept = min(room, self.config.most_kept)
+        n_numbers = 2 * n_kept * self.config.kept_per_token + 4 * self.config.vocab_size + 25 * room
+        what = f"a search of {n_rows:,} rows of up to {room:,} tokens"
+        free = None if self.device.type == "cpu" else free_on(self.device)
+        check_memory(4 * n_rows * n_numbers, what, "lower beam, n_best, the length or batch_tokens", free)
 
     def fit(self, tokens: Sequence[str], batches: Iterable[tuple[Tensor, Layout, Tensor]]) -> None:
         """Choose features from all documents, where it `is_fitted`."""
@@ -239,6 +244,11 @@ class Translator(Model, Generic[S]):
     def first_logits(self, begin: int, state: S) -> Tensor:
         """After the token with which every target begins: (rows, V)."""
         return self.step(torch.full((state.n_rows, 1), begin, device=self.device), state)[:, -1]
+
+
+def free_on(device: torch.device) -> int:
+    """Bytes of a GPU that are free, or that PyTorch holds and does not use."""
+    return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
 AnyReader = Reader[Any]  # whatever its state

@@ -49,7 +49,7 @@ class Recurrent(Reader["RecurrentState"]):
 
     config: RecurrentConfig
     can_carry = True
-    is_sequential = takes_inputs = True
+    is_sequential = takes_inputs = is_capturable = True
 
     def __init__(self, config: RecurrentConfig, inputs: InputTable | None = None):
         super().__init__()
@@ -107,7 +107,7 @@ class Recurrent(Reader["RecurrentState"]):
 
     def step(self, tokens: Tensor, state: "RecurrentState") -> Tensor:
         hidden, after = self.carry(tokens, state.queries(tokens.shape[1]), state)
-        state.layers, state.lengths = after.layers, after.lengths
+        state.become(after.layers, after.lengths)
         return hidden
 
 
@@ -122,9 +122,32 @@ class RecurrentState(RowState):
         """All of it by name, for a checkpoint."""
         return {**{f"layer.{i}": layer for i, layer in enumerate(self.layers)}, "lengths": self.lengths}
 
+    def become(self, layers: list[Tensor], lengths: Tensor) -> None:
+        """The state after a step."""
+        self.layers, self.lengths = layers, lengths
+
     def select(self, rows: Tensor) -> None:
         self.layers = [layer.index_select(1, rows) for layer in self.layers]
         self.lengths = self.lengths[rows]
+
+    @property
+    def rooms(self) -> tuple[int, ...]:
+        return ()
+
+    def pooled(self, n_rows: int, rooms: tuple[int, ...]) -> "RecurrentState":
+        layers = [layer.new_zeros(layer.shape[0], n_rows, layer.shape[2]) for layer in self.layers]
+        return PooledRecurrentState(layers, self.lengths.new_zeros(n_rows))
+
+    def put(self, rows: Tensor, other: "RecurrentState") -> None:
+        for layer, new in zip(self.layers, other.layers, strict=True):
+            layer[:, rows] = new.to(layer.dtype)
+        self.lengths[rows] = other.lengths
+
+    def taken(self, rows: Tensor) -> "RecurrentState":
+        return RecurrentState([layer.index_select(1, rows) for layer in self.layers], self.lengths[rows])
+
+    def changing(self) -> list[Tensor]:
+        return [*self.layers, self.lengths]
 
     def truncate(self, lengths: Tensor) -> None:
         if (lengths < self.lengths).any():
@@ -133,3 +156,14 @@ class RecurrentState(RowState):
     def join(self, other: "RecurrentState") -> None:
         self.layers = [torch.cat(pair, dim=1) for pair in zip(self.layers, other.layers, strict=True)]
         self.lengths = torch.cat([self.lengths, other.lengths])
+
+
+class PooledRecurrentState(RecurrentState):
+    """A state whose tensors stay in place, as a CUDA graph needs it."""
+
+    def become(self, layers: list[Tensor], lengths: Tensor) -> None:
+        for mine, new in zip(self.changing(), [*layers, lengths], strict=True):
+            mine.copy_(new)
+
+    def reorder(self, rows: Tensor) -> None:
+        self.become([layer.index_select(1, rows) for layer in self.layers], self.lengths[rows])

@@ -145,6 +145,7 @@ class RecurrentTranslator(Translator[TranslatorState[RecurrentState]]):
 
     config: RecurrentTranslatorConfig
     embedding: Words
+    is_capturable = True
 
     def __init__(self, config: RecurrentTranslatorConfig):
         super().__init__()
@@ -267,11 +268,11 @@ class RecurrentTranslator(Translator[TranslatorState[RecurrentState]]):
         layout, memory = own.queries(n), state.source.memory(0)
         rows = self.embedding(tokens, layout)
         if self.config.look == "after":
-            hidden, own.layers = self.decoder.carry(rows, layout, own.layers)
+            hidden, layers = self.decoder.carry(rows, layout, own.layers)
             seen = self.look(hidden, state.across(n), memory)
         else:
-            (_, _, seen), own.layers = self.unroll(rows, own.layers, memory, [state.across(1)] * n)
-        own.lengths = own.lengths + n
+            (_, _, seen), layers = self.unroll(rows, own.layers, memory, [state.across(1)] * n)
+        own.become(layers, own.lengths + n)
         return logits(seen, self.output_table)
 
 

@@ -174,6 +174,11 @@ class Stack(BlockStack[Cache]):
     can_forget = True
     is_recordable = is_exportable = takes_inputs = True
 
+    def __init__(self, config: StackConfig, inputs: InputTable | None = None):
+        super().__init__(config, inputs)
+        # Hashing compares all that was written, and a dynamic turning depends on how much that is.
+        self.is_capturable = not (config.hash_rounds or self.sees_length)
+
     def start(self, n_rows: int, room: int) -> Cache:
         if not self.config.causal:
             raise RegardError("this stack looks at the future, so it cannot write; train with causal = true")

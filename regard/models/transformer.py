@@ -131,7 +131,7 @@ class TransformerConfig(ModelConfig):
         return Residual(self.make_norm(), self.dropout, self.pre_norm)
 
 
-class Transformer(Translator["TransformerState"]):
+class Transformer(Translator[TranslatorState[Cache]]):
     """One vocabulary for source and target, tied with the output layer (section 3.4).
 
     With other settings it is BART (Lewis et al. 2020), T5 (Raffel et al. 2020) or Marian.  The source is words, or what
@@ -224,26 +224,20 @@ class Transformer(Translator["TransformerState"]):
     # Decoding: the interface of `regard.decoding.interface`.
 
     def start(
-        self,
-        prompts: Sequence[Prompt],
-        begin: int,
-        copies: int = 1,
-        room: int | None = None,
-        fixed_room: int | None = None,
-    ) -> tuple["TransformerState", Tensor]:
-        """With `fixed_room` for the sources every step has one shape (see `Cache`), as a CUDA graph needs it."""
+        self, prompts: Sequence[Prompt], begin: int, copies: int = 1, room: int | None = None
+    ) -> tuple[TranslatorState[Cache], Tensor]:
         sources, layout = self.inputs.join(prompts, self.device)
         memory = self.encode(sources, layout)
         memories = [block.cross_attention.remember(memory, layout) for block in self.decoder]
         c, room = self.config, self.max_length if room is None else room
         heads = c.heads.shared, c.heads.width
-        own = Cache.empty(c.n_layers, len(prompts), room, heads, like=memory, fixed=fixed_room is not None)
-        state = TransformerState(own, Cache.holding(memories, fixed_room), 1)
+        own = Cache.empty(c.n_layers, len(prompts), room, heads, like=memory)
+        state = TranslatorState(own, Cache.holding(memories), 1)
         first = self.first_logits(begin, state)
         state.spread(copies)
         return state, first
 
-    def step(self, tokens: Tensor, state: "TransformerState") -> Tensor:
+    def step(self, tokens: Tensor, state: TranslatorState[Cache]) -> Tensor:
         n = tokens.shape[1]
         layout, across = state.own.queries(n), state.across(n)
         x = self.embed_target(tokens, layout)
@@ -251,18 +245,6 @@ class Transformer(Translator["TransformerState"]):
             x = block(x, layout, causal, state.source.memory(i), across, past=state.own.layer(i))
         state.own.advance(n)
         return self.logits(self.decoder_norm(x))
-
-
-class TransformerState(TranslatorState[Cache]):
-    """A state that can move into a CUDA graph's memory, and out of it."""
-
-    def copy_(self, other: "TransformerState") -> None:
-        """Take over another state of the same shape, in place."""
-        self.own.copy_(other.own)
-        self.source.copy_(other.source)
-
-    def clone(self) -> "TransformerState":
-        return TransformerState(self.own.clone(), self.source.clone(), self.copies)
 
 
 def initialize(module: nn.Module) -> None:

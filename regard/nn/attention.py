@@ -5,7 +5,7 @@ fused kernels that give the same answer faster.  The mask is applied in `masked_
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,14 @@ class Memory:
     keys: Tensor
     values: Tensor
     layout: Layout
+    ancestors: Tensor | None = None  # (B, T): in which sequence each place of a sequence was written; None: in its own
+
+    def in_place(self) -> "Memory":
+        """Each sequence where it lies."""
+        if self.ancestors is None:
+            return self
+        places = torch.arange(self.keys.shape[1], device=self.keys.device)
+        return Memory(self.keys[self.ancestors, places], self.values[self.ancestors, places], self.layout)
 
     def for_heads(self, n_heads: int) -> "Memory":
         """A head of keys for each head of queries: where several of them share one, it is repeated."""
@@ -72,10 +80,13 @@ class Attend(nn.Module):
 
     def forward(self, queries: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
         """Prepared queries (rows, H, E) -> the mixed values (rows, H, E), by the first path that fits."""
-        memory = memory.for_heads(queries.shape[-2])
         case = paths.Case(
             queries, layout, memory.keys, memory.values, memory.layout, sight, self.score.scale, self.position
         )
+        if paths.fits_step(case):
+            return paths.run_step(case, memory.ancestors)
+        memory = memory.in_place().for_heads(queries.shape[-2])
+        case = replace(case, keys=memory.keys, values=memory.values)
         for fits, run in paths.FAST_PATHS.values():
             if fits(case):
                 return run(case)
@@ -86,13 +97,13 @@ class Attend(nn.Module):
 
     def mix(self, weights: Tensor, layout: Layout, memory: Memory) -> Tensor:
         """The values (rows, H, E), in these shares (B, H, Q, K)."""
-        values = memory.for_heads(weights.shape[1]).values
+        values = memory.in_place().for_heads(weights.shape[1]).values
         padded = memory.layout.pad(values).transpose(1, 2)  # B H K E
         return layout.flatten((weights @ padded).transpose(1, 2))
 
     def weights(self, queries: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
         """How much each query looks at each key: (B, H, Q, K), every row summing to one (or zero, when blind)."""
-        memory = memory.for_heads(queries.shape[-2])
+        memory = memory.in_place().for_heads(queries.shape[-2])
         padded_queries = layout.pad(queries).transpose(1, 2)  # B H Q E
         padded_keys = memory.layout.pad(memory.keys).transpose(1, 2)  # B H K E
         scores = self.score.compare(padded_queries, padded_keys)

@@ -9,42 +9,36 @@ from typing import Generic, Self
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from regard.nn.attention import Memory, Past
+from regard.nn.compiler import compile_failure
 from regard.nn.layout import Rectangle
-from regard.nn.state import RowState, S
+from regard.nn.state import PS, RowState
 
 
 class Cache(RowState):
     """The keys and values of every layer, for B sequences of up to `room` tokens.
 
     Sequences that have always advanced together are in lockstep: their new tokens go to one column, and nothing
-    needs a mask.  A `fixed` cache shows its whole room at every step, with a mask over the empty part, so that a
-    step has one shape and can be captured in a CUDA graph.
-
-    Rows that leave make place for others: what `content` has beyond B is free.
+    needs a mask.  Rows that leave make place for others: what `content` has beyond B is free.
     """
 
-    def __init__(self, content: Tensor, lengths: Tensor, longest: int, lockstep: bool, fixed: bool = False):
+    def __init__(self, content: Tensor, lengths: Tensor, longest: int, lockstep: bool):
         self.content = content  # 2 (keys, values), layers, B or more, room, H, E
         self.spare: Tensor | None = None  # room for the rows that `select` takes
         self.lengths = lengths  # B
         self.longest = longest
         self.lockstep = lockstep
-        self.fixed = fixed
 
     @classmethod
-    def empty(
-        cls, n_layers: int, n_rows: int, room: int, heads: tuple[int, int], like: Tensor, fixed: bool = False
-    ) -> "Cache":
+    def empty(cls, n_layers: int, n_rows: int, room: int, heads: tuple[int, int], like: Tensor) -> "Cache":
         """`heads` says how many heads of keys there are and how wide one is; `like` is a tensor of their type."""
         content = like.new_zeros(2, n_layers, n_rows, room, *heads)
         lengths = torch.zeros(n_rows, dtype=torch.long, device=like.device)
-        return cls(content, lengths, 0, lockstep=not fixed, fixed=fixed)
+        return cls(content, lengths, 0, lockstep=True)
 
     @classmethod
-    def holding(cls, memories: list[Memory], fixed_room: int | None = None) -> "Cache":
+    def holding(cls, memories: list[Memory]) -> "Cache":
         """What an encoder left for each decoder layer, padded once so that no step has to."""
         layout = memories[0].layout
         content = torch.stack(
@@ -53,9 +47,6 @@ class Cache(RowState):
                 torch.stack([layout.pad(memory.values) for memory in memories]),
             ]
         )
-        if fixed_room is not None:
-            content = F.pad(content, (0, 0, 0, 0, 0, fixed_room - layout.longest))
-            return cls(content, layout.lengths.clone(), 0, lockstep=False, fixed=True)
         return cls(content, layout.lengths, layout.longest, lockstep=layout.is_full)
 
     @property
@@ -67,7 +58,7 @@ class Cache(RowState):
         return self.view(layer, self.longest, self.lengths)
 
     def view(self, layer: int, longest: int, lengths: Tensor) -> Memory:
-        keys, values = self.content[:, layer, : self.n_rows, : self.room if self.fixed else longest]
+        keys, values = self.content[:, layer, : self.n_rows, :longest]
         return Memory(keys, values, Rectangle(lengths, keys.shape[1], is_full=self.lockstep))
 
     def layer(self, index: int) -> Past:
@@ -90,47 +81,54 @@ class Cache(RowState):
     def advance(self, n: int) -> None:
         """Call once when every layer has been extended by n tokens."""
         self.lengths += n
-        self.longest += 0 if self.fixed else n
+        self.longest += n
 
     def select(self, rows: Tensor) -> None:
         """Keep these sequences, in this order; one may be taken several times or not at all."""
-        used, capacity = self.room if self.fixed else self.longest, self.content.shape[2]
-        if len(rows) > capacity or (self.content.is_cuda and len(rows) != capacity):
+        capacity = self.content.shape[2]
+        if len(rows) > capacity or self.content.is_cuda:
             self.content, self.spare = self.content.index_select(2, rows), None
-            self.lengths = self.lengths[rows]
-        elif self.content.is_cuda:  # in place, as a CUDA graph needs it
-            self.content[:, :, :, :used] = self.content[:, :, :, :used].index_select(2, rows)
-            self.lengths.copy_(self.lengths[rows])
         else:  # from one room into another and back: half of what copying in place takes
             # Zeros, because a mask hides what is not used yet from the weights, but 0 times NaN is NaN.
             taken = torch.zeros_like(self.content) if self.spare is None else self.spare
-            width = used * self.content.shape[-2] * self.content.shape[-1]
+            width = self.longest * self.content.shape[-2] * self.content.shape[-1]
             for layer, into in zip(self.content.flatten(0, 1).flatten(2), taken.flatten(0, 1).flatten(2), strict=True):
                 torch.index_select(layer[:, :width], 0, rows, out=into[: len(rows), :width])
             self.content, self.spare = taken, self.content
-            self.lengths = self.lengths[rows]
-        if not (self.lockstep or self.fixed or self.content.is_cuda):  # there the host would wait
+        self.lengths = self.lengths[rows]
+        if not (self.lockstep or self.content.is_cuda):  # there the host would wait
             self.measure()
 
     def truncate(self, lengths: Tensor) -> None:
         """Forget all but the first `lengths` tokens of each sequence."""
         self.lengths.copy_(torch.minimum(self.lengths, lengths))
-        if not self.fixed:
-            self.measure()
+        self.measure()
 
     def measure(self) -> None:
         """Columns that no sequence has reached are not looked at."""
         self.longest = int(self.lengths.max()) if self.n_rows else 0
         self.lockstep = bool((self.lengths == self.longest).all())
 
-    def copy_(self, other: "Cache") -> None:
-        """Take over the content of a cache of the same shape, in place."""
-        self.content.copy_(other.content)
-        self.lengths.copy_(other.lengths)
-        self.longest, self.lockstep = other.longest, other.lockstep
+    @property
+    def rooms(self) -> tuple[int, ...]:
+        return (self.room,)
 
-    def clone(self) -> "Cache":
-        return Cache(self.content.clone(), self.lengths.clone(), self.longest, self.lockstep, self.fixed)
+    def pooled(self, n_rows: int, rooms: tuple[int, ...]) -> "Cache":
+        (room,) = rooms
+        content = self.content.new_zeros(*self.content.shape[:2], n_rows, room, *self.content.shape[4:])
+        return PooledCache(content, self.lengths.new_zeros(n_rows), room, lockstep=False)
+
+    def put(self, rows: Tensor, other: "Cache") -> None:
+        width = min(other.longest, self.room)
+        self.content[:, :, rows, :width] = other.content[:, :, : other.n_rows, :width]
+        self.lengths[rows] = other.lengths
+
+    def taken(self, rows: Tensor) -> "Cache":
+        content = self.content.index_select(2, rows)
+        return Cache(content, self.lengths[rows], self.longest, lockstep=False)
+
+    def changing(self) -> list[Tensor]:
+        return [self.lengths]
 
     def join(self, other: "Cache") -> None:
         """Put another cache's sequences after these."""
@@ -149,10 +147,65 @@ class Cache(RowState):
         self.longest = max(self.longest, other.longest)
 
 
-class TranslatorState(Generic[S]):
+class PooledCache(Cache):
+    """A cache whose tensors stay in place.  It shows its whole room at every step, so that a step has one shape and a
+    CUDA graph can hold it; `lengths` says how much of the room each row uses.
+
+    Rows that change places leave their keys and values where they are: `ancestors` (B, room) says in which row each
+    token of a row was written.
+    """
+
+    def __init__(self, content: Tensor, lengths: Tensor, longest: int, lockstep: bool):
+        super().__init__(content, lengths, longest, lockstep)
+        self.own = torch.arange(self.n_rows, device=lengths.device)
+        self.ancestors = self.own[:, None].repeat(1, self.room)
+        self.is_reordered = False  # ever: then ancestors count
+
+    def view(self, layer: int, longest: int, lengths: Tensor) -> Memory:
+        keys, values = self.content[:, layer]
+        return Memory(keys, values, Rectangle(lengths, self.room), self.ancestors if self.is_reordered else None)
+
+    def extend(self, layer: int, new: Memory) -> Memory:
+        assert new.keys.shape[1] == 1, "a step of a CUDA graph has one token"
+        write_last(self.content[:, layer], self.lengths, new.keys[:, 0], new.values[:, 0])
+        return self.view(layer, self.room, self.lengths + 1)
+
+    def advance(self, n: int) -> None:
+        self.lengths += n
+
+    def reorder(self, rows: Tensor) -> None:
+        self.is_reordered = True
+        self.lengths.copy_(self.lengths[rows])
+        is_written = torch.arange(self.room, device=rows.device) < self.lengths[:, None]
+        self.ancestors.copy_(torch.where(is_written, self.ancestors[rows], self.own[:, None]))
+
+    def put(self, rows: Tensor, other: Cache) -> None:
+        super().put(rows, other)
+        self.ancestors[rows] = rows[:, None]
+
+    def taken(self, rows: Tensor) -> Cache:
+        places = torch.arange(self.room, device=rows.device)
+        return Cache(self.content[:, :, self.ancestors[rows], places], self.lengths[rows], self.room, lockstep=False)
+
+    def changing(self) -> list[Tensor]:
+        return [self.lengths, self.ancestors]
+
+
+def write_last(content: Tensor, lengths: Tensor, keys: Tensor, values: Tensor) -> None:
+    """A key and a value (B, H, E) of each row, after the `lengths` that content (2, B, room, H, E) has of it."""
+    if content.is_cuda and not compile_failure("cuda"):
+        from regard.nn.step_kernels import write_step
+
+        write_step(content, lengths, keys, values)
+        return
+    rows = torch.arange(len(lengths), device=lengths.device)
+    content[0][rows, lengths], content[1][rows, lengths] = keys.to(content.dtype), values.to(content.dtype)
+
+
+class TranslatorState(Generic[PS]):
     """What decoding has so far: each row's own past, and the memory of the source that `copies` rows share."""
 
-    def __init__(self, own: S, source: Cache, copies: int):
+    def __init__(self, own: PS, source: Cache, copies: int):
         self.own = own
         self.source = source
         self.copies = copies
@@ -182,7 +235,7 @@ class TranslatorState(Generic[S]):
         self.source.select(rows[:: self.copies] // self.copies)
 
     def reorder(self, rows: Tensor) -> None:
-        self.own.select(rows)
+        self.own.reorder(rows)
 
     def truncate(self, lengths: Tensor) -> None:
         self.own.truncate(lengths)
@@ -191,3 +244,24 @@ class TranslatorState(Generic[S]):
         assert self.copies == other.copies
         self.own.join(other.own)
         self.source.join(other.source)
+
+    @property
+    def rooms(self) -> tuple[int, ...]:
+        return *self.source.rooms, *self.own.rooms
+
+    def pooled(self, n_rows: int, rooms: tuple[int, ...]) -> Self:
+        own, source = self.own.pooled(n_rows, rooms[1:]), self.source.pooled(n_rows // self.copies, rooms[:1])
+        return type(self)(own, source, self.copies)
+
+    def put(self, rows: Tensor, other: Self) -> None:
+        self.own.put(rows, other.own)
+        self.source.put(self.prompts_of(rows), other.source)
+
+    def taken(self, rows: Tensor) -> Self:
+        return type(self)(self.own.taken(rows), self.source.taken(self.prompts_of(rows)), self.copies)
+
+    def prompts_of(self, rows: Tensor) -> Tensor:
+        return rows[:: self.copies] // self.copies
+
+    def changing(self) -> list[Tensor]:
+        return self.own.changing()

@@ -15,6 +15,9 @@ class WeightCopies(Protocol):
     def product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
         """x W^T + b by a copy of W; None: W is better read as it is."""
 
+    def products(self, x: Tensor, linears: Sequence[nn.Linear]) -> Sequence[Tensor] | None:
+        """What each of them makes of the same rows; None: they are better taken one after the other."""
+
 
 in_use: ContextVar[WeightCopies | None] = ContextVar("in_use", default=None)  # by the step that runs now
 
@@ -31,24 +34,37 @@ class Linear(nn.Linear):
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W^T + b"""
-    copies = None if torch.compiler.is_compiling() or torch.is_grad_enabled() else in_use.get()
+    copies = copies_in_use()
     by_copy = None if copies is None else copies.product(x, weight, bias)
     return F.linear(x, weight, bias) if by_copy is None else by_copy
+
+
+def copies_in_use() -> WeightCopies | None:
+    return None if torch.compiler.is_compiling() or torch.is_grad_enabled() else in_use.get()
 
 
 def products(x: Tensor, linears: Sequence[nn.Module]) -> Sequence[Tensor]:
     """What each of them makes of the same rows: [x W1^T + b1, x W2^T + b2, ..]"""
     plain = [linear for linear in linears if type(linear) is Linear]  # an adapted one has a product of its own
-    if x.is_cuda and torch.is_grad_enabled() and len(plain) == len(linears):
-        return at_once(x, plain)
+    if len(plain) == len(linears):
+        if x.is_cuda and torch.is_grad_enabled():
+            return at_once(x, plain)
+        copies = copies_in_use()
+        by_copies = None if copies is None else copies.products(x, plain)
+        if by_copies is not None:
+            return by_copies
     return [linear(x) for linear in linears]
 
 
 def at_once(x: Tensor, linears: Sequence[nn.Linear]) -> Sequence[Tensor]:
     """The same as one large product, with which a GPU is busier than with several small ones."""
+    return F.linear(x, *joined(linears)).split([linear.out_features for linear in linears], dim=-1)
+
+
+def joined(linears: Sequence[nn.Linear]) -> tuple[Tensor, Tensor | None]:
+    """Weights and biases, one after the other."""
     weight = torch.cat([linear.weight for linear in linears])
-    bias = None if linears[0].bias is None else torch.cat([linear.bias for linear in linears])
-    return F.linear(x, weight, bias).split([linear.out_features for linear in linears], dim=-1)
+    return weight, None if linears[0].bias is None else torch.cat([linear.bias for linear in linears])
 
 
 def as_computed(x: Tensor) -> Tensor:

@@ -1,13 +1,14 @@
-"""Copies of weights for decoding on a CPU, where a step has few rows and reading W takes most of the time.
+"""Copies of weights for decoding, where a step has few rows and reading W takes most of the time.
 
-`WeightBlocks` has W in the order that is read fastest, the blocks of oneDNN: with W as it is, a product takes up to
-five times as long (docs/decisions.md).  `WeightsInt8` has it in 8 bits.  Who steps a model owns its copies; nothing is
+On a CPU, `WeightBlocks` has W in the order that is read fastest, the blocks of oneDNN: with W as it is, a product takes up to
+five times as long (docs/decisions.md).  `WeightsInt8` has it in 8 bits.  On a GPU, `JoinedWeights` has those weights as one that read the same rows.  Who steps a model owns its copies; nothing is
 shared.
 """
 
 import platform
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextvars import Token
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.nn.linear import WeightCopies, in_use
+from regard.nn.linear import WeightCopies, in_use, joined
 
 SMALLEST = 1 << 17  # numbers: for smaller weights the call costs more than their order gains
 ROOM = 1 << 28  # numbers of all copies together, 1 GiB: weights beyond are read as they are
@@ -41,6 +42,9 @@ class Copies(ABC):
 
     def __exit__(self, *error: object) -> None:
         in_use.reset(self.before.pop())
+
+    def products(self, x: Tensor, linears: Sequence[nn.Linear]) -> Sequence[Tensor] | None:
+        return None
 
     def product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
         if not isinstance(weight, nn.Parameter) or x.device.type != "cpu" or x.dtype != torch.float32:
@@ -97,4 +101,33 @@ class WeightsInt8(Copies):
         return made if bias is None else made + bias
 
 
-COPIES: dict[str, type[Copies]] = {"float32": WeightBlocks, "int8": WeightsInt8}
+class JoinedWeights:
+    """[W1; W2; ..] of products that take the same rows, such as those to queries, keys and values: one kernel.
+
+    Weights must not change while these copies are in use.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[Tensor, Tensor | None]] = {}  # by the first weight
+        self.before: list[Token[WeightCopies | None]] = []
+
+    def __enter__(self) -> None:
+        self.before.append(in_use.set(self))
+
+    def __exit__(self, *error: object) -> None:
+        in_use.reset(self.before.pop())
+
+    def product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
+        return None
+
+    def products(self, x: Tensor, linears: Sequence[nn.Linear]) -> Sequence[Tensor] | None:
+        if not x.is_cuda:
+            return None
+        key = id(linears[0].weight)
+        if key not in self.known:
+            self.known[key] = joined(linears)
+        return F.linear(x, *self.known[key]).split([linear.out_features for linear in linears], dim=-1)
+
+
+# By `decoding.weights`, on a CPU.
+COPIES: dict[str, type[Copies]] = {"float32": WeightBlocks, "bfloat16": WeightBlocks, "int8": WeightsInt8}

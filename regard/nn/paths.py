@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.nn.compiler import compile_failure
-from regard.nn.layout import SHORT, Layout, Ragged
+from regard.nn.layout import SHORT, Layout, Ragged, Rectangle
 from regard.nn.positions import Position
 from regard.nn.sight import Local, Sight, causal, everywhere, visible
 from regard.nn.windows import Blocks
@@ -144,6 +144,33 @@ def compiled_flex() -> Callable[..., Any]:
     from torch.nn.attention.flex_attention import flex_attention
 
     return torch.compile(flex_attention)
+
+
+def fits_step(case: Case) -> bool:
+    """Whether each query looks at all keys of its sequence, as in a step of decoding, and our kernel can do it."""
+    keys = case.key_layout
+    return (
+        case.queries.is_cuda
+        and isinstance(case.layout, Rectangle)
+        and isinstance(keys, Rectangle)
+        and keys.starts is None
+        and case.scale is not None
+        and not case.position.has_bias
+        and (case.sight is everywhere or (case.sight is causal and case.layout.longest == 1))
+        and case.queries.shape[-1] == case.values.shape[-1]
+        and case.queries.shape[-1] in (16, 32, 64, 128, 256)
+        and not torch.is_grad_enabled()
+        and not torch.compiler.is_compiling()
+        and not compile_failure("cuda")
+    )
+
+
+def run_step(case: Case, ancestors: Tensor | None) -> Tensor:
+    """A few queries of each sequence, against as many of its keys as it has (CUDA)."""
+    from regard.nn.step_kernels import attend_step  # where there is a GPU and a compiler, there is Triton
+
+    assert case.scale is not None
+    return attend_step(case.queries, case.keys, case.values, case.key_layout.lengths, ancestors, case.scale)
 
 
 def is_windowed(local: Local | None) -> bool:

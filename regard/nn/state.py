@@ -40,6 +40,31 @@ class State(Protocol):
         ...
 
 
+class PooledState(State, Protocol):
+    """A state whose tensors stay in place, so that a CUDA graph can step it.  Rows come into it and leave it."""
+
+    @property
+    def rooms(self) -> tuple[int, ...]:
+        """Of each thing that it keeps and that grows with a text, how much there is room for."""
+        ...
+
+    def pooled(self, n_rows: int, rooms: tuple[int, ...]) -> Self:
+        """A state of the same model for so many rows, none of which is used yet, with at least these rooms."""
+        ...
+
+    def put(self, rows: Tensor, other: Self) -> None:
+        """These rows become those of another state."""
+        ...
+
+    def taken(self, rows: Tensor) -> Self:
+        """A copy of these rows."""
+        ...
+
+    def changing(self) -> list[Tensor]:
+        """What a step changes, but for keys and values that are written after those that are there."""
+        ...
+
+
 class CarriedState(State, Protocol):
     """A state in which the next window of a text begins, so that a checkpoint holds it."""
 
@@ -47,6 +72,7 @@ class CarriedState(State, Protocol):
 
 
 S = TypeVar("S", bound=State)
+PS = TypeVar("PS", bound=PooledState)
 
 
 class RowState(ABC):

@@ -55,6 +55,7 @@ class TableModel:
 
     is_capturable = False
     reads_on = False
+    device = torch.device("cpu")
     max_length = 10_000
 
     def start(

@@ -95,8 +95,8 @@ def test_a_beam_of_one_without_penalty_is_greedy(seed: int, end_bias: float) -> 
 class Patient(Beam):
     """Never stops before the limit."""
 
-    def choose(self, distribution, t, room):  # type: ignore[no-untyped-def]
-        tokens, parents, done = super().choose(distribution, t, room)
+    def choose(self, distribution, t):  # type: ignore[no-untyped-def]
+        tokens, parents, done = super().choose(distribution, t)
         return tokens, parents, torch.zeros_like(done)
 
 

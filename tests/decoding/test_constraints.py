@@ -141,7 +141,7 @@ def test_ngrams_are_found_at_their_places() -> None:
 
 def test_the_end_is_blocked_only_where_something_else_is_left() -> None:
     log_probs = torch.tensor([[-1.0, -2.0], [-1.0, -torch.inf]])
-    assert block_ends(log_probs, [0]).tolist() == [[-torch.inf, -2.0], [-1.0, -torch.inf]]
+    assert block_ends(log_probs, torch.tensor([0])).tolist() == [[-torch.inf, -2.0], [-1.0, -torch.inf]]
 
 
 def test_prefixes_are_checked() -> None:

@@ -5,7 +5,7 @@ from table_model import END, START, TableModel
 from regard.decoding.config import DecodingConfig
 from regard.decoding.engine import generate
 from regard.decoding.ensemble import Ensemble
-from regard.decoding.graphs import can_capture
+from regard.decoding.pool import can_capture
 from regard.errors import RunError
 
 PROMPTS = [[5, 4, 3, 2], [3], [2, 2, 5]]

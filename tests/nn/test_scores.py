@@ -239,7 +239,9 @@ def test_a_cache_with_more_room_than_the_model_reads(name):
     source, source_layout, target, target_layout = batch()
     with torch.no_grad():
         expected = model.logits(model(source, source_layout, target, target_layout))
-        state, first = model.start([s.tolist() for s in source.split(SOURCES)], BEGIN, room=32, fixed_room=32)
+        started, first = model.start([s.tolist() for s in source.split(SOURCES)], BEGIN, room=32)
+        state = started.pooled(started.n_rows, (32, 32))
+        state.put(torch.arange(started.n_rows), started)
         steps = [model.step(token, state) for token in target_layout.pad(target)[:, 1:].split(1, dim=1)]
     close(target_layout.flatten(torch.cat([first[:, None], *steps], dim=1)), expected)
 

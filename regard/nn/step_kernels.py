@@ -1,0 +1,157 @@
+"""Kernels of Triton for a step of decoding on a GPU: keys and values are written after those of a row, its queries look
+at all of them, and the best next words are found in one pass over the logits.
+
+Sums are taken in float32, in an order that depends on the row alone: a row has the same result in any company.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+KEYS = 64  # looked at at a time
+PART = 4096  # columns of logits for one program
+
+
+def write_step(content: Tensor, lengths: Tensor, keys: Tensor, values: Tensor) -> None:
+    """content[:, b, lengths[b]] = keys[b], values[b]: content (2, B, room, H, E), keys and values (B, H, E)."""
+    n_rows, n_heads, d_head = keys.shape
+    width = n_heads * d_head
+    keys, values = keys.reshape(n_rows, width), values.reshape(n_rows, width)
+    write_kernel[(n_rows, 2)](
+        content, lengths, keys, values, content.stride(0), content.stride(1), content.stride(2),
+        keys.stride(0), values.stride(0), width, BLOCK=triton.next_power_of_2(width), num_warps=4,
+    )  # fmt: skip
+
+
+@triton.jit
+def write_kernel(  # type: ignore[no-untyped-def]
+    content, lengths, keys, values, of_side, of_row, of_place, key_row, value_row, width, BLOCK: tl.constexpr
+):
+    row, side = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    columns = tl.arange(0, BLOCK)
+    fits = columns < width
+    if side == 0:
+        new = tl.load(keys + row * key_row + columns, fits)
+    else:
+        new = tl.load(values + row * value_row + columns, fits)
+    place = content + side.to(tl.int64) * of_side + row * of_row + tl.load(lengths + row) * of_place
+    tl.store(place + columns, new.to(content.dtype.element_ty), fits)
+
+
+def attend_step(
+    queries: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, ancestors: Tensor | None, scale: float
+) -> Tensor:
+    """softmax(Q K^T scale) V: queries (B, Q, H, E) look at the first lengths[b] of keys and values (B, T, G, E).
+
+    H / G heads of queries share one of keys.  Where there are `ancestors` (B, T), the key of place t of sequence b is
+    the one at [ancestors[b, t], t].
+    """
+    n_sequences, n_queries, n_heads, d_head = queries.shape
+    queries = queries.contiguous()
+    out = torch.empty_like(queries)
+    attend_kernel[(n_sequences * n_queries, n_heads)](
+        queries, keys, values, out, lengths, lengths if ancestors is None else ancestors,
+        keys.stride(0), keys.stride(1), keys.stride(2), values.stride(0), values.stride(1), values.stride(2),
+        0 if ancestors is None else ancestors.stride(0), n_queries, n_heads, n_heads // keys.shape[2], scale,
+        D_HEAD=d_head, HAS_ANCESTORS=ancestors is not None, KEYS=KEYS, num_warps=4,
+    )  # fmt: skip
+    return out
+
+
+@triton.jit
+def attend_kernel(  # type: ignore[no-untyped-def]
+    queries, keys, values, out, lengths, ancestors, k_row, k_place, k_head, v_row, v_place, v_head, a_row,
+    n_queries, n_heads, n_sharing, scale,
+    D_HEAD: tl.constexpr, HAS_ANCESTORS: tl.constexpr, KEYS: tl.constexpr,
+):  # fmt: skip
+    """One head of one query.  The softmax is taken as the keys come: highest score, sum and mixture are kept."""
+    query, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    sequence = query // n_queries
+    length = tl.load(lengths + sequence)
+    numbers = tl.arange(0, D_HEAD)
+    place = (query * n_heads + head) * D_HEAD + numbers
+    q = tl.load(queries + place).to(tl.float32) * scale
+    keys += (head // n_sharing) * k_head + numbers[None, :]
+    values += (head // n_sharing) * v_head + numbers[None, :]
+    highest = -float("inf")
+    size = 0.0
+    mixed = tl.zeros([D_HEAD], tl.float32)
+    for begin in range(0, length, KEYS):
+        places = begin + tl.arange(0, KEYS)
+        seen = places < length
+        rows = tl.zeros([KEYS], tl.int64) + sequence
+        if HAS_ANCESTORS:
+            rows = tl.load(ancestors + sequence * a_row + places, seen, 0)
+        k = tl.load(keys + (rows * k_row + places * k_place)[:, None], seen[:, None], 0.0).to(tl.float32)
+        v = tl.load(values + (rows * v_row + places * v_place)[:, None], seen[:, None], 0.0).to(tl.float32)
+        scores = tl.where(seen, tl.sum(k * q[None, :], 1), -float("inf"))
+        higher = tl.maximum(highest, tl.max(scores, 0))
+        shares = tl.exp(scores - higher)
+        fade = tl.exp(highest - higher)
+        size = size * fade + tl.sum(shares, 0)
+        mixed = mixed * fade + tl.sum(shares[:, None] * v, 0)
+        highest = higher
+    mixed = tl.where(length > 0, mixed / size, 0.0)
+    tl.store(out + place, mixed.to(out.dtype.element_ty))
+
+
+def best(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k most probable tokens of each row of logits (rows, V): their log-probabilities, descending, and ids."""
+    n_rows, n_columns = logits.shape
+    n_parts = triton.cdiv(n_columns, PART)
+    shape = n_rows, n_parts, k
+    values = torch.empty(shape, dtype=torch.float32, device=logits.device)
+    ids = torch.empty(shape, dtype=torch.int64, device=logits.device)
+    sizes = torch.empty(n_rows, n_parts, dtype=torch.float32, device=logits.device)
+    part_kernel[(n_rows, n_parts)](
+        logits, values, ids, sizes, logits.stride(0), n_columns, K=k, PART=PART, num_warps=8
+    )
+    top_values = torch.empty(n_rows, k, dtype=torch.float32, device=logits.device)
+    top_ids = torch.empty(n_rows, k, dtype=torch.int64, device=logits.device)
+    blocks = triton.next_power_of_2(n_parts), triton.next_power_of_2(n_parts * k)
+    join_kernel[(n_rows,)](
+        values, ids, sizes, top_values, top_ids, n_parts, K=k, PARTS=blocks[0], CANDIDATES=blocks[1], num_warps=4
+    )
+    return top_values, top_ids
+
+
+@triton.jit
+def part_kernel(logits, values, ids, sizes, row_stride, n_columns, K: tl.constexpr, PART: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Of one part of a row: its k best, and sum_v e^(z_v - the best)."""
+    row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    columns = part * PART + tl.arange(0, PART)
+    z = tl.load(logits + row * row_stride + columns, columns < n_columns, -float("inf")).to(tl.float32)
+    place = row * tl.num_programs(1) + part
+    highest = tl.max(z, 0)
+    tl.store(sizes + place, tl.sum(tl.where(z > -float("inf"), tl.exp(z - highest), 0.0), 0))
+    for i in range(K):
+        value = tl.max(z, 0)
+        column = tl.min(tl.where(z == value, columns, n_columns + PART), 0)  # the first of equals
+        tl.store(values + place * K + i, value)
+        tl.store(ids + place * K + i, tl.minimum(column, n_columns - 1).to(tl.int64))
+        z = tl.where(columns == column, -float("inf"), z)
+
+
+@triton.jit
+def join_kernel(  # type: ignore[no-untyped-def]
+    values, ids, sizes, top_values, top_ids, n_parts, K: tl.constexpr, PARTS: tl.constexpr, CANDIDATES: tl.constexpr
+):
+    """The k best of a row's parts, and log P = z - log sum_v e^z_v."""
+    row = tl.program_id(0).to(tl.int64)
+    parts = tl.arange(0, PARTS)
+    is_part = parts < n_parts
+    highest = tl.load(values + (row * n_parts + parts) * K, is_part, -float("inf"))
+    best = tl.max(highest, 0)
+    size = tl.sum(tl.load(sizes + row * n_parts + parts, is_part, 0.0) * tl.exp(highest - best), 0)
+    normalizer = best + tl.log(size)
+    candidates = tl.arange(0, CANDIDATES)
+    is_one = candidates < n_parts * K
+    z = tl.load(values + row * n_parts * K + candidates, is_one, -float("inf"))
+    names = tl.load(ids + row * n_parts * K + candidates, is_one, 0)
+    for i in range(K):
+        value = tl.max(z, 0)
+        which = tl.min(tl.where(z == value, candidates, CANDIDATES), 0)
+        tl.store(top_values + row * K + i, value - normalizer)
+        tl.store(top_ids + row * K + i, tl.sum(tl.where(candidates == which, names, 0), 0))
+        z = tl.where(candidates == which, -float("inf"), z)
