@@ -10,7 +10,7 @@ from regard.commands.options import Device, Overrides
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.ladder.climb import RungRow
+    from regard.ladder.standings import RungRow
 
 
 def ladder(
@@ -24,7 +24,9 @@ def ladder(
     minutes: Annotated[float | None, typer.Option(min=0, help="or the budget in time, for each rung")] = None,
     patience: Annotated[
         int | None,
-        typer.Option(min=1, help="train each rung until so many validations bring nothing better; --steps is the most"),
+        typer.Option(
+            min=1, help="train each rung until so many validations bring nothing better; the budget is the most"
+        ),
     ] = None,
     rungs: Annotated[str | None, typer.Option(metavar="NAME,NAME", help="only these (default: all)")] = None,
     out: Annotated[Path | None, typer.Option(help="the folder (default: runs/ladder, runs/ladder-translation)")] = None,
@@ -39,19 +41,18 @@ def ladder(
     """
     from rich.console import Console
 
-    from regard.ladder.climb import Budget, check_budget, climb, compare, keep, write_recipes
+    from regard.ladder.climb import Budget, check_budget, climb, write_recipes
     from regard.ladder.rungs import LADDERS
+    from regard.ladder.standings import compare, keep
     from regard.learning.device import choose_device
     from regard.runs.recipe import Recipe
     from regard.training.screen import open_screen
     from regard.training.signals import Stopped
 
-    if minutes is not None and (steps is not None or patience is not None):
-        raise ConfigError("the budget is --minutes, or --steps and --patience, not both")
-    if patience is not None and steps is None:
-        raise ConfigError(
-            "--patience also needs --steps: how many a rung takes at most, of which 1 in 100 is validated"
-        )
+    if minutes is not None and steps is not None:
+        raise ConfigError("the budget is --minutes or --steps, not both")
+    if patience is not None and steps is None and minutes is None:
+        raise ConfigError("--patience also needs --steps or --minutes: how much a rung takes at most")
     chosen = choose(LADDERS, task, "task of a ladder")
     names = list(chosen.rungs) if rungs is None else [name.strip() for name in rungs.split(",")]
     for name in names:
@@ -60,7 +61,7 @@ def ladder(
     if any(override.startswith("training.steps=") for override in overrides):
         raise ConfigError("the steps of a ladder are its budget: use --steps N instead of --set training.steps=N")
     if minutes is not None:
-        budget = Budget(seconds=60 * minutes)
+        budget = Budget(seconds=60 * minutes, patience=patience)
     else:
         budget = Budget(steps=steps or Recipe.read(chosen.recipe).training.steps, patience=patience)
     on, folder, console = choose_device(device), out or Path("runs") / chosen.recipe, Console()
@@ -79,4 +80,4 @@ def ladder(
         if rows:
             keep(rows, chosen, folder, budget.words(), str(on))
             console.print(compare(rows, chosen, budget.words()))
-            print(f"{folder / 'ladder.json'} and {folder / 'ladder.png'}; every rung is a run, such as {rows[-1].run}")
+            print(f"{folder}: ladder.json, ladder.md and pictures; every rung is a run, such as {rows[-1].run}")

@@ -1,23 +1,21 @@
-"""Training rung after rung, each a run of its own, and what each is worth on the same test: a table for the terminal,
-ladder.json and ladder.png.  Every rung may spend as many steps, and so as many tokens, or as much time."""
+"""Training rung after rung, each a run of its own, and measuring each on the same test.  Every rung may spend as many
+steps, and so as many tokens, or as much time; or it ends when nothing gets better."""
 
 import copy
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import torch
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-from rich.text import Text
 
 from regard import config
 from regard.checks import expect
 from regard.config import Settings
 from regard.errors import ConfigError, RunError
 from regard.ladder.rungs import Ladder, Rung
+from regard.ladder.standings import RungRow
 from regard.models import ARCHITECTURES
 from regard.models.markov import Markov
 from regard.runs.durable import only_one, write_file
@@ -30,9 +28,8 @@ from regard.training.metrics import read_metrics
 from regard.training.prepare import Prepared, prepare
 from regard.training.screen import Screen
 from regard.training.start import start
-from regard.viewer.charts import Panel, bars, losses
 
-TIMED = 8  # steps
+TIMED = {"cpu": 8, "cuda": 40}  # steps; those of a GPU are quick, and differ more
 METRICS = "metrics.jsonl"
 MOST_VALIDATIONS = 100  # of a training that ends when nothing gets better
 AVERAGING = 0.998  # of weights, there
@@ -43,29 +40,35 @@ WARMUP = 0.1  # of the steps
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Steps or seconds; with patience, at most so many steps."""
+    """Steps or seconds; with patience, at most so many."""
 
     steps: int | None = None
     seconds: float | None = None
     patience: int | None = None  # validations without a new best, after which a rung is done
 
     def words(self) -> str:
-        if self.seconds is not None:
-            return f"{self.seconds:g} seconds of training each"
+        most = f"{self.steps:,} steps" if self.seconds is None else f"{self.seconds:g} seconds of training"
         if self.patience is not None:
-            return f"each until {self.patience} validations bring nothing better, at most {self.steps:,} steps"
-        return f"{self.steps:,} steps each"
+            return f"each until {self.patience} validations bring nothing better, at most {most}"
+        return f"{most} each"
 
-    def course(self) -> Settings:
+    @property
+    def n_validations(self) -> int:
+        return N_VALIDATIONS if self.patience is None else MOST_VALIDATIONS
+
+    def course(self, steps: int, n_validations: int) -> Settings:
+        """All settings of a training that follow from its steps."""
+        every = -(-steps // n_validations)
+        warmup = int(WARMUP * steps) if self.patience is None else every
+        return {"steps": steps, "warmup": warmup, "validate_every": every, "save_every": every}
+
+    def known(self) -> Settings:
         """What of a training follows from it before anything is measured."""
-        if self.steps is None:
-            return {}
+        course = {} if self.steps is None else self.course(self.steps, self.n_validations)
         if self.patience is None:
-            return course(self.steps)
-        every = -(-self.steps // MOST_VALIDATIONS)
+            return course
         # A rate that falls to zero at the end needs to know the end: here averaged weights take its place.
-        steady = {"schedule": "constant", "ema": AVERAGING, "patience": self.patience}
-        return {"steps": self.steps, "warmup": every, "validate_every": every, "save_every": every, **steady}
+        return {**course, "schedule": "constant", "ema": AVERAGING, "patience": self.patience}
 
 
 def check_budget(folder: Path, budget: str) -> None:
@@ -81,52 +84,25 @@ def check_budget(folder: Path, budget: str) -> None:
     write_file(path, json.dumps(budget).encode())
 
 
-def course(steps: int, n_validations: int = N_VALIDATIONS) -> Settings:
-    """All settings of a training that follow from its steps."""
-    every = -(-steps // n_validations)
-    return {"steps": steps, "warmup": int(WARMUP * steps), "validate_every": every, "save_every": every}
-
-
-def course_in(seconds: float, prepared: Prepared, device: torch.device) -> Settings:
+def course_in(budget: Budget, seconds: float, prepared: Prepared, device: torch.device) -> Settings:
     """As many steps as fit into the time, with the validations between: measured on a copy, which is thrown away."""
-    task, recipe = prepared.task, prepared.recipe
+    task, recipe, n_timed = prepared.task, prepared.recipe, TIMED[device.type]
     learner = Learner(copy.deepcopy(prepared.model).to(device).train(), task, recipe.training, device, recipe.d_model)
     with reproducible(device):
-        for step in range(1, TIMED + 1):
-            if step == TIMED // 2 + 1:  # the first ones set up memory and kernels
+        for step in range(1, n_timed + 1):
+            if step == n_timed // 2 + 1:  # the first ones set up memory and kernels
                 learner.read()
                 begin = time.perf_counter()
             place = 0, (step - 1) % task.n_batches(0)
             learner.update(step, [task.batch(*place).to(device)], [place])
         learner.read()  # which waits for the device
-        for_a_step = (time.perf_counter() - begin) / (TIMED - TIMED // 2)
+        for_a_step = (time.perf_counter() - begin) / (n_timed - n_timed // 2)
         with learner.resting():
             begin = time.perf_counter()
             task.validate(learner.model)
         for_a_validation = time.perf_counter() - begin
-    n_between = min(N_VALIDATIONS - 1, int(VALIDATING * seconds / for_a_validation))
-    return course(max(1, int((seconds - n_between * for_a_validation) / for_a_step)), n_between + 1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RungRow:
-    """What is known of one rung."""
-
-    rung: str
-    title: str
-    run: str  # its folder
-    of: str  # what it was measured on
-    figures: dict[str, float]
-    parameters: int  # trained by gradients
-    counts: int  # of a model that counts
-    steps: int
-    tokens: int  # trained on, each as often as it was read
-    seconds: float
-    curve: list[tuple[int, float]]  # tokens trained on, and the validation loss after them
-
-    @property
-    def tokens_per_second(self) -> float:
-        return self.tokens / self.seconds if self.seconds else 0.0
+    n_between = min(budget.n_validations - 1, int(VALIDATING * seconds / for_a_validation))
+    return budget.course(max(1, int((seconds - n_between * for_a_validation) / for_a_step)), n_between + 1)
 
 
 def write_recipes(
@@ -149,12 +125,12 @@ def write_recipes(
             raise ConfigError(f"no rung has a setting model.{name}; the rungs: {', '.join(models)}")
     folder.mkdir(parents=True, exist_ok=True)
     of_training = [override for override in of_all if override.startswith("training.")]
-    steps = budget.course()
+    known = budget.known()
     recipes = {}
     for name in names:
         model, rate, path = models[name], ladder.rungs[name].learning_rate, folder / f"{name}.toml"
         fitting = [f"model.{setting}" for setting in of_model if has_setting(model, setting)]
-        training = {**shared["training"], **({} if rate is None else {"learning_rate": rate}), **steps}
+        training = {**shared["training"], **({} if rate is None else {"learning_rate": rate}), **known}
         config.write({**shared, "model": model, "training": training}, path)
         config.write(config.load(str(path), [*of_training, *fitting, *own[name]]), path)
         recipes[name] = Recipe.read(str(path))
@@ -199,7 +175,7 @@ def train(recipe: Recipe, run: Path, budget: Budget, device: torch.device, scree
         recipe = Recipe.of_run(run)
     prepared = prepare(recipe, run, resume)
     if budget.seconds is not None and not resume and not recipe.model_class.is_counted:
-        fitting = course_in(budget.seconds, prepared, device)
+        fitting = course_in(budget, budget.seconds, prepared, device)
         screen.say(f"{fitting['steps']:,} steps fit into {budget.seconds:,.0f} seconds, measured on the first of them")
         recipe = replace(prepared.recipe, training=replace(prepared.recipe.training, **fitting))
         recipe.write(run / "recipe.toml")
@@ -212,7 +188,7 @@ def check_same(run: Path, wanted: Recipe, budget: Budget) -> None:
     trained = Recipe.of_run(run)
     wanted = wanted.with_vocabulary(trained.tokenizer.vocab_size)
     if budget.seconds is not None:  # how many steps fit in was measured then
-        measured = {name: getattr(trained.training, name) for name in course(1)}
+        measured = {name: getattr(trained.training, name) for name in budget.course(1, 1)}
         wanted = replace(wanted, training=replace(wanted.training, **measured))
     for table, setting, before, now in wanted.changes(trained):
         raise RunError(
@@ -235,6 +211,7 @@ def measure(name: str, rung: Rung, run: Run) -> RungRow:
         steps=result["steps"],
         tokens=result["tokens"],
         seconds=result["seconds"],
+        ended=result["reason"],
         curve=read_curve(run.folder),
     )
 
@@ -248,36 +225,3 @@ def read_curve(folder: Path) -> list[tuple[int, float]]:
         elif n_tokens:
             curve.append((n_tokens, row["loss"]))
     return curve
-
-
-def keep(rows: list[RungRow], ladder: Ladder, folder: Path, budget: str, device: str) -> None:
-    """ladder.json, ladder.png and, of the rungs that are trained by steps, ladder-curves.png."""
-    rungs = [{**asdict(row), "tokens_per_second": row.tokens_per_second} for row in rows]
-    report = {"budget": budget, "device": device, "rungs": rungs}
-    write_file(folder / "ladder.json", json.dumps(report, indent=2, ensure_ascii=False).encode())
-    panels = [Panel(title, [row.figures[name] for row in rows]) for name, title in ladder.figures.items()]
-    panels += [
-        Panel("seconds", [row.seconds for row in rows], logarithmic=True),
-        Panel("weights or counts", [float(row.parameters or row.counts) for row in rows], logarithmic=True),
-        Panel("tokens per second", [row.tokens_per_second for row in rows], logarithmic=True),
-    ]
-    if any(row.curve for row in rows):
-        losses({row.title: row.curve for row in rows if row.curve}, folder / "ladder-curves.png")
-    bars([row.title for row in rows], panels, f"The ladder, {budget}, on {rows[0].of}", folder / "ladder.png")
-
-
-def compare(rows: list[RungRow], ladder: Ladder, budget: str) -> Table:
-    title = Text(f"The ladder, {budget}, measured on {rows[0].of}")
-    notes = ["* counts"] if any(row.counts for row in rows) else []
-    if len(rows) > 1 and any(row.steps for row in rows):
-        notes.append(f"Trained {budget}: after another number of steps, the order of the rungs can be another.")
-    table = Table(title=title, caption="\n".join(notes) or None, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("rung", no_wrap=True)
-    for head in (*ladder.figures.values(), "seconds", "tokens", "tokens/s", "weights"):
-        table.add_column(head, justify="right", no_wrap=True)
-    for row in rows:
-        size = f"{row.counts:,}*" if row.counts else f"{row.parameters:,}"
-        figures = [f"{row.figures[name]:.4g}" for name in ladder.figures]
-        seconds = f"{row.seconds:,.1f}"
-        table.add_row(row.title, *figures, seconds, f"{row.tokens:,}", f"{row.tokens_per_second:,.0f}", size)
-    return table

@@ -103,6 +103,25 @@ def test_rungs_may_end_when_nothing_gets_better(place: Path) -> None:
     assert (place / "until" / "ladder-curves.png").read_bytes()[:4] == b"\x89PNG"
 
 
+def test_a_time_may_be_the_most_until_nothing_gets_better(place: Path) -> None:
+    """Far more steps fit into ten seconds than the ruined RNN takes; the folder knows the ladder again."""
+    until = ("--rungs", "n-gram,rnn", "--minutes", "0.17", "--patience", "2", "--set", "rnn.training.learning_rate=1.0")
+    ended = climb(place, "within", *until)
+    assert ended.code == 0, ended.err
+    budget = "each until 2 validations bring nothing better, at most 10.2 seconds of training"
+    counted, learned = report(place, "within")["rungs"]  # type: ignore[misc]
+    trained = Recipe.read(str(place / "within" / "rnn")).training
+    assert learned["steps"] < trained.steps and learned["ended"].startswith("no better validation in 2")
+    assert trained.schedule == "constant" and trained.ema > 0 and trained.validate_every * 100 >= trained.steps
+    table = (place / "within" / "ladder.md").read_text(encoding="utf-8")
+    assert budget in table and "| tokens | minutes |" in table
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("|")]
+    assert cells[2][0] == "n-gram" and cells[2][-1] == counted["ended"] == "all counted"
+    assert cells[3][3:5] == [f"{learned['tokens']:,}", f"{learned['seconds'] / 60:.2f}"]
+    again = climb(place, "within", *until)
+    assert again.code == 0 and again.out.count("trained already") == 2
+
+
 def test_a_rung_is_a_run(place: Path, whole: Outcome) -> None:
     for name in LANGUAGE.rungs:
         run = regard.load(place / "whole" / name, "cpu")
@@ -151,8 +170,7 @@ def test_a_stopped_ladder_goes_on_and_ends_as_if_never_stopped(
     [
         (("--steps", "4"), "is a ladder of 3 steps each, now it is 4 steps each"),
         ((*STEPS, "--minutes", "1"), "not both"),
-        (("--patience", "2", "--minutes", "1"), "not both"),
-        (("--patience", "2"), "--patience also needs --steps"),
+        (("--patience", "2"), "--patience also needs --steps or --minutes"),
         (("--set", "training.steps=7"), "use --steps N"),
         ((), "now it is 300 steps each"),
         ((*STEPS, "--rungs", "lstm,grue"), "gru"),

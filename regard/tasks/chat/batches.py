@@ -134,6 +134,19 @@ def answer_log_probs(model: LanguageModel, batch: AnswerBatch) -> Tensor:
 
 
 @torch.no_grad()
+def answer_divergences(model: LanguageModel, other: LanguageModel, batch: AnswerBatch) -> Tensor:
+    """Σ_t KL(P(. | y_<t) ‖ P_other(. | y_<t)) along each answer (sequences): its mean over answers that the model drew
+    is KL(P ‖ P_other) of whole answers."""
+
+    def log_probs(of: LanguageModel) -> Tensor:
+        return logits(of(batch.tokens, batch.layout)[batch.places], of.output_table).float().log_softmax(-1)
+
+    ours, theirs = log_probs(model), log_probs(other)
+    nats = (ours.exp() * (ours - theirs)).sum(-1)
+    return nats.new_zeros(batch.layout.n_sequences).index_add(0, batch.owners, nats)
+
+
+@torch.no_grad()
 def mean_nats(model: LanguageModel, turns: Turns, budget: int) -> float:
     """-log P of a token of the answers, on average."""
     batches = (turns.batch(indices).to(model.device) for indices in turns.in_order(budget))

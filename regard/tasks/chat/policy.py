@@ -14,15 +14,14 @@ from regard.data.batching.template import template_of
 from regard.data.files.conversations import Dialogues
 from regard.data.files.splits import Parts
 from regard.decoding.config import DecodingConfig
-from regard.decoding.engine import generate
 from regard.errors import ConfigError
 from regard.models.heads import Classifier, LanguageModel
 from regard.models.interface import Model
-from regard.tasks.chat.batches import AnswerBatch, Script, Turns, answer_log_probs, make_batch
+from regard.tasks.chat.batches import AnswerBatch, Turns, answer_log_probs, make_batch
 from regard.tasks.chat.preference import pair_figures
 from regard.tasks.chat.reward import RewardConfig
 from regard.tasks.chat.task import PAIR, Talk, TalkConfig
-from regard.tasks.chat.use import limited, usual_length
+from regard.tasks.chat.use import write_answers
 from regard.tasks.setup import TaskConfig, Use
 
 
@@ -120,25 +119,12 @@ class Policy(Talk[PromptBatch]):
         """Answers by chance, and what is thought of them."""
         was_training, device = model.training, model.device
         drawn = DecodingConfig(sample=True, n_best=batch.copies, seed=batch.seed)
-        scripts = self.answers(model.eval(), batch.prompts, drawn)
+        scripts = write_answers(model.eval(), self.tokenizer, batch.prompts, self.config.sample_length, drawn)
         model.train(was_training)
         answered = make_batch(scripts, []).to(device)
         tokens, layout = flat([ids for ids, _ in scripts])
         rewards = self.judge.to(device)(tokens.to(device), layout.to(device))[:, 0].float()
         return RewardedAnswers(answered, rewards, answer_log_probs(self.reference, answered))
-
-    def answers(self, model: LanguageModel, prompts: list[list[int]], decoding: DecodingConfig) -> list[Script]:
-        """Each prompt with each of its answers, up to its end where it has one."""
-        template = template_of(self.tokenizer)
-        config = limited(model.max_length, usual_length(model.max_length, self.config.sample_length), decoding)[1]
-        scripts = []
-        hypotheses = generate(model, prompts, config, self.tokenizer.start_id, template.end_id)
-        for prompt, answers in zip(prompts, hypotheses, strict=True):
-            for answer in answers:
-                tokens = [*answer.tokens, *([template.end_id] if answer.finished else [])]
-                ids = np.array([*prompt, *tokens], np.int64)
-                scripts.append((ids, np.arange(len(ids)) >= len(prompt)))
-        return scripts
 
     def tensors(self) -> dict[str, Tensor]:
         return {**self.reference.state_dict()}

@@ -6,9 +6,9 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-import torch
 
 from regard.checks import at_least, not_negative, one_of, share
+from regard.data.batching.packing import cut
 from regard.data.batching.template import template_of
 from regard.data.config import DataConfig
 from regard.data.files.conversations import (
@@ -25,14 +25,15 @@ from regard.data.files.conversations import (
 from regard.data.files.recognizing import conversations
 from regard.data.files.splits import Parts
 from regard.data.report import Row, note_rows
+from regard.decoding.config import DecodingConfig
 from regard.decoding.engine import Engine
 from regard.errors import ConfigError
 from regard.evaluation.measured import Versus, perplexity
 from regard.models.heads import LanguageModel
 from regard.models.interface import AnyReader
-from regard.tasks.chat.batches import AnswerBatch, Turns, answer_log_probs, answer_nats, mean_nats
+from regard.tasks.chat.batches import AnswerBatch, Turns, answer_divergences, answer_nats, make_batch, mean_nats
 from regard.tasks.chat.sizing import draft_for
-from regard.tasks.chat.use import Talker, usual_length
+from regard.tasks.chat.use import Talker, usual_length, write_answers
 from regard.tasks.exchange import CAUSAL
 from regard.tasks.setup import B, M, Sample, TaskConfig, Use, Verbs
 from regard.tasks.task import AnyTask, Task
@@ -119,7 +120,7 @@ class Talk(DialogueTask[LanguageModel, B]):
         (ours, first), (theirs, second) = side(self, use, pairs, talk), side(other, its, pairs, talk)
         won, tied, lost = wins(ours, theirs, [chosen for chosen, _ in pairs.answers])
         ratio = first["perplexity"] / second["perplexity"]
-        drifts = [drift(self, pairs, ours, use, its), drift(other, pairs, theirs, its, use)]
+        drifts = [drift(self, pairs.prompts, use, its), drift(other, pairs.prompts, its, use)]
         record: dict[str, object] = {"pairs": of_pairs, "conversations": of_talk}
         record |= {"wins_percent": won, "ties_percent": tied, "losses_percent": lost, "perplexity_ratio": ratio}
         record |= {"drifts": drifts}
@@ -134,7 +135,7 @@ class Talk(DialogueTask[LanguageModel, B]):
             row("characters of an answer", "characters", "{:.1f}"),
             ("wins: the chosen one, the other's not", f"{won:.1f} %", f"{lost:.1f} %"),
             ("neither wins", f"{tied:.1f} %", ""),
-            ("drift: nats by which an answer is likelier than to the other", *(f"{nats:.2f}" for nats in drifts)),
+            ("drift: KL from the other, nats an answer", *(f"{nats:.2f}" for nats in drifts)),
             row(f"perplexity of {of_talk}", "perplexity", "{:.4f}"),
         ]
         title = f"{of_pairs} ({len(pairs):,} prompts)"
@@ -227,17 +228,17 @@ def side(task: AnyTask, use: Use, pairs: Dialogues, others: Dialogues) -> tuple[
     }
 
 
-@torch.no_grad()
-def drift(task: AnyTask, asked: Dialogues, texts: Sequence[str], use: Use, its: Use) -> float:
-    """log P(answer) - log P(answer) to the other model, of a model's own answers, on average."""
-    own = replace(asked, answers=[(text,) for text in texts])
-    turns = Turns(own, task.tokenizer, use.model.max_length - 1, last_only=True)
-    batches = [turns.batch(chosen) for chosen in turns.in_order(task.batch_tokens)]
-    ours, theirs = (
-        torch.cat([answer_log_probs(model, batch.to(model.device)).cpu() for batch in batches])
-        for model in (use.model, its.model)
-    )
-    return float((ours - theirs).mean())
+def drift(task: AnyTask, asked: Sequence[Conversation], use: Use, its: Use) -> float:
+    """KL(P ‖ P of the other run) in nats an answer, estimated with one answer to each prompt, drawn by chance."""
+    drawn = DecodingConfig(sample=True)
+    prompts = template_of(task.tokenizer).prompts(asked)
+    scripts = write_answers(use.model, task.tokenizer, prompts, task.config.sample_length, drawn)
+    lengths = np.array([len(ids) for ids, _ in scripts])
+    total = 0.0
+    for chosen in cut(np.arange(len(scripts)), lengths, task.batch_tokens):
+        batch = make_batch([scripts[i] for i in chosen], []).to(use.model.device)
+        total += float(answer_divergences(use.model, its.model, batch).sum())
+    return total / len(scripts)
 
 
 def share_equal(texts: Sequence[str], wanted: Sequence[str]) -> float:

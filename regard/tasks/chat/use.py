@@ -3,11 +3,16 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from regard.data.batching.template import Template, template_of
 from regard.data.files.conversations import SYSTEM, Conversation, read_messages
 from regard.decoding.config import DecodingConfig
+from regard.decoding.engine import generate
 from regard.decoding.stopping import Stops, TextPieces
 from regard.errors import RegardError
+from regard.models.heads import LanguageModel
+from regard.tasks.chat.batches import Script
 from regard.tasks.chat.verbs import Chat, ChatStream, Reply
 from regard.tasks.setup import Use, Verbs
 from regard.text.tokenizer import Tokenizer
@@ -53,6 +58,22 @@ class Talker:
             Reply(self.tokenizer.decode(best.tokens).strip(), best.log_prob, best.finished, notes)
             for (best, *_), (_, notes) in zip(hypotheses, read, strict=True)
         ]
+
+
+def write_answers(
+    model: LanguageModel, tokenizer: Tokenizer, prompts: list[list[int]], most: int, decoding: DecodingConfig
+) -> list[Script]:
+    """Each prompt with each of its answers of at most `most` tokens, up to its end where it has one."""
+    template = template_of(tokenizer)
+    config = limited(model.max_length, usual_length(model.max_length, most), decoding)[1]
+    scripts = []
+    hypotheses = generate(model, prompts, config, tokenizer.start_id, template.end_id)
+    for prompt, answers in zip(prompts, hypotheses, strict=True):
+        for answer in answers:
+            tokens = [*answer.tokens, *([template.end_id] if answer.finished else [])]
+            ids = np.array([*prompt, *tokens], np.int64)
+            scripts.append((ids, np.arange(len(ids)) >= len(prompt)))
+    return scripts
 
 
 def usual_length(room: int, most: int = LONGEST) -> int:

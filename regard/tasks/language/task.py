@@ -31,7 +31,9 @@ from regard.viewer.looking import Asked, look_at_text, look_at_votes
 
 SHOWN_TOKENS = 8  # of a validation line that a sample goes on from
 BLANKS = 3  # sets these draws apart from those that shuffle
-N_COLUMNS = 10  # in which a validation text is read where states are carried
+# Where states are carried, a text is read in columns side by side, so that a long one does not take too many steps.
+N_COLUMNS, VALIDATION_COLUMN = 10, 50_000  # of a validation text: at least so many, and the most tokens of one
+TEST_COLUMN = 500_000  # the most tokens of a column of a test text; most texts are read in one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,9 +146,12 @@ class Language(StreamTask[LanguageModel, TextBatch]):
 
     # Validation and measuring.
 
-    def figures(self, model: LanguageModel, part: Stream, n_columns: int = N_COLUMNS) -> dict[str, float]:
+    def figures(self, model: LanguageModel, part: Stream) -> dict[str, float]:
         """Nats a token, and what they mean: perplexity, and bits for each byte of the text.  It is read as in training:
         in windows, or with the state carried on."""
+        return self.figures_in(model, part, max(N_COLUMNS, -(-len(part) // VALIDATION_COLUMN)))
+
+    def figures_in(self, model: LanguageModel, part: Stream, n_columns: int) -> dict[str, float]:
         c = self.config
         if c.carry:
             nats = carried_nats(model, part, c.window, n_columns)
@@ -155,7 +160,7 @@ class Language(StreamTask[LanguageModel, TextBatch]):
         return perplexities(nats, len(part), part.text.n_words, part.text.n_bytes)
 
     def test_figures(self, use: Use[LanguageModel], part: Stream) -> dict[str, float]:
-        c, values = self.config, self.figures(use.model, part, n_columns=1)
+        c, values = self.config, self.figures_in(use.model, part, -(-len(part) // TEST_COLUMN))
         if not c.carry:
             values["accuracy"] = accuracy(use.model, part, c.window, self.batch_tokens, c.context)
         return values

@@ -8,14 +8,18 @@ import pytest
 import torch
 from small_talk import model_for, setup
 
+from regard.data.batching.template import template_of
+from regard.decoding.config import DecodingConfig
 from regard.decoding.engine import Engine
 from regard.errors import ConfigError
 from regard.models.heads import Classifier
 from regard.nn.layout import Ragged
-from regard.tasks.chat.batches import answer_log_probs
+from regard.tasks.chat.batches import answer_divergences, answer_log_probs, make_batch
 from regard.tasks.chat.policy import Policy, PolicyConfig, advantages
 from regard.tasks.chat.preference import PreferenceConfig
 from regard.tasks.chat.reward import Reward, RewardConfig
+from regard.tasks.chat.task import drift
+from regard.tasks.chat.use import write_answers
 from regard.tasks.chat.verbs import Judge
 from regard.tasks.setup import Use
 
@@ -90,6 +94,33 @@ def test_what_is_rewarded_becomes_more_probable_and_drifting_costs(tmp_path: Pat
     loss = task.loss(model, batch)
     assert float(loss.detach()) == pytest.approx(float(expected.detach()), rel=1e-4)
     assert batch.n_targets == len(written.rewards) == 3 * len(task.train)
+
+
+@torch.no_grad()
+def test_drift_is_the_divergence_of_whole_answers(tmp_path: Path) -> None:
+    """Of answers of one token it is known exactly; of longer ones, drawn answers give what log P - log P does."""
+    task = policy(tmp_path, sample_length=1)
+    model, other = model_for(task.tokenizer), model_for(task.tokenizer)
+    for weight in model.parameters():
+        weight += 0.2 * torch.randn_like(weight)
+    ours, theirs = (Use(each, Engine(each), task.setup.decoding) for each in (model, other))
+    prompts = task.train.dialogues.prompts
+    expected = []
+    for prompt in template_of(task.tokenizer).prompts(prompts):
+        p, q = (
+            (each(torch.tensor(prompt), Ragged([len(prompt)]))[-1] @ each.output_table.T).log_softmax(-1)
+            for each in (model, other)
+        )
+        expected.append(float((p.exp() * (p - q)).sum()))
+    assert min(expected) > 0
+    assert drift(task, prompts, ours, theirs) == pytest.approx(sum(expected) / len(expected), rel=1e-4)
+    assert drift(task, prompts, ours, ours) == pytest.approx(0, abs=1e-6)
+    asked = template_of(task.tokenizer).prompts(prompts)
+    scripts = write_answers(model, task.tokenizer, asked, 3, DecodingConfig(sample=True, n_best=200))
+    drawn = make_batch(scripts, [])
+    ratios = answer_log_probs(model, drawn) - answer_log_probs(other, drawn)
+    error = float(ratios.std()) / len(ratios) ** 0.5
+    assert float(answer_divergences(model, other, drawn).mean()) == pytest.approx(float(ratios.mean()), abs=5 * error)
 
 
 def test_answers_are_drawn_again_by_the_epoch_and_differ_between_epochs(tmp_path: Path) -> None:
