@@ -21,6 +21,7 @@ from regard.decoding.engine import Engine
 from regard.interop.families.gpt2 import GPT2
 from regard.runs.recipe import Recipe
 
+NO_END = -1  # no token ends a text
 N_CHECKED = 4  # texts that all must continue alike in float32
 
 
@@ -46,8 +47,8 @@ def ours(model: Any, recipe: Recipe, plan: Plan) -> Translate:
 
     def write(prompts: list[list[int]]) -> list[list[int]]:
         length, n_tokens = plan.n_written, len(prompts) * plan.n_written
-        config = DecodingConfig(length_ratio=0.0, extra_length=length, min_length=length, batch_tokens=n_tokens)
-        return [best.tokens for best, *_ in engine.generate(prompts, config, 0, recipe.model.vocab_size - 1)]
+        config = DecodingConfig(length_ratio=0.0, extra_length=length, batch_tokens=n_tokens)
+        return [best.tokens for best, *_ in engine.generate(prompts, config, 0, NO_END)]
 
     return write
 
@@ -62,6 +63,8 @@ def transformers_generate(model: Any, recipe: Recipe, plan: Plan, static: bool) 
     made.load_state_dict(GPT2.give(model.state_dict(), recipe), strict=False)
     made = made.to(weight.device, weight.dtype).eval()
     made.tie_weights()
+    made.generation_config.eos_token_id = None
+    made.generation_config.pad_token_id = 0
     settings: dict[str, Any] = {"cache_implementation": "static"} if static else {}
 
     def write(prompts: list[list[int]]) -> list[list[int]]:
@@ -70,11 +73,8 @@ def transformers_generate(model: Any, recipe: Recipe, plan: Plan, static: bool) 
         out = made.generate(
             ids,
             attention_mask=torch.ones_like(ids),
-            min_new_tokens=n,
             max_new_tokens=n,
             do_sample=False,
-            eos_token_id=recipe.model.vocab_size - 1,
-            pad_token_id=0,
             **settings,
         )
         return out[:, ids.shape[1] :].tolist()
@@ -114,7 +114,9 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
     for size in plan.batches:
         batch = make_prompts(plan, recipe, size)
         warm_up(writers, batch, plan.n_written, report.notes)
-        taken = take_turns({name: partial(write, batch) for name, write in writers.items()}, rounds or plan.rounds, device)
+        taken = take_turns(
+            {name: partial(write, batch) for name, write in writers.items()}, rounds or plan.rounds, device
+        )
         report.rows += [
             Row(case=f"batch {size}", contender=name, figures=taken[name].rates(size * plan.n_written))
             for name in writers

@@ -58,7 +58,11 @@ class Beam(Strategy):
         tokens, parents = ids.view(-1, K * k).gather(1, places), places // k
         missing = (0, (1 + E) * K - best.shape[1])  # of a tiny vocabulary
         if missing[1]:
-            best, tokens, parents = F.pad(best, missing, value=-torch.inf), F.pad(tokens, missing), F.pad(parents, missing)
+            best, tokens, parents = (
+                F.pad(best, missing, value=-torch.inf),
+                F.pad(tokens, missing),
+                F.pad(parents, missing),
+            )
 
         ends = is_one_of(tokens, self.ends)
         scores = torch.where(ends, best / self.penalty(t[:, None] + 1), -torch.inf)[:, :K]
@@ -113,7 +117,10 @@ class Beam(Strategy):
         best, tokens, parents, ranks = self.read(torch.tensor([place], device=self.device), n_steps)
         lives = best[n_steps - 1, 0, ranks[n_steps - 1, 0]] > -np.inf
         live = ranks[n_steps - 1, 0][lives]
-        scores = best[:, 0, : self.copies] / self.penalty(torch.arange(1, n_steps + 1, device=self.device)).cpu().numpy()[:, None]
+        scores = (
+            best[:, 0, : self.copies]
+            / self.penalty(torch.arange(1, n_steps + 1, device=self.device)).cpu().numpy()[:, None]
+        )
         is_best = (scores > -np.inf) & (scores >= float(self.kept["finished"][place, -1]))
         step, rank = np.nonzero(is_one_of(tokens[:, 0, : self.copies], self.ends) & is_best)
         t = np.concatenate([np.full(len(live), n_steps - 1), step])[None]

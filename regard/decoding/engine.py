@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -38,6 +38,30 @@ class Arriving:
     n_read: int = 0
 
 
+class Load(NamedTuple):
+    """What runs and is let in."""
+
+    n_searches: int
+    longest: int  # limit of all
+    n_rows: int = 0  # of those that are let in now, and what follows too
+    room: int = 0  # tokens of the longest with its prompt
+    n_read: int = 0  # tokens of prompts
+
+    @classmethod
+    def of(cls, running: Sequence[Ticket]) -> "Load":
+        return cls(len(running), max((ticket.search.limit for ticket in running), default=0))
+
+    def plus(self, search: Search) -> "Load":
+        n_tokens = len(search.prompt)
+        return Load(
+            self.n_searches + 1,
+            max(self.longest, search.limit),
+            self.n_rows + search.copies,
+            max(self.room, search.limit + n_tokens),
+            self.n_read + n_tokens,
+        )
+
+
 class Engine:
     """`submit` tickets and `step` until they are over; or `generate` and `stream`, which do both."""
 
@@ -48,6 +72,7 @@ class Engine:
         self.arriving: list[Arriving] = []
         self.slots: dict[Lane, Slots[Any] | PoolSlots[Any]] = {}
         self.pools: Pools[Any] = Pools()
+        self.is_pooled = False  # whether searches that begin now run in pools
 
     @cached_property
     def model(self) -> AnyGenerator:
@@ -62,7 +87,7 @@ class Engine:
 
     def lane_of(self, ticket: Ticket) -> Lane:
         search = ticket.search
-        manner = search.manner if captures(self.given) else None
+        manner = search.manner if self.is_pooled else None
         return Lane(search.copies, search.begin, search.config.weights, manner)
 
     def slots_of(self, lane: Lane) -> Slots[Any] | PoolSlots[Any]:
@@ -88,6 +113,7 @@ class Engine:
     @torch.no_grad()
     def step(self) -> list[Ticket]:
         """One step of all that run, after letting in who fits; those that are over now."""
+        self.is_pooled = captures(self.given)
         finished: list[Ticket] = []
         new: dict[Lane, list[Ticket]] = {}
         for ticket in self.admit(finished):
@@ -124,16 +150,18 @@ class Engine:
     def admit(self, refused: list[Ticket]) -> list[Ticket]:
         """Who comes next, in order, as far as there is room; `refused` gets those that never have any."""
         admitted: list[Ticket] = []
-        n_read = 0  # tokens of prompts
-        is_beside = bool(self.slots)
+        if not self.waiting:
+            return admitted
+        is_beside, load = bool(self.slots), Load.of(self.running)
         while self.waiting:
             ticket = self.waiting[0]
             n_tokens = len(ticket.search.prompt)
             if not ticket.is_cancelled:
-                if is_beside and admitted and n_read + n_tokens > PIECE:
+                if is_beside and admitted and load.n_read + n_tokens > PIECE:
                     break
+                heavier = load.plus(ticket.search)
                 try:
-                    if not self.has_room(ticket, admitted):
+                    if not self.has_room(ticket, heavier):
                         break
                 except TooLarge as error:
                     if self.slots or admitted or self.arriving:
@@ -143,23 +171,21 @@ class Engine:
             self.waiting.popleft()
             if ticket.is_over:
                 continue
+            load = heavier
             if is_beside and self.model.reads_on and n_tokens > PIECE:
                 self.arriving.append(Arriving(ticket))
             else:
                 admitted.append(ticket)
-                n_read += n_tokens
         return admitted
 
-    def has_room(self, ticket: Ticket, admitted: Sequence[Ticket]) -> bool:
-        search, beside = ticket.search, [*self.running, *admitted]
+    def has_room(self, ticket: Ticket, load: "Load") -> bool:
+        """Whether all that runs can go on with this one, which is the last of the load."""
         slots = self.slots.get(self.lane_of(ticket))
         if slots is not None and not slots.lets_in:
             return False
-        longest = max([search.limit, *(other.search.limit for other in beside)])
-        if beside and (len(beside) + 1) * longest > search.config.batch_tokens:
+        if load.n_searches > 1 and load.n_searches * load.longest > ticket.search.config.batch_tokens:
             return False
-        rooms = [other.search.limit + len(other.search.prompt) for other in (*admitted, ticket)]
-        self.model.check_room(sum(other.search.copies for other in (*admitted, ticket)), max(rooms))
+        self.model.check_room(load.n_rows, load.room)
         return True
 
     def read_on(self, failed: list[Ticket]) -> Iterator[tuple[Ticket, Any, Tensor]]:

@@ -63,7 +63,7 @@ class Pool(Generic[PS]):
     """Slot i has the rows i · copies …  A slot without a search is stepped like the others, from nothing, and what it
     writes is not recorded."""
 
-    def __init__(self, model: Generator[PS], n_slots: int, groups: Sequence[Group[PS]], memory: object) -> None:
+    def __init__(self, model: Generator[PS], n_slots: int, groups: Sequence[Group[PS]], memory: Any) -> None:
         """Large enough for these groups; `memory` is where graphs keep what they compute."""
         first, *others = groups
         self.model, self.n_slots, self.copies = model, n_slots, first.strategy.copies
@@ -169,7 +169,7 @@ class Pools(Generic[PS]):
 
     def __init__(self) -> None:
         self.kept: OrderedDict[tuple[Lane, int], Pool[PS]] = OrderedDict()
-        self.memory: object = None
+        self.memory: Any = None
 
     def get(self, lane: Lane, model: Generator[PS], groups: Sequence[Group[PS]]) -> Pool[PS]:
         """An empty pool with room for these."""

@@ -173,8 +173,9 @@ class Slots(Generic[S]):
 def conclude(strategy: Strategy, running: dict[int, Ticket], n_steps: int) -> list[Ticket]:
     """Tell searches that are done what they found, and who listens what is certain, `n_steps` steps after it was asked
     last.  `running` are those that are not over, by their places."""
-    for place in running:
-        strategy.stop(place, n_steps)
+    for place, ticket in running.items():
+        if ticket.search.stops is not None:
+            strategy.stop(place, n_steps)
     steps = strategy.kept["ended_at"].cpu()
     for place, ticket in running.items():
         if ticket.listener is not None:

@@ -60,8 +60,9 @@ class Model(nn.Module, ABC):
         n_kept = min(room, self.config.most_kept)
         n_numbers = 2 * n_kept * self.config.kept_per_token + 4 * self.config.vocab_size + 25 * room
         what = f"a search of {n_rows:,} rows of up to {room:,} tokens"
-        free = None if self.device.type == "cpu" else free_on(self.device)
-        check_memory(4 * n_rows * n_numbers, what, "lower beam, n_best, the length or batch_tokens", free)
+        n_bytes = 4 * n_rows * n_numbers
+        free = None if self.device.type == "cpu" else free_on(self.device, n_bytes)
+        check_memory(n_bytes, what, "lower beam, n_best, the length or batch_tokens", free)
 
     def fit(self, tokens: Sequence[str], batches: Iterable[tuple[Tensor, Layout, Tensor]]) -> None:
         """Choose features from all documents, where it `is_fitted`."""
@@ -246,9 +247,12 @@ class Translator(Model, Generic[S]):
         return self.step(torch.full((state.n_rows, 1), begin, device=self.device), state)[:, -1]
 
 
-def free_on(device: torch.device) -> int:
-    """Bytes of a GPU that are free, or that PyTorch holds and does not use."""
-    return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+def free_on(device: torch.device, enough: int) -> int:
+    """Bytes of a GPU that are free, or, unless that is enough, that PyTorch holds besides and does not use."""
+    free = torch.cuda.mem_get_info(device)[0]
+    if free >= enough:
+        return free
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
 AnyReader = Reader[Any]  # whatever its state

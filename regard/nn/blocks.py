@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.nn.attention import Memory, MultiHeadAttention, Past
+from regard.nn.compiler import compile_failure
 from regard.nn.layout import Layout
 from regard.nn.linear import Linear, n_weights
 from regard.nn.sight import Sight, everywhere
@@ -29,12 +31,33 @@ class Residual(nn.Module):
 
     def read(self, x: Tensor) -> Tensor:
         """What the sublayer reads of x."""
-        return self.norm(x) if self.pre_norm else x
+        return self.normed(x) if self.pre_norm else x
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         if self.pre_norm:
             return x + self.dropout(sublayer(self.read(x)))
-        return self.norm(x + self.dropout(sublayer(x))).to(x.dtype)
+        return self.normed(x, self.dropout(sublayer(x))).to(x.dtype)
+
+    def normed(self, x: Tensor, added: Tensor | None = None) -> Tensor:
+        """Norm(x + added)"""
+        if takes_one_kernel(self.norm, x):
+            from regard.nn.step_kernels import add_norm  # where there is a GPU and a compiler, there is Triton
+
+            return add_norm(x, added, self.norm.weight, self.norm.bias, self.norm.eps)
+        return self.norm(x if added is None else x + added)
+
+
+def takes_one_kernel(norm: nn.Module, x: Tensor) -> TypeGuard[nn.LayerNorm]:
+    """Whether a sum and its norm can be one kernel: where nothing is learned, on a GPU, in one precision."""
+    return (
+        x.is_cuda
+        and isinstance(norm, nn.LayerNorm)
+        and norm.weight.dtype == x.dtype
+        and not torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cuda")
+        and not torch.compiler.is_compiling()
+        and not compile_failure("cuda")
+    )
 
 
 class FeedForward(nn.Module):

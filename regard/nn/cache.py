@@ -160,6 +160,7 @@ class PooledCache(Cache):
         self.own = torch.arange(self.n_rows, device=lengths.device)
         self.ancestors = self.own[:, None].repeat(1, self.room)
         self.is_reordered = False  # ever: then ancestors count
+        self.ends = self.lengths  # how many tokens each row has with the one that is being read
 
     def view(self, layer: int, longest: int, lengths: Tensor) -> Memory:
         keys, values = self.content[:, layer]
@@ -167,8 +168,10 @@ class PooledCache(Cache):
 
     def extend(self, layer: int, new: Memory) -> Memory:
         assert new.keys.shape[1] == 1, "a step of a CUDA graph has one token"
+        if layer == 0:
+            self.ends = self.lengths + 1
         write_last(self.content[:, layer], self.lengths, new.keys[:, 0], new.values[:, 0])
-        return self.view(layer, self.room, self.lengths + 1)
+        return self.view(layer, self.room, self.ends)
 
     def advance(self, n: int) -> None:
         self.lengths += n

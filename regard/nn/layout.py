@@ -8,6 +8,7 @@ run on both, because both answer `pad` (to B, T, ...) and `flatten` (back to the
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
@@ -138,7 +139,7 @@ class Rectangle(Layout):
         self.is_full = is_full
         self.starts = starts
 
-    @property
+    @cached_property
     def positions(self) -> Tensor:  # type: ignore[override]
         return self.padded_positions().expand(self.n_sequences, -1)
 

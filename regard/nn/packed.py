@@ -16,10 +16,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.nn.compiler import compile_failure
 from regard.nn.linear import WeightCopies, in_use, joined
 
 SMALLEST = 1 << 17  # numbers: for smaller weights the call costs more than their order gains
 ROOM = 1 << 28  # numbers of all copies together, 1 GiB: weights beyond are read as they are
+ALIGNED = 8  # rows of a weight: products of other numbers of them take slow kernels on a GPU
+FEW_ROWS = 4  # for which a kernel of ours is faster there
 TINY = 1e-30  # in place of the largest magnitude of zeros
 # Without these instructions sums of 8-bit products overflow, so that x gets 7 bits.
 HAS_VNNI = bool(torch.cpu._is_vnni_supported())
@@ -102,7 +105,8 @@ class WeightsInt8(Copies):
 
 
 class JoinedWeights:
-    """[W1; W2; ..] of products that take the same rows, such as those to queries, keys and values: one kernel.
+    """On a GPU: [W1; W2; ..] of products that take the same rows, such as those to queries, keys and values, as one,
+    and tables of words with rows of zeros after them, up to a number that fast kernels take.
 
     Weights must not change while these copies are in use.
     """
@@ -118,15 +122,30 @@ class JoinedWeights:
         in_use.reset(self.before.pop())
 
     def product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
-        return None
+        if not x.is_cuda or x.dtype != weight.dtype:
+            return None
+        if len(weight) % ALIGNED == 0 or bias is not None:
+            return multiply_on_gpu(x, weight, bias)
+        key = id(weight)
+        if key not in self.known:
+            self.known[key] = F.pad(weight.detach(), (0, 0, 0, -len(weight) % ALIGNED)), None
+        return multiply_on_gpu(x, self.known[key][0], None)[..., : len(weight)]
 
     def products(self, x: Tensor, linears: Sequence[nn.Linear]) -> Sequence[Tensor] | None:
-        if not x.is_cuda:
+        if not x.is_cuda or x.dtype != linears[0].weight.dtype:
             return None
         key = id(linears[0].weight)
         if key not in self.known:
             self.known[key] = joined(linears)
-        return F.linear(x, *self.known[key]).split([linear.out_features for linear in linears], dim=-1)
+        return multiply_on_gpu(x, *self.known[key]).split([linear.out_features for linear in linears], dim=-1)
+
+
+def multiply_on_gpu(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    if x.numel() <= FEW_ROWS * x.shape[-1] and weight.is_contiguous() and not compile_failure("cuda"):
+        from regard.nn.step_kernels import few_rows  # where there is a GPU and a compiler, there is Triton
+
+        return few_rows(x, weight, bias)
+    return F.linear(x, weight, bias)
 
 
 # By `decoding.weights`, on a CPU.

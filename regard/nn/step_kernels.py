@@ -9,8 +9,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-KEYS = 64  # looked at at a time
+SIZES = ((256, (128, 8)), (2048, (64, 2)), (1 << 62, (32, 1)))  # keys at a time and warps, for fewer programs than this
 PART = 4096  # columns of logits for one program
+OUTPUTS, INPUTS = 4, 4096  # of a weight, read at a time
 
 
 def write_step(content: Tensor, lengths: Tensor, keys: Tensor, values: Tensor) -> None:
@@ -48,20 +49,23 @@ def attend_step(
     the one at [ancestors[b, t], t].
     """
     n_sequences, n_queries, n_heads, d_head = queries.shape
-    queries = queries.contiguous()
-    out = torch.empty_like(queries)
+    queries = queries if queries.stride()[2:] == (d_head, 1) else queries.contiguous()
+    out = torch.empty_like(queries, memory_format=torch.contiguous_format)
+    # Few programs wait for memory, so that each asks for many keys at once; many programs hide each other's waiting.
+    n_programs = n_sequences * n_queries * n_heads
+    n_keys, n_warps = next(sizes for fewer, sizes in SIZES if n_programs < fewer)
     attend_kernel[(n_sequences * n_queries, n_heads)](
         queries, keys, values, out, lengths, lengths if ancestors is None else ancestors,
-        keys.stride(0), keys.stride(1), keys.stride(2), values.stride(0), values.stride(1), values.stride(2),
+        queries.stride(0), queries.stride(1), keys.stride(0), keys.stride(1), keys.stride(2), values.stride(0), values.stride(1), values.stride(2),
         0 if ancestors is None else ancestors.stride(0), n_queries, n_heads, n_heads // keys.shape[2], scale,
-        D_HEAD=d_head, HAS_ANCESTORS=ancestors is not None, KEYS=KEYS, num_warps=4,
+        D_HEAD=d_head, HAS_ANCESTORS=ancestors is not None, KEYS=n_keys, num_warps=n_warps,
     )  # fmt: skip
     return out
 
 
 @triton.jit
 def attend_kernel(  # type: ignore[no-untyped-def]
-    queries, keys, values, out, lengths, ancestors, k_row, k_place, k_head, v_row, v_place, v_head, a_row,
+    queries, keys, values, out, lengths, ancestors, q_row, q_place, k_row, k_place, k_head, v_row, v_place, v_head, a_row,
     n_queries, n_heads, n_sharing, scale,
     D_HEAD: tl.constexpr, HAS_ANCESTORS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
@@ -71,7 +75,8 @@ def attend_kernel(  # type: ignore[no-untyped-def]
     length = tl.load(lengths + sequence)
     numbers = tl.arange(0, D_HEAD)
     place = (query * n_heads + head) * D_HEAD + numbers
-    q = tl.load(queries + place).to(tl.float32) * scale
+    asked = queries + sequence * q_row + (query % n_queries) * q_place + head * D_HEAD
+    q = tl.load(asked + numbers).to(tl.float32) * scale
     keys += (head // n_sharing) * k_head + numbers[None, :]
     values += (head // n_sharing) * v_head + numbers[None, :]
     highest = -float("inf")
@@ -104,9 +109,7 @@ def best(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     values = torch.empty(shape, dtype=torch.float32, device=logits.device)
     ids = torch.empty(shape, dtype=torch.int64, device=logits.device)
     sizes = torch.empty(n_rows, n_parts, dtype=torch.float32, device=logits.device)
-    part_kernel[(n_rows, n_parts)](
-        logits, values, ids, sizes, logits.stride(0), n_columns, K=k, PART=PART, num_warps=8
-    )
+    part_kernel[(n_rows, n_parts)](logits, values, ids, sizes, logits.stride(0), n_columns, K=k, PART=PART, num_warps=8)
     top_values = torch.empty(n_rows, k, dtype=torch.float32, device=logits.device)
     top_ids = torch.empty(n_rows, k, dtype=torch.int64, device=logits.device)
     blocks = triton.next_power_of_2(n_parts), triton.next_power_of_2(n_parts * k)
@@ -155,3 +158,69 @@ def join_kernel(  # type: ignore[no-untyped-def]
         tl.store(top_values + row * K + i, value - normalizer)
         tl.store(top_ids + row * K + i, tl.sum(tl.where(candidates == which, names, 0), 0))
         z = tl.where(candidates == which, -float("inf"), z)
+
+
+def few_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x W^T + b for few rows x (..., D): reading W takes the time, so a program asks for all that it needs at once."""
+    d_out, d_in = weight.shape
+    rows = x.reshape(-1, d_in)
+    out = torch.empty(*x.shape[:-1], d_out, dtype=x.dtype, device=x.device)
+    n_inputs = min(triton.next_power_of_2(d_in), INPUTS)
+    product_kernel[(triton.cdiv(d_out, OUTPUTS), len(rows))](
+        rows, weight, weight if bias is None else bias, out, d_in, d_out, rows.stride(0),
+        HAS_BIAS=bias is not None, OUTPUTS=OUTPUTS, INPUTS=n_inputs, num_warps=max(1, n_inputs // 256),
+    )  # fmt: skip
+    return out
+
+
+@triton.jit
+def product_kernel(  # type: ignore[no-untyped-def]
+    rows, weight, bias, out, d_in, d_out, row_stride,
+    HAS_BIAS: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr,
+):  # fmt: skip
+    outputs = tl.program_id(0).to(tl.int64) * OUTPUTS + tl.arange(0, OUTPUTS)
+    row = tl.program_id(1).to(tl.int64)
+    is_output = outputs < d_out
+    products = tl.zeros([OUTPUTS, INPUTS], tl.float32)
+    for begin in range(0, d_in, INPUTS):
+        columns = begin + tl.arange(0, INPUTS)
+        is_input = columns < d_in
+        w = tl.load(weight + outputs[:, None] * d_in + columns, is_output[:, None] & is_input, 0.0).to(tl.float32)
+        x = tl.load(rows + row * row_stride + columns, is_input, 0.0).to(tl.float32)
+        products += w * x[None, :]
+    sums = tl.sum(products, 1)
+    if HAS_BIAS:
+        sums += tl.load(bias + outputs, is_output, 0.0).to(tl.float32)
+    tl.store(out + row * d_out + outputs, sums.to(out.dtype.element_ty), is_output)
+
+
+def add_norm(x: Tensor, added: Tensor | None, weight: Tensor, bias: Tensor | None, eps: float) -> Tensor:
+    """LayerNorm(x + added), taken in float32, of rows (..., D)."""
+    d = x.shape[-1]
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    more = x if added is None else added.contiguous()
+    norm_kernel[(x.numel() // d,)](
+        x, more, weight, weight if bias is None else bias, out, d, eps,
+        IS_ADDED=added is not None, HAS_BIAS=bias is not None, BLOCK=triton.next_power_of_2(d), num_warps=4,
+    )  # fmt: skip
+    return out
+
+
+@triton.jit
+def norm_kernel(  # type: ignore[no-untyped-def]
+    x, added, weight, bias, out, d, eps, IS_ADDED: tl.constexpr, HAS_BIAS: tl.constexpr, BLOCK: tl.constexpr
+):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    fits = columns < d
+    h = tl.load(x + row * d + columns, fits, 0.0).to(tl.float32)
+    if IS_ADDED:
+        h += tl.load(added + row * d + columns, fits, 0.0).to(tl.float32)
+    mean = tl.sum(h, 0) / d
+    centered = tl.where(fits, h - mean, 0.0)
+    normed = centered / tl.sqrt(tl.sum(centered * centered, 0) / d + eps)
+    normed = normed * tl.load(weight + columns, fits, 0.0).to(tl.float32)
+    if HAS_BIAS:
+        normed += tl.load(bias + columns, fits, 0.0).to(tl.float32)
+    tl.store(out + row * d + columns, normed.to(out.dtype.element_ty), fits)

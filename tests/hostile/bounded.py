@@ -64,9 +64,11 @@ def bounded(function: Callable[[], object], seconds: float = SECONDS) -> End:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds)))  # then SIGKILL
-        with os.fdopen(writer, "wb") as file:
-            pickle.dump(tuple(ended(function)), file)
-        os._exit(0)
+        try:
+            with os.fdopen(writer, "wb") as file:
+                pickle.dump(tuple(ended(function)), file)
+        finally:
+            os._exit(0)  # whatever happens: a child that went on would run all other tests, too
     os.close(writer)
     content, deadline = b"", time.monotonic() + BY_THE_CLOCK * seconds
     with os.fdopen(reader, "rb") as file:
