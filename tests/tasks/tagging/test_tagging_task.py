@@ -19,7 +19,7 @@ from tests.drawn import some_fast
 TEXT = ["I saw Ann.", "Then Ann saw me, and I ran.", "Did NASA see Ann?", "Yes, NASA saw me."]
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=some_fast(MODELS, every=len(MODELS)))  # a training each
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     place = tmp_path_factory.mktemp(request.param)
     train(write_sentences(place, request.param), place / "run")
