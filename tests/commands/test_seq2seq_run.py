@@ -64,6 +64,7 @@ def train(place: Path, *arguments: str) -> None:
     assert trained.code == 0, trained.err
 
 
+@pytest.mark.slow  # two trainings; tests/pairs resumes a recurrent translator too
 def test_a_resumed_training_ends_bit_for_bit_the_same(place: Path) -> None:
     train(place, "recurrent.toml", "--run", "resumed", "--set", "training.steps=3")
     train(place, "resumed", "--resume", "--set", "training.steps=6")
