@@ -12,6 +12,8 @@ import pytest
 if "PYTEST_XDIST_WORKER" in os.environ:  # `pytest -n`: the cores are shared, and torch, not yet imported, reads these
     os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
+gc.disable()  # until all is collected: what is imported stays
+
 OURS = ["regard", "bench", "tests", *sorted({path.stem for path in Path(__file__).parent.rglob("*.py")})]
 
 
@@ -32,6 +34,7 @@ def pytest_collection_finish() -> None:
     """All that was imported stays: the garbage collector need not walk it again, nor a forked child copy it."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(50_000, 20, 100)  # what tests leave in cycles is little; to look for it took a tenth of the time
 
 
