@@ -37,7 +37,8 @@ save_every = 10
 validation_lines = 4
 
 [decoding]
-extra_length = 10
+length_ratio = 0.0
+extra_length = 12
 """
 
 

@@ -40,6 +40,7 @@ validation_lines = 4
 
 [decoding]
 beam = 2
+length_ratio = 0.0
 extra_length = 10
 """
 SENTENCE = "The animal didn't cross the street because it was too tired."
