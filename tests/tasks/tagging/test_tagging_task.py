@@ -63,6 +63,7 @@ def test_alone_as_in_a_batch(run: Run) -> None:
         assert alone.probabilities == pytest.approx(together.probabilities, abs=1e-5)
 
 
+@pytest.mark.slow  # a training of its own
 def test_words_between_their_marks_are_learnt_too(tmp_path: Path) -> None:
     train(write_sentences(tmp_path, "stack"), tmp_path / "run", "task.framed=true")
     run = load(tmp_path / "run", "cpu")
