@@ -3,6 +3,7 @@
 import gc
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import hypothesis
@@ -10,6 +11,8 @@ import pytest
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # `pytest -n`: the cores are shared, and torch, not yet imported, reads these
     os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+gc.disable()  # until all is collected: what is imported stays
 
 OURS = ["regard", "bench", "tests", *sorted({path.stem for path in Path(__file__).parent.rglob("*.py")})]
 
@@ -31,6 +34,26 @@ def pytest_collection_finish() -> None:
     """All that was imported stays: the garbage collector need not walk it again, nor a forked child copy it."""
     gc.collect()
     gc.freeze()
+    gc.enable()
+    gc.set_threshold(50_000, 20, 100)  # what tests leave in cycles is little; to look for it took a tenth of the time
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_wait_for_the_disk() -> Iterator[None]:
+    """What these tests write need not outlast a power cut; tests/training/test_durable.py sees what is waited for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def speed_tried_once() -> Iterator[None]:
+    """`regard show` tries how quickly this machine multiplies, each time; here, once for each width."""
+    from regard.training.estimate import product_rate  # by now the threads are settled, and torch is imported
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("regard.training.estimate.product_rate", cache(product_rate))
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -12,6 +12,7 @@ import torch
 
 from regard.config import shipped_recipes
 from regard.runs.recipe import Recipe
+from tests.trees import nodes, trees
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "regard"
@@ -154,14 +155,13 @@ def package_of(module: str) -> str:
     return module.partition(".")[2].partition(".")[0]
 
 
-@cache
 def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return trees()[path.relative_to(PACKAGE).as_posix()]
 
 
 def imports(path: Path) -> Iterator[str]:
     """The modules of this library that a file imports, anywhere in it."""
-    for node in ast.walk(tree_of(path)):
+    for node in nodes(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "regard")
         elif isinstance(node, ast.ImportFrom):
@@ -196,7 +196,7 @@ def test_only_commands_use_the_public_names() -> None:
     for module, path in MODULES.items():
         used = {
             node.attr
-            for node in ast.walk(tree_of(path))
+            for node in nodes(tree_of(path))
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "regard"
         }
         assert used <= {"__version__"} or package_of(module) == "commands", f"{module} uses {used} of regard"
@@ -218,7 +218,7 @@ def test_names_say_what_is_inside() -> None:
     grab_bags = re.compile(r"(^|_)(utils?|helpers?|common|base|manager|misc)(_|$)", re.IGNORECASE)
     for path in SOURCES:
         parts = path.relative_to(ROOT).with_suffix("").parts
-        classes = [n.name for n in ast.walk(tree_of(path)) if isinstance(n, ast.ClassDef)]
+        classes = [n.name for n in nodes(tree_of(path)) if isinstance(n, ast.ClassDef)]
         assert not [part for part in parts if grab_bags.search(part)], path
         assert not [name for name in classes if re.search(r"(Utils?|Helper|Common|Base|Manager|Mixin)$", name)], path
 
@@ -227,12 +227,18 @@ def test_every_module_says_what_it_is() -> None:
     assert [path for path in SOURCES if not ast.get_docstring(tree_of(path))] == []
 
 
+@cache
+def texts() -> dict[Path, str]:
+    return {path: path.read_text(encoding="utf-8") for path in SOURCES}
+
+
 def lines_with(pattern: str) -> list[str]:
     """The places in the library whose line matches, as "regard/nn/sight.py: text"."""
     return [
         f"{path.relative_to(ROOT)}: {line.strip()}"
-        for path in SOURCES
-        for line in path.read_text(encoding="utf-8").splitlines()
+        for path, text in texts().items()
+        if re.search(pattern, text)
+        for line in text.splitlines()
         if re.search(pattern, line)
     ]
 
@@ -253,7 +259,7 @@ def test_the_mask_is_applied_in_one_line() -> None:
     readable = [line for line in in_nn if not line.startswith("regard/nn/paths.py")]
     assert len(readable) == 1 and readable[0].startswith("regard/nn/attention.py")
     tree = tree_of(PACKAGE / "nn" / "attention.py")
-    [function] = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "masked_softmax"]
+    [function] = [n for n in nodes(tree) if isinstance(n, ast.FunctionDef) and n.name == "masked_softmax"]
     assert "masked_fill" in ast.unparse(function)
 
 

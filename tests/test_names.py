@@ -2,9 +2,9 @@
 
 import ast
 from collections import defaultdict
-from pathlib import Path
+from pathlib import PurePath
 
-PACKAGE = Path(__file__).parents[1] / "regard"
+from tests.trees import nodes, trees
 
 # Classes and type aliases that share a name, or have one that is another's plural.
 SAME_NAMES = {
@@ -25,16 +25,16 @@ def is_type_name(name: str) -> bool:
 
 def types_in(tree: ast.Module) -> list[str]:
     """Classes, and what is assigned to a name that looks like one."""
-    classes = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    classes = [node.name for node in nodes(tree) if isinstance(node, ast.ClassDef)]
     targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
     return classes + [target.id for target in targets if isinstance(target, ast.Name) and is_type_name(target.id)]
 
 
 def homes() -> dict[str, list[str]]:
     places: dict[str, list[str]] = defaultdict(list)
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for name in types_in(ast.parse(path.read_text(encoding="utf-8"))):
-            places[name].append(path.relative_to(PACKAGE).as_posix())
+    for path, tree in trees().items():
+        for name in types_in(tree):
+            places[name].append(path)
     return places
 
 
@@ -52,7 +52,7 @@ def test_no_two_classes_differ_by_a_plural() -> None:
 
 
 def test_no_two_files_differ_by_a_plural() -> None:
-    assert with_plural({path.stem for path in PACKAGE.rglob("*.py")}) == set(SAME_FILES)
+    assert with_plural({PurePath(path).stem for path in trees()}) == set(SAME_FILES)
 
 
 def test_each_kind_of_name_is_seen() -> None:

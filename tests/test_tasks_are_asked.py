@@ -5,14 +5,12 @@ Read off the syntax trees, so a new `if recipe.kind == "translation"` fails here
 
 import ast
 from collections.abc import Callable, Iterator
-from functools import cache
-from pathlib import Path
 
 import pytest
 
 from regard.tasks.table import TASKS
+from tests.trees import nodes, trees
 
-PACKAGE = Path(__file__).parents[1] / "regard"
 HOMES = ("tasks/", "runs/recipe.py")  # where a task's name may be looked at
 
 # Strings that are also a task's name, in tables and comparisons of something else.
@@ -46,15 +44,6 @@ GETATTR = {
 Finding = tuple[int, str]  # a line, and what stands there
 
 
-@cache
-def trees() -> dict[str, ast.Module]:
-    """The syntax tree of every file, by its path in the package."""
-    return {
-        path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-        for path in sorted(PACKAGE.rglob("*.py"))
-    }
-
-
 def last_name(node: ast.AST) -> str:
     """What a person would call a value: "recipe" of `run.recipe`, "Recipe.read" of `Recipe.read(...)`."""
     match node:
@@ -72,7 +61,7 @@ def last_name(node: ast.AST) -> str:
 def recipes_in(tree: ast.AST) -> set[str]:
     """Names that hold a recipe: annotated as one, or assigned from something called so."""
     names = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
             if "Recipe" in ast.unparse(node.annotation):
                 names.add(node.arg if isinstance(node, ast.arg) else last_name(node.target))
@@ -84,7 +73,7 @@ def recipes_in(tree: ast.AST) -> set[str]:
 def kinds_read(tree: ast.AST) -> Iterator[Finding]:
     """`.kind` of a recipe."""
     recipes = recipes_in(tree)
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Attribute) and node.attr == "kind":
             owner = last_name(node.value)
             if owner in recipes or "recipe" in owner.lower():
@@ -93,7 +82,7 @@ def kinds_read(tree: ast.AST) -> Iterator[Finding]:
 
 def tables_indexed(tree: ast.AST) -> Iterator[Finding]:
     """TASKS[...], TASKS.get(...), choose(TASKS, ...), `x in TASKS`.  To list all of it is allowed."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.Subscript(value=table) if last_name(table) == "TASKS":
                 yield node.lineno, ast.unparse(node)
@@ -117,7 +106,7 @@ def constants(node: ast.AST) -> Iterator[str]:
 
 def names_compared(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
     """A task's name on a side of ==, !=, in, in a `case`, or as a key of a table."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         sides: list[ast.AST] = []
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
@@ -132,7 +121,7 @@ def names_compared(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
 
 
 def probes(tree: ast.AST, *functions: str) -> Iterator[Finding]:
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Call) and last_name(node.func) in functions and isinstance(node.func, ast.Name):
             yield node.lineno, ast.unparse(node)
 
@@ -183,7 +172,7 @@ def test_getattr_never_has_a_default_or_a_name_that_is_known():
     calls = [
         (name, node)
         for name, tree in trees().items()
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr"
     ]
     assert calls

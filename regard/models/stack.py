@@ -133,7 +133,7 @@ class BlockStack(Reader[S], Generic[S]):
             # What is added to the residual stream begins smaller, the more is added (Radford et al. 2019, section 2.3).
             # Not where norms come after the sublayers, as in BERT: they bring each sum back to one size.
             for name, parameter in nn.ModuleList(self.blocks).named_parameters():
-                if name.endswith(("to_output.weight", "contract.weight")):
+                if name.endswith(("to_output.weight", "contract.weight")) and not parameter.is_meta:
                     nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * c.n_layers))
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:

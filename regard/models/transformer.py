@@ -247,8 +247,15 @@ class Transformer(Translator[TranslatorState[Cache]]):
         return self.logits(self.decoder_norm(x))
 
 
+def is_sketch(module: nn.Module) -> bool:
+    """Whether it has shapes alone, on the meta device, where drawing no numbers takes longer than all the rest."""
+    return isinstance(module, nn.Linear | nn.Embedding) and module.weight.is_meta
+
+
 def initialize(module: nn.Module) -> None:
     """Xavier for the matrices (as the authors' code), and embeddings of unit size once scaled by sqrt(d_model)."""
+    if is_sketch(module):
+        return
     if isinstance(module, nn.Linear):
         nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:
@@ -259,6 +266,8 @@ def initialize(module: nn.Module) -> None:
 
 def initialize_small(module: nn.Module) -> None:
     """Everything from a normal distribution of 0.02, as GPT and BERT begin."""
+    if is_sketch(module):
+        return
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.normal_(module.weight, std=0.02)
     if isinstance(module, nn.Linear) and module.bias is not None:

@@ -72,6 +72,7 @@ def test_the_slope_is_the_exponent():
     assert slope(n, [0, 1, 2]) is None and slope([8], [1]) is None
 
 
+@pytest.mark.slow  # a whole bench, three seconds
 def test_the_report_has_every_layer_at_every_length_and_can_be_drawn(tmp_path, capsys):
     report = run(CPU, 1, tiny=True, skip=("dilated",))
     assert [(row.n, row.contender) for row in report.rows] == [

@@ -37,7 +37,8 @@ save_every = 10
 validation_lines = 4
 
 [decoding]
-extra_length = 10
+length_ratio = 0.0
+extra_length = 12
 """
 
 
@@ -52,11 +53,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with data/, tiny.toml and two trained runs, one/ and other/, that differ in their seed alone."""
     place = tmp_path_factory.mktemp("lab")
     generate(2000).write(place / "data")
-    for name in ("held-out", "valid"):  # a few lines are enough to see what the commands do
+    for name, n_lines in (("train", 600), ("held-out", 12), ("valid", 12)):  # enough to see what the commands do
         for language in ("en", "fr"):
             path = place / "data" / f"{name}.{language}"
             lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-            path.write_text("".join(lines[:12]), encoding="utf-8")
+            path.write_text("".join(lines[:n_lines]), encoding="utf-8")
     (place / "tiny.toml").write_text(RECIPE.format(root=place / "data"), encoding="utf-8")
     for run, seed in (("one", 0), ("other", 1)):
         trained = call(place, "train", "tiny.toml", "--run", run, "--set", f"training.seed={seed}", "--device", "cpu")

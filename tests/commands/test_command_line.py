@@ -1,10 +1,12 @@
 """The command line end to end, on a model trained for a few steps: outputs and exit codes."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,9 +15,19 @@ from calling import Call
 from regard.config import shipped_recipes
 from regard.models import ARCHITECTURES
 from regard.runs.recipe import Recipe
-from tests.drawn import some_fast
 
 TIRED = "The animal didn't cross the street because it was too tired."
+
+
+def one_of_each_architecture() -> list[Any]:
+    """All recipes; those whose architecture another recipe has shown already are slow."""
+    shown: set[str] = set()
+    cases = []
+    for name, path in shipped_recipes().items():
+        architecture = "".join(re.findall(r"^architecture = .*$", path.read_text(encoding="utf-8"), re.MULTILINE))
+        cases.append(pytest.param(name, marks=pytest.mark.slow if architecture in shown else ()))
+        shown.add(architecture)
+    return cases
 
 
 def test_help_version_and_usage(regard: Call) -> None:
@@ -66,7 +78,7 @@ def test_show_counts_the_papers_models(regard: Call) -> None:
     assert "214,245,376" in big.out and "2.3e+19" in big.out
 
 
-@pytest.mark.parametrize("name", some_fast(shipped_recipes(), every=4))  # ten seconds together
+@pytest.mark.parametrize("name", one_of_each_architecture())
 def test_show_of_every_recipe(regard: Call, name: str) -> None:
     shown = regard("show", name)
     assert shown.code == 0, shown.err

@@ -14,13 +14,17 @@ TIRED = "The animal didn't cross the street because it was too tired."
 STEPS = ("--steps", "3", "--device", "cpu")
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A corpus of which little is translated and watched."""
+@pytest.fixture(scope="module")
+def corpus() -> grammar.PairCorpus:
+    """Little of it is translated and watched."""
     whole = grammar.generate(2000)
-    corpus = grammar.PairCorpus(whole.train, whole.valid[:4], whole.held_out[:20])
+    return grammar.PairCorpus(whole.train[:600], whole.valid[:4], whole.held_out[:12])
+
+
+@pytest.fixture
+def small(corpus: grammar.PairCorpus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grammar, "generate", lambda: corpus)
-    monkeypatch.setattr("regard.commands.tour.N_CHOOSING", 30)
+    monkeypatch.setattr("regard.commands.tour.N_CHOOSING", 12)
 
 
 @pytest.fixture
@@ -80,6 +84,7 @@ def test_a_stopped_demo_goes_on(untold: None, regard: Call, tmp_path: Path) -> N
     assert (run / "model.safetensors").read_bytes() == weights
 
 
+@pytest.mark.slow  # two trainings, and all but the name of the folder is seen above
 def test_a_folder_with_the_name_of_the_recipe(untold: None, regard: Call, tmp_path: Path) -> None:
     assert regard("demo", "--run", "demo", *STEPS).code == 0
     (tmp_path / "demo/model.safetensors").unlink()

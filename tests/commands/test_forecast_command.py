@@ -13,6 +13,8 @@ from calling import call as call_in
 sys.path.insert(0, str(Path(__file__).parents[1] / "data" / "series"))
 from tiny_series import write_series
 
+from tests.drawn import some_fast
+
 RECIPE = """
 [task]
 kind = "forecasting"
@@ -131,7 +133,7 @@ def test_the_doctor_says_what_there_is_to_beat(run: Path) -> None:
         assert text in done.out
 
 
-@pytest.mark.parametrize("architecture", KINDS)
+@pytest.mark.parametrize("architecture", some_fast(KINDS, every=3))  # a training each
 def test_look_shows_patches_columns_or_steps(architecture: str, tmp_path: Path) -> None:
     run = trained(tmp_path, architecture)
     done = call("look", run, tmp_path / "some.csv", "--terminal", "--png", tmp_path / "look.png", "--device", "cpu")

@@ -87,6 +87,7 @@ def test_the_order_depends_on_the_budget_and_the_table_says_so(place: Path, whol
     assert counted.code == 0 and "number of steps" not in " ".join(counted.out.split())
 
 
+@pytest.mark.slow  # three trainings; tests/training has patience without a ladder
 def test_rungs_may_end_when_nothing_gets_better(place: Path) -> None:
     """A rate of 1 ruins the RNN at once; the LSTM goes on to the last step that it may take."""
     rates = ("--set", "rnn.training.learning_rate=1.0", "--set", "lstm.training.learning_rate=0.003")

@@ -105,6 +105,7 @@ def test_patches_are_for_images(lab: Path, regard: Call) -> None:
     assert refused.code == 1 and "--patch is for runs that read images" in refused.err
 
 
+@pytest.mark.slow  # two whole doctors with pictures; tests/tasks/images/test_changes.py draws the sheet
 def test_the_doctor_draws_what_augmentation_does(shapes: Path, regard: Call, tmp_path: Path) -> None:
     options = ("--seconds", "0", "--device", "cpu")
     told = regard("doctor", shapes / "vit.toml", "--picture", "a.png", *options)

@@ -8,6 +8,7 @@ from calling import call
 
 import regard as library
 from regard.data.corpora.grammar import generate
+from tests.drawn import covering_fast
 
 RECIPE = """
 [task]
@@ -67,8 +68,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.mark.parametrize("name", RUNS)
-@pytest.mark.parametrize("verb", ["translate", "summarize"])
+@pytest.mark.parametrize(("name", "verb"), covering_fast(RUNS, ["translate", "summarize"]))
 def test_every_line_has_an_answer_the_same_in_python(desk: Path, name: str, verb: str) -> None:
     lines = ["The animal was tired.", "", "The street was wide. " * 20]
     outcome = call(desk, verb, name, "--device", "cpu", stdin="\n".join(lines).encode())

@@ -30,7 +30,10 @@ def test_the_python_runs(lab: Path) -> None:
     assert weights.shape[:2] == (1, 2) and weights.ndim == 4
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/own-data.md"])
+@pytest.mark.parametrize(
+    "page",  # four seconds each, and nearly the same commands
+    ["README.md", pytest.param("docs/own-data.md", marks=pytest.mark.slow)],
+)
 def test_the_three_commands_work(
     page: str, lab: Path, regard: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

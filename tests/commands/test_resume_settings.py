@@ -7,7 +7,9 @@ import pytest
 from calling import Call, Outcome, content
 
 from regard.runs.checkpoints import state_of
+from tests.drawn import some_fast
 
+CHANGES = ["tokenizer.dropout=0.1", "model.dropout=0.3", "training.learning_rate=0.5"]
 MORE = ("--set", "training.steps=22", "--device", "cpu")
 
 
@@ -31,7 +33,7 @@ def test_what_the_weights_and_the_state_belong_to_stays(run: Path, regard: Call,
     assert content(run) == before
 
 
-@pytest.mark.parametrize("setting", ["tokenizer.dropout=0.1", "model.dropout=0.3", "training.learning_rate=0.5"])
+@pytest.mark.parametrize("setting", some_fast(CHANGES, every=3))  # a training each
 def test_what_may_change_is_said(run: Path, regard: Call, setting: str) -> None:
     ended = regard("train", run, "--resume", "--set", setting, *MORE)
     assert ended.code == 0, ended.err
@@ -127,9 +129,7 @@ def test_a_checkpoint_of_an_older_version_is_read(run: Path, regard: Call) -> No
 OTHER_SHAPES = [{"step": "20"}, 3, {"stepp": 1}, None, {"best_value": "x", "step": 20}]
 
 
-@pytest.mark.parametrize(  # a training each: two are fast
-    "progress", [*OTHER_SHAPES[:2], *(pytest.param(shape, marks=pytest.mark.slow) for shape in OTHER_SHAPES[2:])]
-)
+@pytest.mark.parametrize("progress", some_fast(OTHER_SHAPES, every=5))  # a training each
 def test_an_older_state_of_another_shape_is_passed_over(run: Path, regard: Call, progress: object) -> None:
     path = run / "checkpoints" / "step-20" / "state.json"
     state = json.loads(path.read_text())

@@ -40,6 +40,7 @@ validation_lines = 4
 
 [decoding]
 beam = 2
+length_ratio = 0.0
 extra_length = 10
 """
 SENTENCE = "The animal didn't cross the street because it was too tired."
@@ -64,6 +65,7 @@ def train(place: Path, *arguments: str) -> None:
     assert trained.code == 0, trained.err
 
 
+@pytest.mark.slow  # two trainings; tests/pairs resumes a recurrent translator too
 def test_a_resumed_training_ends_bit_for_bit_the_same(place: Path) -> None:
     train(place, "recurrent.toml", "--run", "resumed", "--set", "training.steps=3")
     train(place, "resumed", "--resume", "--set", "training.steps=6")

@@ -39,6 +39,7 @@ def test_imdb_shares_123_reviews() -> None:
     assert overlaps("imdb", ("train.tsv.xz", "test.tsv.xz"), ("2", "1")) == {"also in training": 123}
 
 
+@pytest.mark.slow  # real data
 @pytest.mark.skipif(not (DATA / "boolq").is_dir(), reason="BoolQ is not here")
 def test_boolq_shares_passages_but_no_questions() -> None:
     found = overlaps("boolq", ("train.jsonl.xz", "dev.jsonl.xz"), ("question", "passage", "label"))

@@ -100,6 +100,7 @@ def test_a_task_says_from_what_it_drops(dropping: tuple[str, ...]) -> None:
     assert {row.part for row in rows if row.what == "kept, though: en is empty"} == {"valid", "test"} - set(dropping)
 
 
+@pytest.mark.slow  # real data, four seconds
 @pytest.mark.skipif(not SHARED.is_dir(), reason="Multi30k is not here")
 def test_multi30k_is_as_published() -> None:
     parts = {}

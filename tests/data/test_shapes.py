@@ -1,7 +1,7 @@
 """The corpus of shapes: what it says of a picture can be seen in the pixels."""
 
 import json
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -152,9 +152,12 @@ def test_an_empty_corpus_is_refused() -> None:
         generate(0)
 
 
-def test_the_folder_is_read_as_images_with_captions(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "regard.data.corpora.shapes", str(tmp_path), "--n", "30"]
-    assert "30 pictures" in subprocess.run(command, check=True, capture_output=True, text=True).stdout
+def test_the_folder_is_read_as_images_with_captions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["shapes", str(tmp_path), "--n", "30"])
+        patch.delitem(sys.modules, "regard.data.corpora.shapes")  # it is run anew
+        runpy.run_module("regard.data.corpora.shapes", run_name="__main__")
+    assert "30 pictures" in capsys.readouterr().out
     train, valid, test = (tuple(f"{part}.csv images.zip".split()) for part in ("train", "valid", "held-out"))
     columns = ("path", "caption")
     parts = captioned_images(DataConfig(root=str(tmp_path), train=train, valid=valid, test=test, columns=columns))

@@ -166,6 +166,7 @@ COUNTED = {  # as the literature counts them: words and the end of each line
 }
 
 
+@pytest.mark.slow  # real data
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the data sets")
 @pytest.mark.parametrize("name", COUNTED)
 def test_tokens_of_the_data_sets_are_counted_as_in_the_literature(name, tmp_path):

@@ -56,11 +56,12 @@ def reaching(n: int) -> float:
     return float(np.mean(chances))
 
 
-def test_random_walks_take_the_key_to_the_door_in_three_of_a_hundred() -> None:
+@pytest.mark.parametrize("n", [1000, pytest.param(4000, marks=pytest.mark.slow)])  # three seconds
+def test_random_walks_take_the_key_to_the_door_in_three_of_a_hundred(n: int) -> None:
     chance = reaching(STEPS) ** 2
     assert round(100 * chance, 1) == 3.2
-    returns = [played("key-to-door", seed)[1] for seed in range(4000)]
-    assert abs(np.mean(returns) - chance) < 4 * np.sqrt(chance / 4000)
+    returns = [played("key-to-door", seed)[1] for seed in range(n)]
+    assert abs(np.mean(returns) - chance) < 4 * np.sqrt(chance / n)
 
 
 def test_the_door_opens_for_the_key_alone() -> None:

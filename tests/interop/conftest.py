@@ -6,7 +6,7 @@ import pytest
 
 from regard.interop.certifying import in_transformers, samples, sides
 
-N_STRINGS, N_LINES = 500, 40
+N_STRINGS, N_LINES = 200, 20
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,7 @@ from regard.text import Tokenizer, TokenizerConfig
 SMS = Path(__file__).parents[2].parent / "shared" / "data" / "sms-spam"
 
 
+@pytest.mark.slow  # real data, five seconds
 @pytest.mark.skipif(not SMS.is_dir(), reason="the SMS Spam Collection is not here")
 def test_spam_is_told_from_ham() -> None:
     messages = read_labelled(("SMSSpamCollection.tsv.xz",), ("2", "1"), SMS)

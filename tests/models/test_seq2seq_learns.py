@@ -46,7 +46,10 @@ def learnt_to_reverse(score, draw, steps=150):
     return model.eval()
 
 
-@pytest.mark.parametrize(("score", "fewest", "most"), [("additive", 95, 100), ("none", 0, 70)])
+@pytest.mark.parametrize(
+    ("score", "fewest", "most"),
+    [("additive", 95, 100), pytest.param("none", 0, 70, marks=pytest.mark.slow)],  # as many steps, to learn little
+)
 def test_with_attention_it_learns_to_reverse_and_looks_where_it_reads(score, fewest, most, one_thread):
     draw = torch.Generator().manual_seed(0)
     model = learnt_to_reverse(score, draw)

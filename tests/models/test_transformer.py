@@ -1,5 +1,3 @@
-import itertools
-
 import pytest
 import torch
 from torch import nn
@@ -10,16 +8,19 @@ from regard.nn.blocks import FEED_FORWARDS, NORMS
 from regard.nn.layout import Ragged, Rectangle
 from regard.nn.positions import POSITIONS
 from regard.nn.scores import SCORES
+from tests.drawn import covering_fast
 
 SMALL = {"vocab_size": 11, "d_model": 16, "n_heads": 2, "n_layers": 2, "d_ff": 32, "dropout": 0.0, "max_length": 32}
 SOURCES, TARGETS = [3, 1, 6], [4, 2, 1]
 BEGIN = 1  # every target begins with it
-VARIANTS = [
-    *({"position": p, "score": s} for p, s in itertools.product(POSITIONS, SCORES)),
-    *(
-        {"norm": n, "feed_forward": f, "pre_norm": p}
-        for n, f, p in itertools.product(NORMS, FEED_FORWARDS, (True, False))
-    ),
+FACTORS = [
+    {"position": POSITIONS, "score": SCORES},
+    {"norm": NORMS, "feed_forward": FEED_FORWARDS, "pre_norm": (True, False)},
+]
+VARIANTS = [  # each value of each factor is fast, and all combinations together, 5 seconds a test, are slow
+    pytest.param(dict(zip(factors, combination.values, strict=True)), marks=combination.marks)
+    for factors in FACTORS
+    for combination in covering_fast(*factors.values())
 ]
 
 

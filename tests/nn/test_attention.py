@@ -1,4 +1,5 @@
-"""Two paths, one meaning: every fast path equals the equation, values and gradients, on every combination."""
+"""Two paths, one meaning: every fast path equals the equation, values and gradients, on every combination;
+the fast tests have each value of each factor, and the slow ones, five seconds of them, the other combinations."""
 
 import copy
 import itertools
@@ -16,6 +17,7 @@ from regard.nn.layout import Ragged, Rectangle
 from regard.nn.positions import POSITIONS, Position, Space
 from regard.nn.scores import SCORES
 from regard.nn.sight import causal, everywhere, global_tokens, order, prefix, visible, window
+from tests.drawn import covering_fast
 
 H, E, T = 2, 16, 7
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
@@ -55,8 +57,7 @@ def in_float32(attend, handed, learnt, layout, rule, push):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize(("score", "position"), list(itertools.product(SCORES, IN_ATTENTION)))
+@pytest.mark.parametrize(("score", "position", "dtype"), covering_fast(SCORES, IN_ATTENTION, TOLERANCE))
 def test_fast_paths_equal_the_equation_in_values_and_gradients(score, position, dtype, device):
     torch.manual_seed(0)
     where = POSITIONS[position](Space(H * E, H, T)).to(device)

@@ -39,8 +39,8 @@ def gradients(make: Callable[[], nn.Module], lengths: tuple[list[int], ...], com
 
 @pytest.mark.parametrize(
     ("make", "lengths"),
-    [  # a stack has one of the three attentions of a translator, and takes a third of its time
-        pytest.param(stack, LONG[:1], id="stack, long"),
+    [  # eight seconds and more each; among the fast tests, test_scores.py compiles the attention alone
+        pytest.param(stack, LONG[:1], id="stack, long", marks=pytest.mark.slow),
         pytest.param(stack, SHORT[:1], id="stack, short", marks=pytest.mark.slow),
         pytest.param(translator, SHORT, id="short", marks=pytest.mark.slow),
         pytest.param(translator, LONG, id="long", marks=pytest.mark.slow),

@@ -227,7 +227,7 @@ def write_recipe(pair: Pair, folder: Path, model: Settings | None = None) -> Pat
             "validate_every": 0,
             "save_every": 3,
         },
-        "decoding": {"extra_length": 4},
+        "decoding": {"length_ratio": 0.0, "extra_length": 6},
     }
     config.write(tables, path)
     return path

@@ -206,14 +206,11 @@ REAL = {
 }
 
 
+@pytest.mark.slow  # real data: they take seconds to be unpacked
 @needs_data
 @pytest.mark.parametrize(
     "task, names",
-    [  # one of each task is fast; the others take seconds to be unpacked
-        pytest.param(task, names, marks=pytest.mark.slow if number else ())
-        for task, sets in REAL.items()
-        for number, names in enumerate(sets)
-    ],
+    [(task, names) for task, sets in REAL.items() for names in sets],
 )
 def test_real_data_sets_are_recognized(task, names):
     assert recognize_all([DATA / name for name in names])[0][0] == task

@@ -90,6 +90,7 @@ def test_equals_the_library_on_any_text(lines: list[str], unseen: str) -> None:
     assert learnt.decode(learnt.encode(unseen)) == unseen
 
 
+@pytest.mark.slow  # real data
 @pytest.mark.parametrize("name", REAL)
 def test_equals_the_library_on_real_text(name: str) -> None:
     lines = lzma.decompress(REAL[name].read_bytes()).decode().split("\n")[:1000]

@@ -61,6 +61,7 @@ SCENE_OF = {verb: scene for scene in SCENES for verb in scene.verbs}
 VOWELS = "aâeéèêiîoôœuûy"
 
 
+@cache
 def inflect(word: str, form: str) -> str:
     """By the first rule for this form whose pattern is in the word."""
     rules: dict[str, str] = TABLES[form]

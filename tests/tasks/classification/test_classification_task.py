@@ -20,9 +20,10 @@ from regard.tasks.classification.task import Classification, ClassificationConfi
 from regard.tasks.setup import Setup
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 from regard.training.prepare import prepare
+from tests.drawn import some_fast
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=some_fast(MODELS, every=2))  # a training each
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     place = tmp_path_factory.mktemp(request.param)
     train_reviews(write_reviews(place, request.param), place / "run")

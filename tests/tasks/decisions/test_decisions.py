@@ -24,6 +24,7 @@ from regard.tasks.decisions.task import Decisions
 from regard.tasks.decisions.verbs import Play
 from regard.tasks.setup import Setup, Use
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
+from tests.drawn import covering_fast
 
 TOKENIZER = Tokenizer.train(["a state"], TokenizerConfig(vocab_size=300))
 
@@ -112,13 +113,15 @@ def test_a_decision_sees_the_past_alone(kind: str, game: str, tmp_path: Path) ->
         assert differs[step] == (row <= 3 * step + 1)
 
 
-@pytest.mark.parametrize("kind", ["stack", "recurrent"])
-@pytest.mark.parametrize(("game", "context"), [("steer", 3), ("key-to-door", 0), ("key-to-door", 5)])
-@pytest.mark.parametrize("conditioned", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "played_in", "conditioned"),
+    covering_fast(["stack", "recurrent"], [("steer", 3), ("key-to-door", 0), ("key-to-door", 5)], [True, False]),
+)
 def test_play_decides_by_what_training_reads(
-    kind: str, game: str, context: int, conditioned: bool, tmp_path: Path
+    kind: str, played_in: tuple[str, int], conditioned: bool, tmp_path: Path
 ) -> None:
     """An episode that was played, read as training data, gives the actions that were played."""
+    game, context = played_in
     task = make_task(tmp_path, game, context=context, conditioned=conditioned)
     model = make_model(task, kind)
     [played] = task.play(use(model), Play(seed=4))

@@ -80,7 +80,7 @@ def write_recipe(root: Path, architecture: str = "recurrent") -> Path:
     return path
 
 
-@pytest.fixture(scope="module", params=some_fast(WAYS, every=2))  # a training each
+@pytest.fixture(scope="module", params=some_fast(WAYS, every=4))  # a training each
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     place = tmp_path_factory.mktemp(request.param)
     architecture, overrides = WAYS[request.param]

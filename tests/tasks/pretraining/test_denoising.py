@@ -176,7 +176,11 @@ def fit(task: Any, model: Any, steps: int) -> list[float]:
 
 @pytest.mark.parametrize(
     ("make", "model"),
-    [(denoising, transformer), (lambda folder: denoising(folder, **SPANS), transformer), (permutation, xlnet)],
+    [  # a training each; test_repair.py learns the spans too
+        (denoising, transformer),
+        pytest.param(lambda folder: denoising(folder, **SPANS), transformer, marks=pytest.mark.slow),
+        pytest.param(permutation, xlnet, marks=pytest.mark.slow),
+    ],
 )
 def test_a_few_windows_are_learnt_by_heart(make: Any, model: Any, tmp_path: Path) -> None:
     task = make(tmp_path)

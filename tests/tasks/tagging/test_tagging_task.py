@@ -19,7 +19,7 @@ from tests.drawn import some_fast
 TEXT = ["I saw Ann.", "Then Ann saw me, and I ran.", "Did NASA see Ann?", "Yes, NASA saw me."]
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=some_fast(MODELS, every=len(MODELS)))  # a training each
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     place = tmp_path_factory.mktemp(request.param)
     train(write_sentences(place, request.param), place / "run")
@@ -63,6 +63,7 @@ def test_alone_as_in_a_batch(run: Run) -> None:
         assert alone.probabilities == pytest.approx(together.probabilities, abs=1e-5)
 
 
+@pytest.mark.slow  # a training of its own
 def test_words_between_their_marks_are_learnt_too(tmp_path: Path) -> None:
     train(write_sentences(tmp_path, "stack"), tmp_path / "run", "task.framed=true")
     run = load(tmp_path / "run", "cpu")

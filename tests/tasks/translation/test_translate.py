@@ -145,7 +145,10 @@ def test_a_split_line_says_that_it_has_no_n_best(model, tokenizer):
     assert not [note for each in notes(DecodingConfig(beam=2, extra_length=2)) for note in each if "n_best" in note]
 
 
-@pytest.mark.parametrize("config", [DecodingConfig(extra_length=8), DecodingConfig(beam=3, extra_length=8)])
+@pytest.mark.parametrize(
+    "config",  # a beam has all that may go wrong without one
+    [pytest.param(DecodingConfig(extra_length=8), marks=pytest.mark.slow), DecodingConfig(beam=3, extra_length=8)],
+)
 def test_a_sentence_is_translated_the_same_alone_in_any_batch_and_in_any_order(config, model, tokenizer):
     """Token for token in float32, except where two choices differ by less than 1e-5: those are counted."""
     lines = [" ".join(WORDS[i : i + n]) for i in range(8) for n in (1, 3, 4)]
