@@ -14,6 +14,7 @@ from regard.decoding.interface import Progress
 from regard.decoding.outputs import Hypothesis
 from regard.decoding.search import Search
 from regard.decoding.ticket import Ticket
+from regard.serving.usage import Usage
 
 LOOK_AGAIN = 0.05  # seconds after which a call that waits looks whether its client is still there
 
@@ -119,9 +120,9 @@ class SharedEngine(Engine):
     It is used in a turn, which is given away while a search is waited for.  When `gone` is set they are cancelled.
     """
 
-    def __init__(self, shared: Engine, stepper: Stepper, gone: Event) -> None:
+    def __init__(self, shared: Engine, stepper: Stepper, gone: Event, usage: Usage) -> None:
         super().__init__(shared.given)
-        self.shared, self.stepper, self.gone = shared, stepper, gone
+        self.shared, self.stepper, self.gone, self.usage = shared, stepper, gone, usage
         self.models = shared.models
 
     def answer(self, searches: Sequence[Search], on_progress: Progress | None = None) -> list[list[Hypothesis]]:
@@ -135,7 +136,7 @@ class SharedEngine(Engine):
                         on_progress(n_done, len(tickets))
         finally:
             self.stepper.leave(tickets)
-        return [ticket.answer() for ticket in tickets]
+        return [self.counted(ticket) for ticket in tickets]
 
     def follow(self, search: Search) -> Iterator[int]:
         heard: SimpleQueue[list[int]] = SimpleQueue()
@@ -147,9 +148,14 @@ class SharedEngine(Engine):
                     new = self.hear(heard)[n_told:]
                 n_told += len(new)
                 yield from new
-            yield from ticket.answer()[0].tokens[n_told:]
+            yield from self.counted(ticket)[0].tokens[n_told:]
         finally:
             self.stepper.leave([ticket])
+
+    def counted(self, ticket: Ticket) -> list[Hypothesis]:
+        hypotheses = ticket.answer()
+        self.usage.count(ticket.search, hypotheses)
+        return hypotheses
 
     def wait(self, over: Event) -> None:
         while not over.wait(LOOK_AGAIN):
