@@ -31,7 +31,8 @@ def openai_routes(service: Service) -> APIRouter:
     began = int(time.time())
 
     def model_record(name: str) -> dict[str, object]:
-        return {"id": name, "object": "model", "created": began, "owned_by": "regard"}
+        reads = "text" if service.runs[name].task.wire.is_text else service.runs[name].task.wire.meaning
+        return {"id": name, "object": "model", "created": began, "owned_by": "regard", "reads": reads}
 
     @router.get("/models")
     async def models() -> Any:
