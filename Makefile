@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 PARALLEL := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format docs bench browser clean
+.PHONY: help demo test test-slow check format docs bench browser peers clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -47,5 +47,9 @@ bench: $(READY)  ## side by side with the peers, as ratios
 browser:  ## Chromium from the system's packages, for the tests of the page
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
 
+peers:  ## an environment of its own for transformers' server, which `python -m bench serving` asks beside ours
+	test -x .venv-transformers/bin/python || $(PYTHON) -m venv .venv-transformers
+	.venv-transformers/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt 'transformers[serving]'
+
 clean:  ## remove what the targets made (not your runs)
-	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) .venv-transformers .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -55,7 +55,11 @@ BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], R
     "serving": serving.run,
 }
 GPU_ONLY = ("paths",)
-PICTURES: dict[str, Callable[[Any, Path], None]] = {"layers": layers.draw, "long": long.draw}  # of their reports
+PICTURES: dict[str, Callable[[Any, Path], None]] = {
+    "layers": layers.draw,
+    "long": long.draw,
+    "serving": serving.draw,
+}  # of their reports
 
 
 def main(

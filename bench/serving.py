@@ -1,52 +1,49 @@
-"""A translator over HTTP: target tokens a second and seconds of a request, for few clients and for many.
+"""A translator and GPT-2 over HTTP: tokens a second and milliseconds of a request, for few clients and for many.
 
-Beside it the offline engine of the same run, one request at a time, and CTranslate2 behind a queue that collects
-batches.  The clients run on the same cores as the servers: the figures say what one machine does alone.
+Beside the translator: the offline engine of the same run, and CTranslate2 behind a queue that collects batches.  Beside
+GPT-2: transformers' own server.  The clients run on the same cores as the servers: the figures say what one machine
+does alone.
 """
 
 import asyncio
-import os
-import re
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 import regard
 from bench.apart import Apart
+from bench.clients import Body, CountTokens, Load, ask_all, our_server, started
 from bench.decoding import PLANS, Plan, endless, make_sources
 from bench.machine import which_can_run
 from bench.report import Report, Row
+from bench.served_gpt2 import PEER, make_gpt2, their_server
 from bench.timing import Figures, say
 from bench.translators import BEAM, PACKAGES
 from regard.runs.recipe import Recipe
 from regard.runs.weights import save_weights, weights_of
 from regard.text.tokenizer import Tokenizer
 
-LEVELS = {"tiny": (1, 2), "cpu": (1, 4, 16, 64), "cuda": (1, 16, 64, 256)}  # clients at once
-N_REQUESTS = {"tiny": 4, "cpu": 128, "cuda": 1024}
+# Clients at once, and how many requests they make together: few clients need fewer for a steady figure.
+LEVELS: dict[str, dict[int, int]] = {
+    "tiny": {1: 3, 2: 4, 3: 6, 4: 8},
+    "cpu": {1: 24, 4: 48, 16: 96, 64: 192},
+    "cuda": {1: 128, 16: 512, 64: 1024, 256: 1024},
+}
+GPT2_LEVELS: dict[str, dict[int, int]] = {
+    "tiny": {1: 2, 2: 2, 3: 3, 4: 4},
+    "cpu": {1: 6, 4: 12, 16: 32, 64: 64},
+    "cuda": {1: 64, 16: 256, 64: 512, 256: 512},
+}
+GPT2_TOKENS = 16  # written for each prompt
 PEERS = ("CTranslate2 float32", "CTranslate2 int8")
-
-
-@dataclass
-class Load:
-    """What one level of load gave: seconds of each request, and of all together."""
-
-    contender: str
-    n_clients: int
-    seconds: list[float] = field(default_factory=list)
-    took: float = 0.0
-
-    def milliseconds(self, share: float) -> float:
-        return 1000 * float(np.percentile(self.seconds, 100 * share))
+OURS, OFFLINE = "regard serve", "regard offline"
+TRANSLATOR, GPT2 = "translator", "GPT-2"
 
 
 @dataclass
@@ -54,63 +51,139 @@ class ServingReport(Report):
     loads: list[Load] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        latencies = [
-            {"contender": load.contender, "clients": load.n_clients}
-            | {f"p{share}_ms": load.milliseconds(share / 100) for share in (50, 99)}
-            for load in self.loads
-        ]
-        return super().to_json() | {"latencies": latencies}
+        return super().to_json() | {"latencies": [load.record() for load in self.loads]}
+
+    def add(self, case: str, contender: str, figure: float) -> None:
+        """A figure of one round, beside those of the rounds before."""
+        for row in self.rows:
+            if (row.case, row.contender) == (case, contender):
+                row.figures.values.append(figure)
+                return
+        self.rows.append(Row(case=case, contender=contender, figures=Figures([figure])))
+
+    def median(self, case: str, contender: str) -> float:
+        return next(r.figures.median for r in self.rows if (r.case, r.contender) == (case, contender))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contender:
+    """A server, and how it is asked."""
+
+    name: str
+    url: str
+    path: str
+    bodies: list[Body]
+    count: CountTokens
 
 
 def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, ...]) -> Report:
     size = "tiny" if tiny else device.type
-    plan, levels, n_requests = PLANS[size], LEVELS[size], N_REQUESTS[size]
-    peers, notes = which_can_run(PEERS if device.type == "cpu" else (), PACKAGES, skip)
-    notes.append("clients share the cores with the servers; ours are sent text, CTranslate2 ids of tokens")
-    report = ServingReport("serving", "target tok/s", describe(plan, n_requests), notes=notes)
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        lines = make_run(plan, Path(folder) / "base", n_requests)
-        offline = Apart(offline_translator, str(Path(folder) / "base"), str(device), torch.get_num_threads())
-        servers = {"regard serve": stack.enter_context(our_server(Path(folder) / "base", device, max(levels)))}
-        for name in peers:
-            servers[name] = stack.enter_context(started("bench.collecting", size, name, str(torch.get_num_threads())))
-        bodies = {
-            name: (line_body(lines) if name == "regard serve" else ids_body(plan, n_requests)) for name in servers
-        }
-        work = n_requests * plan.n_tokens
-        for number in range(rounds or plan.rounds):
-            say(f"round {number + 1}: offline")
-            began = time.perf_counter()
-            offline(lines)
-            add(report, "all at once", "regard offline", work / (time.perf_counter() - began))
-            for name, url in servers.items():
-                for n_clients in levels:
-                    say(f"round {number + 1}: {name}, {n_clients} clients")
-                    load = asyncio.run(ask_all(name, url, bodies[name], n_clients))
-                    report.loads.append(load)
-                    add(report, f"{n_clients} clients", name, work / load.took)
+    plan = PLANS[size]
+    report = ServingReport("serving", "tok/s", describe(plan))
+    report.notes.append("clients share the cores with the servers; ours and GPT-2's are sent text, CTranslate2 ids")
+    with tempfile.TemporaryDirectory() as folder:
+        measure_translators(report, plan, size, device, rounds or 1, skip, Path(folder) / "base")
+        if GPT2 not in skip:
+            measure_gpt2(report, size, device, rounds or 1, skip, Path(folder))
     report.notes += [
-        f"{load.n_clients} clients, {load.contender}: p50 {load.milliseconds(0.5):.0f} ms, "
-        f"p99 {load.milliseconds(0.99):.0f} ms"
-        for load in report.loads[-len(servers) * len(levels) :]
+        f"{load.model}, {load.n_clients} clients, {load.contender}: p50 {load.milliseconds(0.5):,.0f} ms, "
+        f"p99 {load.milliseconds(0.99):,.0f} ms of {len(load.seconds)} requests"
+        for load in report.loads
     ]
     return report
 
 
-def add(report: Report, case: str, contender: str, figure: float) -> None:
-    """A figure of one round, beside those of the rounds before."""
-    for row in report.rows:
-        if (row.case, row.contender) == (case, contender):
-            row.figures.values.append(figure)
-            return
-    report.rows.append(Row(case=case, contender=contender, figures=Figures([figure])))
+def measure_translators(
+    report: ServingReport, plan: Plan, size: str, device: torch.device, rounds: int, skip: tuple[str, ...], folder: Path
+) -> None:
+    levels = LEVELS[size]
+    peers, notes = which_can_run(PEERS if device.type == "cpu" else (), PACKAGES, skip)
+    report.notes += notes
+    n_requests, n_threads = max(levels.values()), torch.get_num_threads()
+    lines = make_run(plan, folder, n_requests)
+    sources: list[Body] = [{"ids": source} for source in make_sources(plan, n_requests)]
+    texts: list[Body] = [{"lines": [line]} for line in lines]
+
+    def n_written(answer: Any) -> int:
+        return plan.n_tokens  # each of these searches writes so many
+
+    with ExitStack() as stack:
+        offline = Apart(offline_translator, str(folder), str(device), n_threads)
+        url = stack.enter_context(our_server(str(folder), device, max(levels)))
+        contenders = [Contender(name=OURS, url=url, path="/v1/translate", bodies=texts, count=n_written)]
+        for name in peers:
+            url = stack.enter_context(started("bench.collecting", size, name, str(n_threads)))
+            contenders.append(Contender(name=name, url=url, path="/", bodies=sources, count=n_written))
+        offline(lines[:2])  # weights are read, and laid out, before the clock runs
+        for number in range(rounds):
+            say(f"round {number + 1}: offline")
+            began = time.perf_counter()
+            offline(lines)
+            report.add(
+                f"{TRANSLATOR}, all at once", OFFLINE, n_requests * plan.n_tokens / (time.perf_counter() - began)
+            )
+            ask_contenders(report, TRANSLATOR, contenders, levels)
+    report.notes.append(compare(report, levels))
 
 
-def describe(plan: Plan, n_requests: int) -> str:
+def compare(report: ServingReport, levels: dict[int, int]) -> str:
+    """The two lines that are asked of the server."""
+    rates = {n: report.median(f"{TRANSLATOR}, {n} clients", OURS) for n in levels}
+    best = max(rates, key=lambda n: rates[n])
+    offline = report.median(f"{TRANSLATOR}, all at once", OFFLINE)
+    return (
+        f"{TRANSLATOR}: {OURS} with {best} clients gives {rates[best] / offline:.2f} times the offline engine's tokens "
+        f"and {rates[best] / rates[1]:.2f} times those of one request at a time"
+    )
+
+
+def measure_gpt2(
+    report: ServingReport, size: str, device: torch.device, rounds: int, skip: tuple[str, ...], folder: Path
+) -> None:
+    levels = GPT2_LEVELS[size]
+    prompts = make_gpt2(folder / "gpt2", folder / "exported", max(levels.values()), tiny=size == "tiny")
+    asked: Body = {"max_tokens": GPT2_TOKENS, "temperature": 0.0}
+
+    def n_written(answer: Any) -> int:
+        return int(answer["usage"]["completion_tokens"])
+
+    def bodies(model: str) -> list[Body]:
+        return [{"model": model, "prompt": prompt, **asked} for prompt in prompts]
+
+    with ExitStack() as stack:
+        path, url = "/v1/completions", stack.enter_context(our_server(str(folder / "gpt2"), device, max(levels)))
+        contenders = [Contender(name=OURS, url=url, path=path, bodies=bodies("gpt2"), count=n_written)]
+        if PEER in skip:
+            report.notes.append(f"{PEER}: left out on request")
+        else:
+            try:
+                url = stack.enter_context(their_server(folder / "exported", device))
+                own = bodies(str(folder / "exported"))
+                contenders.append(Contender(name=PEER, url=url, path=path, bodies=own, count=n_written))
+            except (FileNotFoundError, RuntimeError) as error:
+                report.notes.append(f"{PEER}: missing, because {error}")
+        for _ in range(rounds):
+            ask_contenders(report, GPT2, contenders, levels)
+
+
+def ask_contenders(report: ServingReport, model: str, contenders: list[Contender], levels: dict[int, int]) -> None:
+    """Each has its turn at every level; one request before, which is not counted, makes it ready."""
+    for each in contenders:
+        asyncio.run(ask_all(Load(model, each.name, 1), each.url, each.path, each.bodies[:1], each.count))
+    for n_clients, n_requests in levels.items():
+        for each in contenders:
+            say(f"{model}: {each.name}, {n_clients} clients")
+            load = Load(model, each.name, n_clients)
+            asyncio.run(ask_all(load, each.url, each.path, each.bodies[:n_requests], each.count))
+            report.loads.append(load)
+            report.add(f"{model}, {n_clients} clients", each.name, load.rate)
+
+
+def describe(plan: Plan) -> str:
     c, n_threads = plan.shape, torch.get_num_threads()
     return (
-        f"{n_requests} requests of one sentence, {plan.lengths[0]} to {plan.lengths[1]} tokens in, "
-        f"{plan.n_tokens} out, beam {BEAM}, {c.n_layers}+{c.n_layers} layers of {c.d_model}, {n_threads} threads"
+        f"one sentence each, {plan.lengths[0]} to {plan.lengths[1]} tokens in, {plan.n_tokens} out, beam {BEAM}, "
+        f"{c.n_layers}+{c.n_layers} layers of {c.d_model}; GPT-2: {GPT2_TOKENS} tokens out, greedy; {n_threads} threads"
     )
 
 
@@ -139,87 +212,30 @@ def offline_translator(folder: str, device: str, n_threads: int) -> Callable[[li
     return lambda lines: [answer.text for answer in run.translate(lines)]
 
 
-@contextmanager
-def our_server(folder: Path, device: torch.device, n_clients: int) -> Iterator[str]:
-    limits = [f"running={n_clients}", f"waiting={n_clients}", "wait_seconds=600.0", "answer_seconds=600.0"]
-    options = [part for limit in limits for part in ("--set", limit)]
-    with started("regard", "serve", str(folder), "--port", "0", "--device", str(device), *options) as url:
-        yield url
-
-
-@contextmanager
-def started(module: str, *arguments: str) -> Iterator[str]:
-    """A server in a process of its own, which says its address on standard error."""
-    threads = {name: str(torch.get_num_threads()) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-    command = [sys.executable, "-m", module, *arguments]
-    with tempfile.TemporaryFile("w+") as log:
-        child = subprocess.Popen(command, stderr=log, env={**os.environ, **threads})
-        try:
-            yield address(child, log)
-        finally:
-            child.terminate()
-            child.wait()
-
-
-def address(child: "subprocess.Popen[bytes]", log: Any) -> str:
-    while child.poll() is None:
-        log.seek(0)
-        if found := re.search(r"on (http://\S+) ", log.read()):
-            return found[1]
-        time.sleep(0.1)
-    log.seek(0)
-    raise RuntimeError(log.read()[-500:])
-
-
-def line_body(lines: list[str]) -> list[tuple[str, dict[str, object]]]:
-    return [("/v1/translate", {"lines": [line]}) for line in lines]
-
-
-def ids_body(plan: Plan, n: int) -> list[tuple[str, dict[str, object]]]:
-    return [("/", {"ids": source}) for source in make_sources(plan, n)]
-
-
-async def ask_all(name: str, url: str, bodies: list[tuple[str, dict[str, object]]], n_clients: int) -> Load:
-    """Every client asks for the next that nobody has asked for, until all are answered."""
-    import httpx  # of the tests' extra, as uvicorn is of [serve]
-
-    load, rest = Load(name, n_clients), iter(bodies)
-
-    async def ask(client: httpx.AsyncClient) -> None:
-        for path, body in rest:
-            began = time.perf_counter()
-            (await client.post(path, json=body)).raise_for_status()
-            load.seconds.append(time.perf_counter() - began)
-
-    limits = httpx.Limits(max_connections=n_clients, max_keepalive_connections=n_clients)
-    async with httpx.AsyncClient(base_url=url, limits=limits, timeout=600, trust_env=False) as client:
-        began = time.perf_counter()
-        await asyncio.gather(*(ask(client) for _ in range(n_clients)))
-        load.took = time.perf_counter() - began
-    return load
-
-
-def draw(latencies: list[dict[str, Any]], path: Path) -> None:
+def draw(report: Report, path: Path) -> None:
     """p50 and p99 by the number of clients, a color for each contender; of several rounds, the last."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
-    for color, name in enumerate(dict.fromkeys(row["contender"] for row in latencies)):
-        rows = {row["clients"]: row for row in latencies if row["contender"] == name}
-        for share, style in (("p50_ms", "-"), ("p99_ms", "--")):
-            values = [rows[n][share] for n in sorted(rows)]
-            axes.plot(sorted(rows), values, style, color=f"C{color}", marker="o", label=f"{name}, {share[:3]}")
-    axes.set(xscale="log", yscale="log", xlabel="clients", ylabel="ms of a request")
-    axes.legend()
+    latencies = report.to_json()["latencies"]
+    models = list(dict.fromkeys(row["model"] for row in latencies))
+    figure, panels = pyplot.subplots(
+        1, len(models), figsize=(5.5 * len(models), 4.2), layout="constrained", squeeze=False
+    )
+    for axes, model in zip(panels[0], models, strict=True):
+        own = [row for row in latencies if row["model"] == model]
+        for color, name in enumerate(dict.fromkeys(row["contender"] for row in own)):
+            rows = {row["clients"]: row for row in own if row["contender"] == name}
+            for share, style in (("p50_ms", "-"), ("p99_ms", "--")):
+                values = [rows[n][share] for n in sorted(rows)]
+                axes.plot(sorted(rows), values, style, color=f"C{color}", marker="o", label=f"{name}, {share[:3]}")
+        levels = sorted({row["clients"] for row in own})
+        axes.set(xscale="log", yscale="log", xlabel="clients at once", ylabel="ms of a request", title=model)
+        axes.set_xticks(levels, [str(n) for n in levels])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="small")
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
-
-
-if __name__ == "__main__":  # python -m bench.serving FIGURES.json PICTURE.png: draw what `--json` has written
-    import json
-
-    reports = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["reports"]
-    draw(next(report["latencies"] for report in reports if report["name"] == "serving"), Path(sys.argv[2]))

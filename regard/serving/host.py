@@ -8,6 +8,7 @@ import torch
 
 from regard.runs.run import Run
 from regard.serving.stepping import Gone, SharedEngine, Stepper, TurnLock
+from regard.serving.usage import Usage
 from regard.tasks.request import AnyRequest
 from regard.tasks.setup import Use
 from regard.viewer.capture import Capture
@@ -19,6 +20,7 @@ class Host:
     by side in their run's engine.
 
     `gone` is set when nobody waits any more: the call then ends with `Gone`, and its searches after their next step.
+    `usage` gets the tokens that are read and written.
     """
 
     def __init__(self, runs: Mapping[str, Run]) -> None:
@@ -27,13 +29,15 @@ class Host:
         self.stepper = Stepper(self.turns)
 
     @torch.no_grad()
-    def answer(self, name: str, request: AnyRequest, gone: Event | None = None) -> Any:
+    def answer(self, name: str, request: AnyRequest, gone: Event | None = None, usage: Usage | None = None) -> Any:
         """What the run's verb answers: of the kind that the request's class names."""
         run, gone = self.runs[name], gone or Event()
         with self.turns:
-            return run.task.verbs[request.name](self.use(run, gone), request)
+            return run.task.verbs[request.name](self.use(run, gone, usage), request)
 
-    def stream(self, name: str, request: AnyRequest, gone: Event | None = None) -> Iterator[str]:
+    def stream(
+        self, name: str, request: AnyRequest, gone: Event | None = None, usage: Usage | None = None
+    ) -> Iterator[str]:
         """The pieces of a text as they are written, of a verb that streams.  Closing the iterator ends the work."""
         run, gone = self.runs[name], gone or Event()
         pieces: Iterator[str] | None = None
@@ -41,7 +45,7 @@ class Host:
             while True:
                 with self.turns, torch.no_grad():
                     if pieces is None:
-                        pieces = iter(run.task.verbs[request.name](self.use(run, gone), request))
+                        pieces = iter(run.task.verbs[request.name](self.use(run, gone, usage), request))
                     piece = next(pieces, None)
                 if piece is None:
                     return
@@ -56,11 +60,11 @@ class Host:
         with self.turns:
             return run.task.look(self.use(run, gone), source, target, asked)
 
-    def use(self, run: Run, gone: Event) -> Use:
+    def use(self, run: Run, gone: Event, usage: Usage | None = None) -> Use:
         if gone.is_set():
             raise Gone
         use = run.use()
-        return use._replace(engine=SharedEngine(use.engine, self.stepper, gone))
+        return use._replace(engine=SharedEngine(use.engine, self.stepper, gone, usage or Usage()))
 
     def close(self) -> None:
         self.stepper.close()

@@ -2,7 +2,7 @@
 
 import secrets
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,6 +17,7 @@ class StreamOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     include_usage: bool = False
+    include_obfuscation: Literal[False] | None = None
 
 
 class OpenAIForm(BaseModel):
@@ -28,7 +29,7 @@ class OpenAIForm(BaseModel):
 
     def check_supported(self) -> None:
         for name, values in self.neutral.items():
-            if dict(self)[name] not in values:
+            if not any(is_same(dict(self)[name], value) for value in values):
                 raise Refusal(400, f"{name}: this parameter is not supported", param=name, code="unsupported_parameter")
 
 
@@ -54,8 +55,13 @@ class WritingForm(OpenAIForm):
     def with_usage(self) -> bool:
         return self.stream_options is not None and self.stream_options.include_usage
 
+    def check_stream(self) -> None:
+        if self.stream_options is not None and not self.stream:
+            raise Refusal(400, "stream_options: only together with stream", param="stream_options")
+
     def decoding(self, base: DecodingConfig, limits: Limits) -> DecodingConfig:
-        """The recipe's settings, unless temperature, top_p or n say otherwise; temperature 0 is greedy."""
+        """The recipe's settings, unless temperature, top_p or n say otherwise.  Temperature 0 is greedy, and so is a
+        search with stop strings that would keep a beam."""
         n = 1 if self.n is None else self.n
         limits.check(n, "n", "n")
         if n < 1:
@@ -69,9 +75,10 @@ class WritingForm(OpenAIForm):
         if self.temperature == 0:
             if n > 1:
                 raise Refusal(400, "n: more than one text needs a temperature above 0", param="n")
-            return replace(base, sample=False, n_best=1)
+            return replace(base, sample=False, beam=1, n_best=1)
         if self.temperature is None and self.top_p is None and n == 1:
-            return base if self.seed is None else replace(base, seed=abs(self.seed))
+            beam = 1 if self.stops else base.beam
+            return replace(base, beam=beam, seed=base.seed if self.seed is None else abs(self.seed))
         return replace(
             base,
             sample=True,
@@ -103,6 +110,7 @@ class CompletionForm(WritingForm):
 
     def check(self, limits: Limits) -> None:
         self.check_supported()
+        self.check_stream()
         limits.check_texts(self.prompts, "prompt")
         limits.check_stops(self.stops)
         limits.check(self.max_tokens, "new_tokens", "max_tokens")
@@ -134,6 +142,11 @@ class ChatMessage(BaseModel):
     role: str
     content: str | list[TextPart]
     name: None = None
+    refusal: None = None  # with this and the rest, an answer can be sent back as it came
+    annotations: list[None] | None = None
+    audio: None = None
+    function_call: None = None
+    tool_calls: list[None] | None = None
 
     def as_said(self) -> dict[str, str]:
         parts = [TextPart(type="text", text=self.content)] if isinstance(self.content, str) else self.content
@@ -151,9 +164,25 @@ class ChatForm(WritingForm):
         "logprobs": (None, False),
         "top_logprobs": (None, 0),
         "tools": (None, []),
-        "tool_choice": (None, "none"),
+        "tool_choice": (None, "none", "auto"),
+        "parallel_tool_calls": (None, True, False),
+        "functions": (None, []),
+        "function_call": (None, "none", "auto"),
         "response_format": (None, {"type": "text"}),
+        "modalities": (None, ["text"]),
+        "reasoning_effort": (None, "none"),
+        "service_tier": (None, "auto", "default"),
         "store": (None, False),
+        "metadata": (None, {}),
+        "verbosity": (None,),
+        "audio": (None,),
+        "prediction": (None,),
+        "moderation": (None,),
+        "web_search_options": (None,),
+        "prompt_cache_key": (None,),
+        "prompt_cache_options": (None,),
+        "prompt_cache_retention": (None,),
+        "safety_identifier": (None,),
         "user": (None,),
     }
 
@@ -164,8 +193,24 @@ class ChatForm(WritingForm):
     top_logprobs: Any = None
     tools: Any = None
     tool_choice: Any = None
+    parallel_tool_calls: Any = None
+    functions: Any = None
+    function_call: Any = None
     response_format: Any = None
+    modalities: Any = None
+    reasoning_effort: Any = None
+    service_tier: Any = None
     store: Any = None
+    metadata: Any = None
+    verbosity: Any = None
+    audio: Any = None
+    prediction: Any = None
+    moderation: Any = None
+    web_search_options: Any = None
+    prompt_cache_key: Any = None
+    prompt_cache_options: Any = None
+    prompt_cache_retention: Any = None
+    safety_identifier: Any = None
     user: Any = None
 
     @property
@@ -175,6 +220,7 @@ class ChatForm(WritingForm):
     def check(self, limits: Limits) -> list[dict[str, str]]:
         """The messages as a run takes them."""
         self.check_supported()
+        self.check_stream()
         limits.check(len(self.messages), "texts", "messages")
         messages = [message.as_said() for message in self.messages]
         limits.check_texts([message["content"] for message in messages], "messages")
@@ -203,6 +249,11 @@ class EmbeddingForm(OpenAIForm):
         limits.check_texts(self.texts, "input")
         if self.encoding_format not in (None, "float", "base64"):
             raise Refusal(400, "encoding_format: float or base64", param="encoding_format")
+
+
+def is_same(value: object, other: object) -> bool:
+    """Equal, and not as 1 and true are."""
+    return value == other and isinstance(value, bool) == isinstance(other, bool)
 
 
 def at_least_1(value: int | None, name: str) -> None:

@@ -1,9 +1,10 @@
 """OpenAI's routes: /v1/models, /v1/completions, /v1/chat/completions and /v1/embeddings, as its client uses them."""
 
+import asyncio
 import base64
 import secrets
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
@@ -11,13 +12,12 @@ import numpy as np
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from regard.decoding.stopping import Stops
-from regard.runs.run import Run
 from regard.serving.bodies import body_of, received
 from regard.serving.events import DONE, Events, event
 from regard.serving.openai_forms import ChatForm, CompletionForm, EmbeddingForm
 from regard.serving.refusal import NotFound
 from regard.serving.service import Service
+from regard.serving.usage import Usage, n_embedded
 from regard.tasks.chat.verbs import Chat, ChatStream
 from regard.tasks.language.verbs import Generate, StreamText, Written
 from regard.tasks.request import Embed
@@ -31,7 +31,8 @@ def openai_routes(service: Service) -> APIRouter:
     began = int(time.time())
 
     def model_record(name: str) -> dict[str, object]:
-        return {"id": name, "object": "model", "created": began, "owned_by": "regard"}
+        reads = "text" if service.runs[name].task.wire.is_text else service.runs[name].task.wire.meaning
+        return {"id": name, "object": "model", "created": began, "owned_by": "regard", "reads": reads}
 
     @router.get("/models")
     async def models() -> Any:
@@ -53,25 +54,25 @@ def openai_routes(service: Service) -> APIRouter:
         run = service.runs[name]
         decoding = form.decoding(run.recipe.decoding, service.limits)
         length = form.max_tokens or min(USUAL_LENGTH, run.model.max_length)
-        head = new_head("cmpl", "text_completion", name)
+        head, usage = new_head("cmpl", "text_completion", name), Usage()
         if form.stream:
             ask = StreamText(form.prompts[0], length, decoding, form.stops)
-            pieces = await service.stream(name, ask)
-            return Events(completion_events(pieces, head, TokenCounts(run, form.prompts, length), form.with_usage))
+            pieces = await service.stream(name, ask, usage)
+            return Events(completion_events(pieces, head, usage, form.with_usage))
         n_likeliest = 0 if form.logprobs is None else max(1, form.logprobs)
-        groups = await service.ask(http, name, Generate(form.prompts, length, decoding, form.stops, n_likeliest))
+        asked = Generate(form.prompts, length, decoding, form.stops, n_likeliest)
+        groups = await service.ask(http, name, asked, usage)
         texts = [text for group in groups for text in group]
         choices = [
             {
                 "index": index,
                 "text": text.whole if form.echo else text.text,
-                "finish_reason": "stop" if text.finished else "length",
+                "finish_reason": reason(text.finished),
                 "logprobs": None if form.logprobs is None else likelihoods(text, form.logprobs, run.tokenizer),
             }
             for index, text in enumerate(texts)
         ]
-        usage = TokenCounts(run, form.prompts, length).usage([text.text for text in texts])
-        return JSONResponse(head | {"choices": choices, "usage": usage})
+        return JSONResponse(head | {"choices": choices, "usage": usage.record()})
 
     @router.post("/chat/completions", openapi_extra=body_of(ChatForm))
     async def chat(http: Request) -> Response:
@@ -79,24 +80,20 @@ def openai_routes(service: Service) -> APIRouter:
         form = await received(http, ChatForm)
         messages = form.check(service.limits)
         name = service.choose(form.model, Chat.name)
-        run = service.runs[name]
-        decoding = form.decoding(run.recipe.decoding, service.limits)
-        said = [message["content"] for message in messages]
-        stops = EndBefore(form.stops)
+        decoding, usage = form.decoding(service.runs[name].recipe.decoding, service.limits), Usage()
         if form.stream:
-            pieces = stops.end(await service.stream(name, ChatStream(messages, form.length, decoding)))
+            pieces = await service.stream(name, ChatStream(messages, form.length, decoding, form.stops), usage)
             head = new_head("chatcmpl", "chat.completion.chunk", name)
-            return Events(chat_events(pieces, head, TokenCounts(run, said, form.length), form.with_usage))
-        reply = await service.ask(http, name, Chat(messages, form.length, decoding))
-        text, was_cut = stops.cut(reply.text)
+            return Events(chat_events(pieces, head, usage, form.with_usage))
+        reply = await service.ask(http, name, Chat(messages, form.length, decoding, form.stops), usage)
         choice = {
             "index": 0,
-            "message": {"role": "assistant", "content": text, "refusal": None},
-            "finish_reason": "stop" if reply.finished or was_cut else "length",
+            "message": {"role": "assistant", "content": reply.text, "refusal": None},
+            "finish_reason": reason(reply.finished),
             "logprobs": None,
         }
-        usage = TokenCounts(run, said, form.length).usage([text])
-        return JSONResponse(new_head("chatcmpl", "chat.completion", name) | {"choices": [choice], "usage": usage})
+        head = new_head("chatcmpl", "chat.completion", name)
+        return JSONResponse(head | {"choices": [choice], "usage": usage.record()})
 
     @router.post("/embeddings", openapi_extra=body_of(EmbeddingForm))
     async def embeddings(http: Request) -> Response:
@@ -110,7 +107,7 @@ def openai_routes(service: Service) -> APIRouter:
             {"object": "embedding", "index": index, "embedding": packed(vector) if is_packed else vector.tolist()}
             for index, vector in enumerate(vectors)
         ]
-        n_tokens = TokenCounts(service.runs[name], form.texts, None).n_prompt
+        n_tokens = await asyncio.to_thread(n_embedded, service.runs[name], form.texts)
         usage = {"prompt_tokens": n_tokens, "total_tokens": n_tokens}
         return JSONResponse({"object": "list", "model": name, "data": data, "usage": usage})
 
@@ -126,48 +123,9 @@ def packed(vector: np.ndarray) -> str:
     return base64.b64encode(vector.astype("<f4").tobytes()).decode()
 
 
-class TokenCounts:
-    """Tokens, as the tokenizer cuts the texts; the model may have written some of them in smaller pieces."""
-
-    def __init__(self, run: Run, prompts: Sequence[str], length: int | None) -> None:
-        self.tokenizer, self.length = run.tokenizer, length
-        self.n_prompt = sum(map(len, self.tokenizer.encode_batch(list(prompts))))
-
-    def usage(self, texts: list[str]) -> dict[str, int]:
-        n_written = sum(map(len, self.tokenizer.encode_batch(texts)))
-        total = self.n_prompt + n_written
-        return {"prompt_tokens": self.n_prompt, "completion_tokens": n_written, "total_tokens": total}
-
-    def reason(self, text: str) -> str:
-        """Why a stream ended."""
-        return (
-            "length" if self.length is not None and self.usage([text])["completion_tokens"] >= self.length else "stop"
-        )
-
-
-class EndBefore:
-    """A text that ends before the first of some strings, also while it is being written."""
-
-    def __init__(self, stops: list[str]) -> None:
-        self.stops = Stops(stops, lambda tokens: "")
-
-    def cut(self, text: str) -> tuple[str, bool]:
-        shorter = self.stops.cut(text)
-        return shorter, len(shorter) < len(text)
-
-    async def end(self, pieces: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
-        text, shown = "", 0
-        async with aclosing(pieces):
-            async for piece in pieces:
-                text += piece
-                settled = self.stops.settled(text)
-                if settled > shown:
-                    yield text[shown:settled]
-                    shown = settled
-                if self.stops.place(text) >= 0:
-                    return
-        if text[shown:]:
-            yield text[shown:]
+def reason(is_finished: bool) -> str:
+    """Why a text ends."""
+    return "stop" if is_finished else "length"
 
 
 def likelihoods(text: Written, n: int, tokenizer: Tokenizer) -> dict[str, object]:
@@ -180,36 +138,32 @@ def likelihoods(text: Written, n: int, tokenizer: Tokenizer) -> dict[str, object
 
 
 async def completion_events(
-    pieces: AsyncGenerator[str, None], head: dict[str, Any], counted: TokenCounts, with_usage: bool
+    pieces: AsyncGenerator[str, None], head: dict[str, Any], usage: Usage, with_usage: bool
 ) -> AsyncGenerator[str, None]:
     def chunk(text: str, reason: str | None) -> str:
         choice = {"index": 0, "text": text, "finish_reason": reason, "logprobs": None}
         return event(head | {"choices": [choice]})
 
-    text = ""
     async with aclosing(pieces):
         async for piece in pieces:
-            text += piece
             yield chunk(piece, None)
-    yield chunk("", counted.reason(text))
+    yield chunk("", reason(usage.finished))
     if with_usage:
-        yield event(head | {"choices": [], "usage": counted.usage([text])})
+        yield event(head | {"choices": [], "usage": usage.record()})
     yield DONE
 
 
 async def chat_events(
-    pieces: AsyncGenerator[str, None], head: dict[str, Any], counted: TokenCounts, with_usage: bool
+    pieces: AsyncGenerator[str, None], head: dict[str, Any], usage: Usage, with_usage: bool
 ) -> AsyncGenerator[str, None]:
     def chunk(delta: dict[str, str], reason: str | None) -> str:
         return event(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}]})
 
-    text = ""
     yield chunk({"role": "assistant", "content": ""}, None)
     async with aclosing(pieces):
         async for piece in pieces:
-            text += piece
             yield chunk({"content": piece}, None)
-    yield chunk({}, counted.reason(text))
+    yield chunk({}, reason(usage.finished))
     if with_usage:
-        yield event(head | {"choices": [], "usage": counted.usage([text])})
+        yield event(head | {"choices": [], "usage": usage.record()})
     yield DONE

@@ -16,11 +16,13 @@ from regard.serving.host import Host
 from regard.serving.limits import Limits
 from regard.serving.metrics import ServerMetrics
 from regard.serving.refusal import NotFound, Refusal, told, words_in
+from regard.serving.usage import Usage
 from regard.tasks.request import AnyRequest
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked
 
 T = TypeVar("T")
+MOST_PIECES = 36  # tokens of one character: some are written as 18 others (NFKC), and those as bytes
 
 
 class Service:
@@ -52,12 +54,12 @@ class Service:
 
     # Work.
 
-    async def ask(self, http: HttpRequest, name: str, request: AnyRequest) -> Any:
+    async def ask(self, http: HttpRequest, name: str, request: AnyRequest, usage: Usage | None = None) -> Any:
         """What the run answers: of the kind that the request's class names."""
 
         def work(gone: Event) -> Any:
             self.count_tokens(self.runs[name], request)
-            return self.host.answer(name, request, gone)
+            return self.host.answer(name, request, gone, usage)
 
         return await self.answer(http, work, cost_of(request, self.runs[name], self.limits), vars(request))
 
@@ -90,12 +92,12 @@ class Service:
         except Exception as error:
             raise as_refusal(error, sent) from error
 
-    async def stream(self, name: str, request: AnyRequest) -> AsyncGenerator[str, None]:
+    async def stream(self, name: str, request: AnyRequest, usage: Usage | None = None) -> AsyncGenerator[str, None]:
         """The pieces of a text.  The first is waited for: what cannot be streamed is refused before it begins."""
 
         def work(gone: Event) -> Iterator[str]:
             self.count_tokens(self.runs[name], request)
-            return self.host.stream(name, request, gone)
+            return self.host.stream(name, request, gone, usage)
 
         pieces = self.admission.stream(work, cost_of(request, self.runs[name], self.limits))
         try:
@@ -105,8 +107,10 @@ class Service:
         return resumed(first, pieces)
 
     def count_tokens(self, run: Run, request: AnyRequest) -> None:
-        if run.task.wire.is_text:
-            texts = list(texts_in(vars(request)))
+        if not run.task.wire.is_text:
+            return
+        texts = list(texts_in(vars(request)))
+        if MOST_PIECES * sum(map(len, texts)) + len(texts) > self.limits.tokens:  # otherwise they cannot be too many
             self.limits.check(sum(map(len, run.tokenizer.encode_batch(texts))), "tokens", "the texts together")
 
 

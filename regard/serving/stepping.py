@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from threading import Condition, Event, Lock, Thread
+from typing import NamedTuple
 
 from regard.decoding.engine import Engine
 from regard.decoding.interface import Progress
 from regard.decoding.outputs import Hypothesis
 from regard.decoding.search import Search
 from regard.decoding.ticket import Ticket
+from regard.serving.usage import Usage
 
 LOOK_AGAIN = 0.05  # seconds after which a call that waits looks whether its client is still there
 
@@ -55,6 +57,13 @@ class TurnLock:
             self.__enter__()
 
 
+class Waiter(NamedTuple):
+    """Who waits for a search."""
+
+    over: Event  # set when the search is over
+    gone: Event  # is set when nobody waits any more
+
+
 class Stepper:
     """Steps engines while they have something to do."""
 
@@ -62,13 +71,14 @@ class Stepper:
         self.turns, self.changed = turns, Condition()
         self.engines: list[Engine] = []
         self.is_closed = False
-        self.finished: dict[Ticket, Event] = {}  # who is told that a search is over
+        self.waiters: dict[Ticket, Waiter] = {}
         self.thread = Thread(target=self.run, name="regard-model", daemon=True)
         self.thread.start()
 
-    def submit(self, engine: Engine, ticket: Ticket) -> Event:
-        """Call it in a turn of one's own.  The event is set when the search is over."""
-        over = self.finished[ticket] = Event()
+    def submit(self, engine: Engine, ticket: Ticket, gone: Event) -> Event:
+        """Call it in a turn of one's own.  The event is set when the search is over, or when `gone` was seen."""
+        over = Event()
+        self.waiters[ticket] = Waiter(over, gone)
         engine.submit(ticket)
         with self.changed:
             if engine not in self.engines:
@@ -80,7 +90,7 @@ class Stepper:
         """Nobody waits for these any more."""
         for ticket in tickets:
             ticket.cancel()
-            self.finished.pop(ticket, None)
+            self.waiters.pop(ticket, None)
 
     def run(self) -> None:
         while True:
@@ -94,18 +104,30 @@ class Stepper:
                     self.step(engine)
 
     def step(self, engine: Engine) -> None:
+        self.cancel_left()
         try:
             over = engine.step()
         except Exception as error:  # a fault of ours: those who wait are told, and others go on
             over = engine.give_up(error)
         for ticket in over:
-            if event := self.finished.pop(ticket, None):
-                event.set()
-            if ticket.listener is not None:
-                ticket.listener([])  # who waits for tokens looks up
+            self.tell(ticket)
         with self.changed:
             if engine.is_idle:
                 self.engines.remove(engine)
+
+    def cancel_left(self) -> None:
+        """Searches that nobody waits for end here, so that their rows are free after this step."""
+        for ticket, waiter in list(self.waiters.items()):
+            if waiter.gone.is_set():
+                ticket.cancel()
+                self.tell(ticket)
+
+    def tell(self, ticket: Ticket) -> None:
+        """It is over: who waits looks up."""
+        if waiter := self.waiters.pop(ticket, None):
+            waiter.over.set()
+        if ticket.listener is not None:
+            ticket.listener([])
 
     def close(self) -> None:
         with self.changed:
@@ -119,15 +141,15 @@ class SharedEngine(Engine):
     It is used in a turn, which is given away while a search is waited for.  When `gone` is set they are cancelled.
     """
 
-    def __init__(self, shared: Engine, stepper: Stepper, gone: Event) -> None:
+    def __init__(self, shared: Engine, stepper: Stepper, gone: Event, usage: Usage) -> None:
         super().__init__(shared.given)
-        self.shared, self.stepper, self.gone = shared, stepper, gone
+        self.shared, self.stepper, self.gone, self.usage = shared, stepper, gone, usage
         self.models = shared.models
 
     def answer(self, searches: Sequence[Search], on_progress: Progress | None = None) -> list[list[Hypothesis]]:
         tickets = [Ticket(search) for search in searches]
         try:
-            over = [self.stepper.submit(self.shared, ticket) for ticket in tickets]
+            over = [self.stepper.submit(self.shared, ticket, self.gone) for ticket in tickets]
             with self.stepper.turns.given_away():
                 for n_done, event in enumerate(over, start=1):
                     self.wait(event)
@@ -135,31 +157,40 @@ class SharedEngine(Engine):
                         on_progress(n_done, len(tickets))
         finally:
             self.stepper.leave(tickets)
-        return [ticket.answer() for ticket in tickets]
+        return [self.counted(ticket) for ticket in tickets]
 
     def follow(self, search: Search) -> Iterator[int]:
         heard: SimpleQueue[list[int]] = SimpleQueue()
         ticket, n_told = Ticket(search, lambda tokens: heard.put(list(tokens))), 0
         try:
-            over = self.stepper.submit(self.shared, ticket)
+            over = self.stepper.submit(self.shared, ticket, self.gone)
             while not over.is_set():
                 with self.stepper.turns.given_away():
                     new = self.hear(heard)[n_told:]
                 n_told += len(new)
                 yield from new
-            yield from ticket.answer()[0].tokens[n_told:]
+            self.check_there()
+            yield from self.counted(ticket)[0].tokens[n_told:]
         finally:
             self.stepper.leave([ticket])
 
+    def counted(self, ticket: Ticket) -> list[Hypothesis]:
+        hypotheses = ticket.answer()
+        self.usage.count(ticket.search, hypotheses)
+        return hypotheses
+
     def wait(self, over: Event) -> None:
         while not over.wait(LOOK_AGAIN):
-            if self.gone.is_set():
-                raise Gone
+            self.check_there()
+        self.check_there()
+
+    def check_there(self) -> None:
+        if self.gone.is_set():
+            raise Gone
 
     def hear(self, heard: SimpleQueue[list[int]]) -> list[int]:
         try:
             return heard.get(timeout=LOOK_AGAIN)
         except Empty:
-            if self.gone.is_set():
-                raise Gone from None
+            self.check_there()
             return []

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -25,7 +26,9 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def server(folders: Runs, runs: dict[str, Run]) -> Iterator[Process]:
-    with serving({task: folders[task] for task in runs}, "--set", "read_seconds=2.0") as process:
+    with serving(
+        {task: folders[task] for task in runs}, "--set", "read_seconds=2.0", "--set", "write_seconds=1.0"
+    ) as process:
         yield process
 
 
@@ -89,6 +92,21 @@ def test_slow_bodies(server: Process, client: httpx.Client) -> None:
     for connection in held:
         assert b" 408 " in connection.recv(1000)
         connection.close()
+
+
+def test_a_client_that_does_not_read(server: Process, client: httpx.Client) -> None:
+    """Its connection is closed after `write_seconds`, however much it asked for."""
+    asked, n_asked = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n", 1000
+    n_bytes = len(client.get("/openapi.json").content)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        connection.sendall(n_asked * asked)
+        time.sleep(8)
+        answers_still(client)
+        n_read = 0
+        with suppress(ConnectionError):
+            while part := connection.recv(2**20):
+                n_read += len(part)
+    assert 0 < n_read < n_asked * n_bytes
 
 
 def test_other_names_and_other_sites(server: Process, client: httpx.Client) -> None:

@@ -93,47 +93,11 @@ def test_completions(client: TestClient, runs: dict[str, Run]) -> None:
     assert client.post("/v1/completions", json=stop).json()["choices"][0]["text"] == first[: first.index(first[-1])]
 
 
-def test_chat_ends_before_a_stop_string_also_in_a_stream(client: TestClient, runs: dict[str, Run]) -> None:
-    messages = [{"role": "user", "content": "the dog"}]
-    whole = runs["chat"].chat(messages, 12).text
-    stop = whole[2:4]
-    body = {"model": "chat", "messages": messages, "max_tokens": 12, "stop": stop}
-    answer = client.post("/v1/chat/completions", json=body).json()["choices"][0]
-    assert (answer["message"]["content"], answer["finish_reason"]) == (whole[: whole.index(stop)], "stop")
-    events = client.post("/v1/chat/completions", json={**body, "stream": True}).text.split("\n\n")
-    deltas = [json.loads(line[6:])["choices"][0]["delta"].get("content", "") for line in events[:-2]]
-    assert "".join(deltas) == whole[: whole.index(stop)]
-
-
 def test_embeddings_in_base64(client: TestClient, runs: dict[str, Run]) -> None:
     body = {"model": "language", "input": ["The cat", "A dog"], "encoding_format": "base64"}
     rows = client.post("/v1/embeddings", json=body).json()["data"]
     vectors = np.array([np.frombuffer(base64.b64decode(row["embedding"]), "<f4") for row in rows])
     assert np.array_equal(vectors, runs["language"].embed(["The cat", "A dog"]))
-
-
-@pytest.mark.parametrize(
-    "path, name, value",
-    [
-        *(
-            ("/v1/completions", name, 1)
-            for name in ("presence_penalty", "best_of", "suffix", "user", "logit_bias", "what")
-        ),
-        *(("/v1/chat/completions", name, 1) for name in ("tools", "logprobs", "response_format", "reasoning_effort")),
-        ("/v1/embeddings", "dimensions", 5),
-    ],
-)
-def test_what_is_not_supported_names_itself(client: TestClient, path: str, name: str, value: object) -> None:
-    required = {"/v1/completions": {"prompt": "a"}, "/v1/chat/completions": {"messages": CHAT}}.get(
-        path, {"input": "a"}
-    )
-    answer = client.post(path, json={"model": "language", **required, name: 10 * [value] if name == "tools" else value})
-    neutral = value == 1 and name == "best_of"
-    if neutral:
-        assert answer.status_code == 200
-    else:
-        assert answer.status_code == 400 and answer.json()["error"]["param"] == name
-        assert answer.json()["error"]["message"].startswith(f"{name}: ")
 
 
 def test_libretranslate(client: TestClient, runs: dict[str, Run]) -> None:

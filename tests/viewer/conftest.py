@@ -1,20 +1,16 @@
 """A small capture with a known answer: "it" looks at the animal."""
 
-import shutil
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from chromium import started_browser
+from playwright.sync_api import Browser
 
 from regard.viewer.capture import Capture, Map
 
 SOURCE = ["The", " animal", " did", "n't", " cross", " the", " street", " because", " it", " was", " tired", "."]
 TARGET = ["<s>", "L'", "animal", " n'a", " pas", " traversé"]
-QUIET = (
-    "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update "
-    "--disable-sync --no-first-run"
-)
 
 
 def attend(queries: np.ndarray, keys: np.ndarray, causal: bool = False) -> np.ndarray:
@@ -47,9 +43,5 @@ def capture() -> Capture:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    assert chromium, "these tests need Chromium: make browser"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=QUIET.split())
+    with started_browser() as browser:
         yield browser
-        browser.close()

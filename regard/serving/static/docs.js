@@ -21,8 +21,10 @@ const example = (schema) => {
   return Object.fromEntries(required.map((name) => [name, ""]));
 };
 
+const firstSentence = ({ summary, description }) => (description ?? summary ?? "").replace(/\s+/g, " ").split(/(?<=[.:]) /)[0];
+
 const routeOf = (path, method, about, schemas) => {
-  const heading = made("summary", made("b", method.toUpperCase()), ` ${path} `, made("small", about.summary ?? ""));
+  const heading = made("summary", made("b", method.toUpperCase()), ` ${path} `, made("small", firstSentence(about)));
   const details = made("details", heading, made("p", about.description ?? ""));
   const schema = resolved(about.requestBody?.content?.["application/json"]?.schema, schemas);
   const answer = made("pre");

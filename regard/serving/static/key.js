@@ -1,7 +1,10 @@
 // The key of this tab, if the server needs one, and how it is sent.
 "use strict";
 const keyField = document.getElementById("key");
+const keyForm = document.getElementById("keys");
 keyField.value = sessionStorage.getItem("key") ?? "";
+keyForm.hidden = !keyField.value; // it is shown when the server asks for it
+keyForm.addEventListener("submit", (event) => event.preventDefault());
 
 const ask = async (path, body) => {
   sessionStorage.setItem("key", keyField.value);
@@ -11,6 +14,7 @@ const ask = async (path, body) => {
   const answer = await fetch(path, options);
   const text = await answer.text();
   if (answer.ok) return text;
+  if (answer.status === 401) keyForm.hidden = false;
   let message = `the server answers ${answer.status}`;
   try {
     const { error } = JSON.parse(text);

@@ -3,13 +3,18 @@
 const form = document.getElementById("ask");
 const said = document.getElementById("said");
 const seen = document.getElementById("seen");
+const GREETING = said.textContent;
 let asked = 0;
 
 const fillRuns = async () => {
   try {
     const { data } = JSON.parse(await ask("/v1/models"));
-    const options = data.map(({ id }) => Object.assign(document.createElement("option"), { value: id, textContent: id }));
+    const options = data.map(({ id, reads }) =>
+      Object.assign(document.createElement("option"), { value: id, textContent: reads === "text" ? id : `${id} (reads no text)`, disabled: reads !== "text" }),
+    );
     form.elements.run.replaceChildren(...options);
+    if (!options.every(({ disabled }) => disabled)) form.elements.run.value = options.find(({ disabled }) => !disabled).value;
+    said.textContent = GREETING;
   } catch (error) {
     said.textContent = error.message;
   }
@@ -28,7 +33,9 @@ const look = async () => {
     seen.hidden = false;
     said.textContent = "";
   } catch (error) {
-    if (mine === asked) said.textContent = error.message;
+    if (mine !== asked) return;
+    seen.hidden = true; // what it shows belongs to another text
+    said.textContent = error.message;
   }
 };
 

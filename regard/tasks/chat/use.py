@@ -32,7 +32,7 @@ class Talker:
 
     def chat(self, use: Use, ask: Chat) -> Reply:
         use = use._replace(decoding=ask.decoding or use.decoding)
-        return self.reply(use, [read_messages(list(ask.messages))], ask.length)[0]
+        return self.reply(use, [read_messages(list(ask.messages))], ask.length, ask.stop)[0]
 
     def chat_stream(self, use: Use, ask: ChatStream) -> TextPieces:
         """The same, in pieces as it is written."""
@@ -43,19 +43,26 @@ class Talker:
         def decode(tokens: Iterable[int]) -> str:
             return self.tokenizer.decode(tokens).lstrip()
 
-        nowhere = Stops((), decode)
-        tokens = use.engine.stream(ids, config, self.tokenizer.start_id, template.end_id)
-        return TextPieces(tokens, nowhere, notes)
+        tokens = use.engine.stream(ids, config, self.tokenizer.start_id, template.end_id, self.stops(ask.stop))
+        return TextPieces(tokens, Stops(ask.stop, decode), notes)
 
-    def reply(self, use: Use, conversations: Sequence[Conversation], length: int | None) -> list[Reply]:
-        """The best answer to the last message of each, of at most `length` tokens (None: see `usual_length`)."""
+    def stops(self, strings: Sequence[str]) -> Stops | None:
+        return Stops(strings, self.tokenizer.decode) if strings else None
+
+    def reply(
+        self, use: Use, conversations: Sequence[Conversation], length: int | None, stop: Sequence[str] = ()
+    ) -> list[Reply]:
+        """The best answer to the last message of each, of at most `length` tokens (None: see `usual_length`), up to a
+        stop string."""
         most, config = limited(use.engine.max_length, length, use.decoding)
         template = template_of(self.tokenizer)
         read = [fitted(template, talk, most) for talk in conversations]
         sources = [ids for ids, _ in read]
-        hypotheses = use.engine.generate(sources, config, self.tokenizer.start_id, template.end_id)
+        stops, start_id = self.stops(stop), self.tokenizer.start_id
+        hypotheses = use.engine.generate(sources, config, start_id, template.end_id, stops=stops)
+        ending = stops or Stops((), self.tokenizer.decode)
         return [
-            Reply(self.tokenizer.decode(best.tokens).strip(), best.log_prob, best.finished, notes)
+            Reply(ending.cut(self.tokenizer.decode(best.tokens).strip()), best.log_prob, best.finished, notes)
             for (best, *_), (_, notes) in zip(hypotheses, read, strict=True)
         ]
 

@@ -29,6 +29,7 @@ class Chat(Request[Reply]):
     messages: Sequence[dict[str, str]]
     length: int | None = None  # None: half of what the model holds
     decoding: DecodingConfig | None = None
+    stop: Sequence[str] = ()  # the answer ends before the first of these
 
     def records(self, shown: Sequence[str], answers: Reply) -> list[object]:
         return [plain(answers)]
