@@ -42,10 +42,11 @@ class DecodingConfig:
 
     # on a CPU, how the weights of products are read: `float32`, or `int8`, which is faster and changes answers a little
     weights: str = "float32"
+    draft_tokens: int = 4  # with a draft (`--draft`): tokens that it proposes at a time; answers stay the model's own
     batch_tokens: int = 8192  # lines decoded together, times the longest limit among them
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "beam", "n_best", "extra_length", "batch_tokens")
+        at_least(self, 1, "beam", "n_best", "extra_length", "draft_tokens", "batch_tokens")
         not_negative(self, "length_penalty", "top_k", "block_ngrams", "min_length", "length_ratio", "max_length")
         at_most(self, 10, "length_penalty")  # a power of the length
         at_most(self, 1_000_000, "length_ratio")
