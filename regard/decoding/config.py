@@ -76,6 +76,11 @@ class DecodingConfig:
         named = {"first": self.first, "never": self.never, "never_first": self.never_first, "never_in_a_row": rows}
         return {**named, "ends": self.ends}
 
+    @property
+    def exact(self) -> "DecodingConfig":
+        """The same without what trades answers for speed."""
+        return replace(self, weights="float32")
+
     def limit(self, prompt: Sized) -> int:
         limit = int(self.length_ratio * len(prompt)) + self.extra_length
         return min(limit, self.max_length) if self.max_length else limit
