@@ -42,12 +42,17 @@ class DecodingConfig:
 
     # on a CPU, how the weights of products are read: `float32`, or `int8`, which is faster and changes answers a little
     weights: str = "float32"
+    # on a CPU, of runs that translate: only so many of the most frequent words, and those that the words of a line were
+    # translated by in training, may be written; faster, and some answers change; 0: all words may
+    shortlist: int = 0
     draft_tokens: int = 4  # with a draft (`--draft`): tokens that it proposes at a time; answers stay the model's own
     batch_tokens: int = 8192  # lines decoded together, times the longest limit among them
 
     def __post_init__(self) -> None:
         at_least(self, 1, "beam", "n_best", "extra_length", "draft_tokens", "batch_tokens")
-        not_negative(self, "length_penalty", "top_k", "block_ngrams", "min_length", "length_ratio", "max_length")
+        not_negative(
+            self, "length_penalty", "top_k", "block_ngrams", "min_length", "length_ratio", "max_length", "shortlist"
+        )
         at_most(self, 10, "length_penalty")  # a power of the length
         at_most(self, 1_000_000, "length_ratio")
         at_least(self, 1e-6, "repetition_penalty")  # beyond these two, scores overflow
@@ -79,7 +84,7 @@ class DecodingConfig:
     @property
     def exact(self) -> "DecodingConfig":
         """The same without what trades answers for speed."""
-        return replace(self, weights="float32")
+        return replace(self, weights="float32", shortlist=0)
 
     def limit(self, prompt: Sized) -> int:
         limit = int(self.length_ratio * len(prompt)) + self.extra_length

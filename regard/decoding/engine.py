@@ -5,7 +5,7 @@ choices closer than 1e-5 are counted (`Hypothesis.near_ties`).
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from regard.decoding.interface import AnyGenerator, Ids, Progress, Prompts
 from regard.decoding.outputs import Hypothesis
 from regard.decoding.packed import packed
 from regard.decoding.search import Search, plan
+from regard.decoding.shortlist import Shortlisted, AllowedWords
 from regard.decoding.slots import Slots
 from regard.decoding.stopping import Stops
 from regard.decoding.ticket import Ticket
@@ -35,10 +36,11 @@ class Lane(NamedTuple):
     copies: int
     begin: int
     weights: str
+    shortlist: int
 
 
 def lane_of(ticket: Ticket) -> Lane:
-    return Lane(ticket.search.copies, ticket.search.begin, ticket.search.config.weights)
+    return Lane(ticket.search.copies, ticket.search.begin, ticket.search.config.weights, ticket.search.config.shortlist)
 
 
 @dataclass
@@ -55,7 +57,8 @@ class Engine:
 
     def __init__(self, model: AnyGenerator) -> None:
         self.given = model
-        self.models: dict[str, AnyGenerator] = {}  # by how their weights are read
+        self.models: dict[tuple[str, int], AnyGenerator] = {}  # by how their weights are read, and their shortlist
+        self.word_lists: Callable[[], AllowedWords] | None = None  # of shortlists, where there are any
         self.waiting: deque[Ticket] = deque()
         self.arriving: list[Arriving] = []
         self.slots: dict[Lane, Slots] = {}
@@ -65,11 +68,16 @@ class Engine:
         """What is stepped: the model in its fastest form."""
         return self.reading("float32")
 
-    def reading(self, weights: str) -> AnyGenerator:
-        """The model that reads its weights so."""
-        if weights not in self.models:
-            self.models[weights] = packed(fastest(self.given), weights)
-        return self.models[weights]
+    def reading(self, weights: str, shortlist: int = 0) -> AnyGenerator:
+        """The model that reads its weights so, with a shortlist of so many words and those of each line (0: none)."""
+        if (weights, shortlist) not in self.models:
+            model = self.reading(weights) if shortlist else packed(fastest(self.given), weights)
+            if shortlist and self.word_lists is None:
+                raise RegardError("shortlists are for runs that translate: set shortlist = 0")
+            if shortlist and self.word_lists is not None:
+                model = Shortlisted(model, self.word_lists(), shortlist)
+            self.models[weights, shortlist] = model
+        return self.models[weights, shortlist]
 
     @property
     def max_length(self) -> int:
@@ -99,7 +107,7 @@ class Engine:
             arrived.setdefault(lane_of(ticket), []).append((ticket, state, first))
         for key in dict.fromkeys([*self.slots, *new, *arrived]):
             if key not in self.slots:
-                self.slots[key] = Slots(self.reading(key.weights), key.copies, key.begin)
+                self.slots[key] = Slots(self.reading(key.weights, key.shortlist), key.copies, key.begin)
             slots = self.slots[key]
             joining = [*new.get(key, []), *(ticket for ticket, _, _ in arrived.get(key, []))]
             try:
@@ -182,7 +190,7 @@ class Engine:
 
     def read_piece(self, arriving: Arriving) -> Tensor:
         search = arriving.ticket.search
-        model, tokens = self.reading(search.config.weights), [*search.prompt]
+        model, tokens = self.reading(*lane_of(arriving.ticket)[2:]), [*search.prompt]
         piece = tokens[arriving.n_read : arriving.n_read + PIECE]
         if arriving.n_read == 0:
             arriving.state, logits = model.start([piece], search.begin, 1, search.limit + len(tokens) - PIECE)

@@ -161,6 +161,8 @@ class SpeculativeEngine(Engine):
         config = searches[0].config
         if config.beam > 1:
             raise RegardError(f"a draft needs greedy search or sampling: set beam = 1, got {config.beam}")
+        if config.shortlist:
+            raise RegardError("a draft and a shortlist exclude each other: set shortlist = 0")
         if config.weights not in self.pairs:
             self.pairs[config.weights] = packed(self.given, config.weights), packed(self.draft, config.weights)
         return Speculation(*self.pairs[config.weights], searches)

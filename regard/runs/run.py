@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any, cast, get_type_hints
@@ -22,6 +22,7 @@ from regard.models.interface import Model
 from regard.runs.expected import read_expected
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import trained_model
+from regard.runs.word_lists import word_lists
 from regard.tasks.request import checked
 from regard.tasks.setup import Use
 from regard.tasks.task import AnyTask
@@ -99,7 +100,9 @@ class Run:
     @cached_property
     def engine(self) -> Engine:
         """What searches: in the model, or in an ensemble."""
-        return self.speculative or Engine(self.generator)
+        engine = self.speculative or Engine(self.generator)
+        engine.word_lists = partial(word_lists, self.folder, self.recipe, self.task, self.tokenizer)
+        return engine
 
     @cached_property
     def speculative(self) -> SpeculativeEngine | None:
