@@ -19,7 +19,7 @@ from regard.decoding.interface import AnyGenerator, Ids, Progress, Prompts
 from regard.decoding.outputs import Hypothesis
 from regard.decoding.packed import packed
 from regard.decoding.search import Search, plan
-from regard.decoding.shortlist import Shortlisted, AllowedWords
+from regard.decoding.shortlist import AllowedWords, Shortlisted
 from regard.decoding.slots import Slots
 from regard.decoding.stopping import Stops
 from regard.decoding.ticket import Ticket
