@@ -13,6 +13,7 @@ from rich.console import Console
 from bench import (
     additive,
     decoding,
+    filing,
     finetuning,
     generating,
     gpt,
@@ -24,6 +25,7 @@ from bench import (
     recurrent,
     series,
     serving,
+    smollm,
     start,
     tokenising,
     training,
@@ -45,6 +47,8 @@ BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], R
     "finetuning": finetuning.run,
     "decoding": decoding.run,
     "generating": generating.run,
+    "filing": filing.run,
+    "smollm": smollm.run,
     "paths": paths.run,
     "layers": layers.run,
     "ngrams": ngrams.run,
@@ -54,7 +58,7 @@ BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], R
     "series": series.run,
     "serving": serving.run,
 }
-GPU_ONLY = ("paths",)
+GPU_ONLY, CPU_ONLY = ("paths",), ("filing", "smollm")
 PICTURES: dict[str, Callable[[Any, Path], None]] = {
     "layers": layers.draw,
     "long": long.draw,
@@ -82,7 +86,8 @@ def main(
     console = Console(width=None if sys.stdout.isatty() else 100)  # room for the tables in a file, too
     try:
         on = choose_device(device)
-        chosen = [each for each in BENCHES if each not in GPU_ONLY or on.type == "cuda"] if name is None else [name]
+        others = CPU_ONLY if on.type == "cuda" else GPU_ONLY
+        chosen = [each for each in BENCHES if each not in others] if name is None else [name]
         benches = [choose(BENCHES, each, "bench") for each in chosen]
         draw = None if picture is None else choose(PICTURES, name or "", "bench with a picture")
     except RegardError as error:

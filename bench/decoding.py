@@ -14,7 +14,7 @@ from bench.apart import Apart
 from bench.machine import reason, which_can_run
 from bench.report import Report, Row
 from bench.timing import say, take_turns
-from bench.translators import CONTENDERS, CPU_ONLY, EXACT, GPU_ONLY, PACKAGES, Translate
+from bench.translators import CONTENDERS, CPU_ONLY, EXACT, GPU_ONLY, INT8, PACKAGES, Translate
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.text.words import SPECIAL
 
@@ -60,7 +60,12 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
         runs = {name: partial(translate, batch) for name, translate in translators.items()}
         taken = take_turns(runs, rounds or plan.rounds, device)
         report.rows += [
-            Row(case=f"batch {size}", contender=name, figures=taken[name].rates(size * plan.n_tokens)) for name in runs
+            Row(
+                case=f"batch {size}, int8" if name in INT8 else f"batch {size}",
+                contender=name,
+                figures=taken[name].rates(size * plan.n_tokens),
+            )
+            for name in runs
         ]
     return report
 
@@ -72,7 +77,7 @@ def one_translator(plan: Plan, name: str, n_threads: int) -> Translate:
 
 def describe(plan: Plan, device: torch.device) -> str:
     c = plan.shape
-    threads = f"float32, {torch.get_num_threads()} threads, each contender in its own process"
+    threads = f"{torch.get_num_threads()} threads, each contender in its own process"
     precision = "bfloat16" if device.type == "cuda" else threads
     return (
         f"beam 4, {c.n_layers}+{c.n_layers} layers of {c.d_model}, {c.vocab_size:,} words, "
@@ -123,7 +128,7 @@ def warm_up(translators: dict[str, Translate], batch: list[list[int]], n_tokens:
         try:
             outputs = [translate(batch) for _ in range(2)]
         except Exception as error:  # a peer that fails is named in the report; the others go on
-            if name == "regard":
+            if name.startswith("regard"):
                 raise
             notes.append(f"{name}: does not run here at batch {len(batch)} ({reason(error)})")
             del translators[name]

@@ -17,13 +17,17 @@ BEAM = 4
 Translate = Callable[[list[list[int]]], list[list[int]]]  # a batch of sources -> the best hypothesis of each
 
 
-def ours(model: Transformer, n_tokens: int) -> Translate:
+def ours(model: Transformer, n_tokens: int, weights: str = "float32") -> Translate:
     """As a loaded run does it."""
     engine = Engine(model)
 
     def translate(sources: list[list[int]]) -> list[list[int]]:
         config = DecodingConfig(
-            beam=BEAM, length_ratio=0.0, extra_length=n_tokens, batch_tokens=len(sources) * n_tokens
+            beam=BEAM,
+            length_ratio=0.0,
+            extra_length=n_tokens,
+            batch_tokens=len(sources) * n_tokens,
+            weights=weights,
         )
         return [best.tokens for best, *_ in engine.generate(sources, config, START, END)]
 
@@ -75,9 +79,11 @@ CONTENDERS: dict[str, Callable[[Transformer, int], Translate]] = {
     "transformers": lambda model, n: transformers_generate(model, n, static=False),
     "transformers static": lambda model, n: transformers_generate(model, n, static=True),
     "CTranslate2 float32": lambda model, n: ctranslate2_translator(model, n, "float32"),
+    "regard int8": lambda model, n: ours(model, n, "int8"),
     "CTranslate2 int8": lambda model, n: ctranslate2_translator(model, n, "int8"),
 }
-CPU_ONLY = ("CTranslate2 float32", "CTranslate2 int8")
+INT8 = ("regard int8", "CTranslate2 int8")  # a case of their own
+CPU_ONLY = ("CTranslate2 float32", *INT8)
 GPU_ONLY = ("transformers static",)
 EXACT = ("regard", "transformers", "CTranslate2 float32")  # those that must find the same translations in float32
 PACKAGES = {

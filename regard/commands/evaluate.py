@@ -12,6 +12,7 @@ import typer
 import regard
 from regard.commands.lines import print_table
 from regard.commands.options import Decoding, Device, RunFolder, decoding_settings
+from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RegardError, RunError
 
 if TYPE_CHECKING:
@@ -33,7 +34,10 @@ def evaluate(
     picture: Annotated[Path | None, typer.Option(help="of a classifier: also draw its confusion matrix, PNG")] = None,
     device: Device = None,
 ) -> None:
-    """The figures of a run on its test set, or on given files; two runs side by side."""
+    """The figures of a run on its test set, or on given files; two runs side by side.
+
+    With --set weights=int8, which is faster and changes some answers, both float32 and int8 are measured and compared.
+    """
     for path in paths:
         if not path.exists():
             raise RunError(f"{path} does not exist; give a run folder or a test file")
@@ -49,6 +53,8 @@ def evaluate(
         if outputs is not None and not run.task.has_outputs:
             raise ConfigError(f"--outputs writes translations, captions or labels; {run.folder} {run.task.purpose}")
     decodings = [decoding_settings(run, set_ or []) for run in runs]
+    if len(runs) == 1 and decodings[0] != decodings[0].exact:
+        return show_price(runs[0], files, root, decodings[0], as_json, outputs)
     if len(runs) == 1:
         measured = runs[0].measure(files, root, decodings[0])
         if picture is not None:
@@ -91,7 +97,20 @@ def show_figures(run: "Run", measured: "Measured", as_json: bool) -> None:
     print_json({"runs": [record], "paired": []} if measured.is_compared else record)
 
 
-def show_comparison(runs: "list[Run]", versus: "Versus", as_json: bool) -> None:
+def show_price(
+    run: "Run", files: list[Path], root: str | None, decoding: DecodingConfig, as_json: bool, outputs: Path | None
+) -> None:
+    """What decoding costs in quality that trades answers for speed: the run without it and with it."""
+    exact = decoding.exact
+    changed = [name for name, value in vars(exact).items() if vars(decoding)[name] != value]
+    versus = run.versus(run, files, root, (exact, decoding))
+    write_outputs(versus.sides[1], outputs)
+    names = [", ".join(f"{name}={vars(way)[name]}" for name in changed) for way in (exact, decoding)]
+    show_comparison([run, run], versus, as_json, names)
+
+
+def show_comparison(runs: "list[Run]", versus: "Versus", as_json: bool, names: list[str] | None = None) -> None:
+    """`names` say what each side is, where the folders of the runs do not."""
     for side in versus.sides[:1]:
         print_lines(side.remarks, sys.stderr)  # both read the same files
     if as_json:
@@ -99,9 +118,9 @@ def show_comparison(runs: "list[Run]", versus: "Versus", as_json: bool) -> None:
         return print_json({"runs": records, **versus.record})
     for run, side in zip(runs, versus.sides, strict=False):
         print_figures(run, side)
-    names = dict(zip(("first", "second"), (run.folder.name for run in runs), strict=True))
+    shown = dict(zip(("first", "second"), names or [run.folder.name for run in runs], strict=True))
     for title, (headings, *rows) in versus.tables:
-        print_table([names.get(cell, cell) for cell in headings], rows, title, are_numbers=True)
+        print_table([shown.get(cell, cell) for cell in headings], rows, title, are_numbers=True)
     print_lines(versus.footing)
 
 

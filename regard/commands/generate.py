@@ -10,7 +10,17 @@ import typer
 
 import regard
 from regard.commands.lines import answered, is_typed, read_lines, say_notes, write_line
-from regard.commands.options import AsJson, Decoding, Device, InputFile, RunFolder, decoding_settings
+from regard.commands.options import (
+    AsJson,
+    Decoding,
+    Device,
+    DraftFolder,
+    InputFile,
+    RunFolder,
+    decoding_settings,
+    say_accepted,
+    with_draft,
+)
 from regard.decoding.config import DecodingConfig
 from regard.decoding.stopping import TextPieces
 from regard.errors import RegardError
@@ -32,6 +42,7 @@ def generate(
     stop: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="end before this text; repeatable")] = None,
     as_stream: Annotated[bool, typer.Option("--stream", help="show the text while it is written")] = False,
     logprobs: Annotated[int, typer.Option(min=0, help="with --json: log P of tokens and of N others")] = 0,
+    draft: DraftFolder = None,
     set_: Decoding = None,
     file: Annotated[Path | None, typer.Option(help="prompts, one per line (default: standard input)")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per prompt")] = False,
@@ -60,13 +71,15 @@ def generate(
         raise RegardError(f"--label: {run} {loaded.task.purpose} and does not write texts with a label")
     if label is None:
         loaded.check_can("generate")
+    loaded = with_draft(loaded, draft, "generate" if label is None else "generate_as", device)
     piped: list[str] = []
     if label is not None and not prompts and file is None:
         piped = [] if is_typed(None) else list(read_lines(None))
         prompts = None if piped else [""]
     stops = [text.replace("\\n", "\n") for text in stop or []]
     if as_stream:
-        return print_streams(prompts or [], (loaded.stream(prompt, length, config, stops) for prompt in prompts or []))
+        print_streams(prompts or [], (loaded.stream(prompt, length, config, stops) for prompt in prompts or []))
+        return say_accepted(loaded)
 
     def write(lines: list[str]) -> list[list[Written]]:
         if label is None:
@@ -83,6 +96,7 @@ def generate(
             print("\n---\n".join(text.whole for text in texts))
         else:
             write_line(texts[0].whole)
+    say_accepted(loaded)
 
 
 def print_streams(prompts: list[str], texts: Iterable[TextPieces]) -> None:
@@ -121,6 +135,7 @@ def chat(
     length: Annotated[
         int | None, typer.Option(min=1, help="most tokens of an answer (default: half the window)")
     ] = None,
+    draft: DraftFolder = None,
     set_: Decoding = None,
     as_json: AsJson = False,
     device: Device = None,
@@ -128,6 +143,7 @@ def chat(
     """Chat: each line of input is your next message, and each reply is one line."""
     loaded = regard.load(run, device)
     loaded.check_can("chat")
+    loaded = with_draft(loaded, draft, "chat", device)
     config = decoding_settings(loaded, set_ or [])
     is_person = is_typed(file) and not as_json
     messages = [{"role": "system", "content": system}] if system else []
@@ -147,6 +163,7 @@ def chat(
                 say_notes(number, [*answer.notes, *([] if answer.finished else ["hit the length limit"])])
             sys.stdout.flush()
         messages.append({"role": "assistant", "content": text})
+    say_accepted(loaded)
 
 
 def speak(run: "Run", messages: list[dict[str, str]], length: int | None, config: DecodingConfig) -> str:

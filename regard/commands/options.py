@@ -1,10 +1,12 @@
 """Arguments and options that several commands share, and decoding settings by name."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import regard
 from regard import config
 from regard.decoding.config import SAMPLERS, DecodingConfig
 from regard.errors import ConfigError
@@ -29,7 +31,26 @@ Decoding = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="a decoding setting, such as beam=4, sample=true, top_p=0.9"),
 ]
+DraftFolder = Annotated[
+    Path | None,
+    typer.Option(metavar="RUN", help="a smaller run that proposes tokens: faster, the same answers"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON object per line, with scores and notes")]
+
+
+def with_draft(run: "Run", draft: Path | None, verb: str, device: str | None) -> "Run":
+    """The run, with another that proposes what it writes."""
+    if draft is None:
+        return run
+    loaded = regard.load(draft, device)
+    loaded.check_can(verb)
+    return run.drafted_by(loaded)
+
+
+def say_accepted(run: "Run") -> None:
+    """How many of the tokens that a draft proposed were written."""
+    if engine := run.speculative:
+        print(f"draft: {engine.acceptance:.1%} of {engine.n_proposed:,} proposed tokens accepted", file=sys.stderr)
 
 
 def decoding_settings(run: "Run", overrides: list[str]) -> DecodingConfig:

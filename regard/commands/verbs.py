@@ -14,7 +14,17 @@ import typer
 
 import regard
 from regard.commands.lines import answered, read_lines, say_notes, write_line
-from regard.commands.options import AsJson, Decoding, Device, InputPaths, RunFolder, decoding_settings
+from regard.commands.options import (
+    AsJson,
+    Decoding,
+    Device,
+    DraftFolder,
+    InputPaths,
+    RunFolder,
+    decoding_settings,
+    say_accepted,
+    with_draft,
+)
 from regard.errors import ConfigError
 from regard.tasks.request import AnyLineRequest, Help
 
@@ -71,6 +81,7 @@ def command_of(verb: VerbClass) -> Callable[..., None]:
         *inputs_of(verb),
         *([keyword("whole", Whole, False)] if verb.takes_whole else []),
         *([keyword("with_", Partners)] if verb.joins_runs else []),
+        *([keyword("draft", DraftFolder)] if verb.takes_draft else []),
         *([keyword("set_", Decoding)] if takes_decoding(verb) else []),
         *(parameter for parameter, _ in options),
         keyword("as_json", AsJson, False),
@@ -99,6 +110,7 @@ def answer_lines(
     texts: list[str] | None = None,
     whole: bool = False,
     with_: list[Path] | None = None,
+    draft: Path | None = None,
     set_: list[str] | None = None,
     **settings: object,
 ) -> None:
@@ -122,6 +134,7 @@ def answer_lines(
         file, texts = lines_or_files(loaded, files)
     if with_:
         loaded = loaded.join([regard.load(partner, device) for partner in with_])
+    loaded = with_draft(loaded, draft, verb.name, device)
     if takes_decoding(verb):
         decoding = decoding_settings(loaded, set_ or [])
         form = replace(form, decoding=decoding)  # type: ignore[call-arg]
@@ -147,6 +160,7 @@ def answer_lines(
         say_notes(number, [note for note in answer.notes if note not in verb.silent] + form.remarks(answer))
         for more in form.more(answer) if texts else ():
             write_line(more)
+    say_accepted(loaded)
 
 
 def lines_or_files(run: "Run", files: list[Path]) -> tuple[Path | None, list[str] | None]:

@@ -43,11 +43,17 @@ class DecodingConfig:
     # how the weights are read: `float32`; or `bfloat16`, faster on a GPU, or `int8`, faster on a CPU, which change
     # answers a little
     weights: str = "float32"
+    # on a CPU, of runs that translate: only so many of the most frequent words, and those that the words of a line were
+    # translated by in training, may be written; faster, and some answers change; 0: all words may
+    shortlist: int = 0
+    draft_tokens: int = 4  # with a draft (`--draft`): tokens that it proposes at a time; answers stay the model's own
     batch_tokens: int = 8192  # lines decoded together, times the longest limit among them
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "beam", "n_best", "extra_length", "batch_tokens")
-        not_negative(self, "length_penalty", "top_k", "block_ngrams", "min_length", "length_ratio", "max_length")
+        at_least(self, 1, "beam", "n_best", "extra_length", "draft_tokens", "batch_tokens")
+        not_negative(
+            self, "length_penalty", "top_k", "block_ngrams", "min_length", "length_ratio", "max_length", "shortlist"
+        )
         at_most(self, 10, "length_penalty")  # a power of the length
         at_most(self, 1_000_000, "length_ratio")
         at_least(self, 1e-6, "repetition_penalty")  # beyond these two, scores overflow
@@ -75,6 +81,11 @@ class DecodingConfig:
         rows = tuple(token for row in self.never_in_a_row for token in row)
         named = {"first": self.first, "never": self.never, "never_first": self.never_first, "never_in_a_row": rows}
         return {**named, "ends": self.ends}
+
+    @property
+    def exact(self) -> "DecodingConfig":
+        """The same without what trades answers for speed."""
+        return replace(self, weights="float32", shortlist=0)
 
     def limit(self, prompt: Sized) -> int:
         limit = int(self.length_ratio * len(prompt)) + self.extra_length

@@ -5,7 +5,7 @@ choices closer than 1e-5 are counted (`Hypothesis.near_ties`).
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from regard.decoding.outputs import Hypothesis
 from regard.decoding.packed import packed
 from regard.decoding.pool import Pools, PoolSlots, captures
 from regard.decoding.search import Search, plan
+from regard.decoding.shortlist import AllowedWords, Shortlisted
 from regard.decoding.slots import Lane, Slots
 from regard.decoding.stopping import Stops
 from regard.decoding.ticket import Ticket
@@ -67,7 +68,8 @@ class Engine:
 
     def __init__(self, model: AnyGenerator) -> None:
         self.given = model
-        self.models: dict[str, AnyGenerator] = {}  # by how their weights are read
+        self.models: dict[tuple[str, int], AnyGenerator] = {}  # by how their weights are read, and their shortlist
+        self.word_lists: Callable[[], AllowedWords] | None = None  # of shortlists, where there are any
         self.waiting: deque[Ticket] = deque()
         self.arriving: list[Arriving] = []
         self.slots: dict[Lane, Slots[Any] | PoolSlots[Any]] = {}
@@ -79,19 +81,24 @@ class Engine:
         """What is stepped: the model in its fastest form."""
         return self.reading("float32")
 
-    def reading(self, weights: str) -> AnyGenerator:
-        """The model that reads its weights so."""
-        if weights not in self.models:
-            self.models[weights] = packed(self.given, weights)
-        return self.models[weights]
+    def reading(self, weights: str, shortlist: int = 0) -> AnyGenerator:
+        """The model that reads its weights so, with a shortlist of so many words and those of each line (0: none)."""
+        if (weights, shortlist) not in self.models:
+            model = self.reading(weights) if shortlist else packed(self.given, weights)
+            if shortlist and self.word_lists is None:
+                raise RegardError("shortlists are for runs that translate: set shortlist = 0")
+            if shortlist and self.word_lists is not None:
+                model = Shortlisted(model, self.word_lists(), shortlist)
+            self.models[weights, shortlist] = model
+        return self.models[weights, shortlist]
 
     def lane_of(self, ticket: Ticket) -> Lane:
         search = ticket.search
-        manner = search.manner if self.is_pooled else None
-        return Lane(search.copies, search.begin, search.config.weights, manner)
+        manner = search.manner if self.is_pooled and not search.config.shortlist else None
+        return Lane(search.copies, search.begin, search.config.weights, search.config.shortlist, manner)
 
     def slots_of(self, lane: Lane) -> Slots[Any] | PoolSlots[Any]:
-        model = self.reading(lane.weights)
+        model = self.reading(lane.weights, lane.shortlist)
         return Slots(model, lane) if lane.manner is None else PoolSlots(model, lane, self.pools)
 
     @property
@@ -206,7 +213,7 @@ class Engine:
 
     def read_piece(self, arriving: Arriving) -> Tensor:
         search = arriving.ticket.search
-        model, tokens = self.reading(search.config.weights), [*search.prompt]
+        model, tokens = self.reading(*lane_of(arriving.ticket)[2:]), [*search.prompt]
         piece = tokens[arriving.n_read : arriving.n_read + PIECE]
         if arriving.n_read == 0:
             arriving.state, logits = model.start([piece], search.begin, 1, search.limit + len(tokens) - PIECE)

@@ -56,6 +56,8 @@ def plan(
     """
     if stops is not None and config.beam > 1:
         raise RegardError(f"stop strings need beam = 1 or sample = true, got beam = {config.beam}")
+    if config.shortlist and (config.first or (prefixes and any(prefixes))):
+        raise RegardError("a prefix may hold words that are not in the shortlist: set shortlist = 0")
     prefixes = [[] for _ in prompts] if prefixes is None else prefixes
     if len(prefixes) != len(prompts):
         raise RegardError(f"{len(prompts)} prompts need as many prefixes, got {len(prefixes)}")

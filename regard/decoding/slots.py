@@ -33,6 +33,7 @@ class Lane(NamedTuple):
     copies: int
     begin: int
     weights: str
+    shortlist: int
     manner: tuple[DecodingConfig, int] | None  # None: of any manner
 
 

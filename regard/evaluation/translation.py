@@ -85,8 +85,11 @@ def compare(
 def side_by_side(comparisons: Sequence[Comparison], sides: Sequence[Measured]) -> Versus:
     """The figures of both systems, then how they compare."""
     rows: list[tuple[str, ...]] = [
-        ("metric", "first", "second", "p"),
-        *((c.name, f"{c.value_a:.2f}", f"{c.value_b:.2f}", f"{c.p:.3f}") for c in comparisons),
+        ("metric", "first", "second", "change", "p"),
+        *(
+            (c.name, f"{c.value_a:.2f}", f"{c.value_b:.2f}", f"{c.value_b - c.value_a:+.2f}", f"{c.p:.3f}")
+            for c in comparisons
+        ),
     ]
     title = "Paired bootstrap test: p is the chance of such a difference by luck"
     record: dict[str, object] = {"paired": [asdict(comparison) for comparison in comparisons]}

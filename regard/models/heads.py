@@ -91,6 +91,7 @@ class LanguageModel(WordHead, TextWriter[S, S], Generic[S]):
             raise ConfigError("a language model must not see the future: it needs causal = true, bidirectional = false")
         super().__init__(reader)
         self.reads_on, self.is_capturable = not reader.sees_length, reader.is_capturable
+        self.can_forget = reader.can_forget and not reader.sees_length
         vocab_size, d_model = reader.word_table.shape
         is_tied = d_model == reader.d_out and reader.config.tied
         self.own_table = None if is_tied else nn.Parameter(torch.empty(vocab_size, reader.d_out))
@@ -131,7 +132,7 @@ class LanguageModel(WordHead, TextWriter[S, S], Generic[S]):
         state: S | None = None
         order: list[int] = []
         last_rows: list[Tensor] = []
-        share = SHORTEST if self.reader.can_forget and not self.reader.sees_length else 1.0
+        share = SHORTEST if self.can_forget else 1.0
         for places in alike(list(map(len, texts)), share):
             lengths = torch.tensor([len(texts[i]) for i in places], device=self.device)
             n = max(len(texts[i]) for i in places)

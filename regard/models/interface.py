@@ -31,6 +31,7 @@ class Model(nn.Module, ABC):
     config: ModelConfig
     is_capturable = False  # by CUDA graphs in decoding: the tensors of a state stay in place
     reads_on = False  # in decoding: a prompt can be read in pieces
+    can_forget = False  # in decoding: tokens can be taken back (its states can be truncated)
     is_recordable = False  # by CUDA graphs in training: batches of one shape take the same kernels
     # How it is compiled, as in torch.compile: once for batches of all shapes (True), anew for each shape (False), or
     # anew when something changes that did not change before (None)
@@ -105,7 +106,6 @@ class Reader(Model, Generic[S]):
 
     role = "reader"
     embedding: InputTable
-    can_forget = False  # its states can be truncated
     sees_length = False  # a row depends on how long its text is by then (rotary_scaling = "dynamic")
     can_carry = False  # it can go on from the state in which another text left it
     can_fill = False  # it can learn to predict masked words from both sides

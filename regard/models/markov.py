@@ -157,7 +157,7 @@ class Markov(TextWriter["MarkovState", "LastWords"]):
 
     # Decoding: the interface of `regard.decoding.interface`.
 
-    reads_on = True
+    reads_on = can_forget = True
 
     def start(
         self, prompts: Sequence[Prompt], begin: int, copies: int = 1, room: int = 256

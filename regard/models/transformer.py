@@ -151,6 +151,7 @@ class Transformer(Translator[TranslatorState[Cache]]):
         self.config = c = config
         self.source_position = make_position(c.position, c.source_space())
         self.target_position = make_position(c.position, c.space(one_sided=True))
+        self.can_forget = not self.target_position.sees_length
         nowhere = Position(c.source_space())  # across two sequences places do not compare
         self.embedding = Words(c.vocab_size, c.d_model, math.sqrt(c.d_model) if c.scale_embedding else 1.0)
         self.source_inputs = inputs  # None: words

@@ -19,6 +19,12 @@ class WeightCopies(Protocol):
         """What each of them makes of the same rows; None: they are better taken one after the other."""
 
 
+class OutputRows(Protocol):
+    def __call__(self, table: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """The rows (W, D) of an output table (V, D) that are wanted, and what is added to each."""
+
+
+narrowed: ContextVar[OutputRows | None] = ContextVar("narrowed", default=None)  # of the step that runs now: a shortlist
 in_use: ContextVar[WeightCopies | None] = ContextVar("in_use", default=None)  # by the step that runs now
 
 
@@ -75,4 +81,6 @@ def as_computed(x: Tensor) -> Tensor:
 
 def logits(hidden: Tensor, table: Tensor, bias: Tensor | None = None) -> Tensor:
     """Hidden states (..., D), the output table (V, D) and what is added (V) -> (..., V)."""
+    if not torch.compiler.is_compiling() and (rows := narrowed.get()) is not None:
+        table, bias = rows(table, bias)
     return product(hidden, table, bias)

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import cached_property
-from inspect import Signature, signature
+from functools import cached_property, partial
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any, cast, get_type_hints
 
@@ -14,6 +14,7 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.engine import Engine
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.interface import AnyGenerator
+from regard.decoding.speculative import SpeculativeEngine
 from regard.errors import RunError
 from regard.evaluation.measured import Measured, Versus
 from regard.learning.device import choose_device
@@ -21,6 +22,7 @@ from regard.models.interface import Model
 from regard.runs.expected import read_expected
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import trained_model
+from regard.runs.word_lists import word_lists
 from regard.tasks.request import checked
 from regard.tasks.setup import Use
 from regard.tasks.task import AnyTask
@@ -61,6 +63,8 @@ class Run:
         self.weights = weights  # which weights these are, in words
         self.task: AnyTask = recipe.task_class(recipe.task, recipe.setup(tokenizer))
         self.partners: list[Run] = []  # the rest of an ensemble
+        self.draft: Run | None = None  # proposes what this one writes
+        self.drafted: dict[Run, Run] = {}  # this run with each draft that was asked for
 
     def join(self, others: Sequence["Run"]) -> "Run":
         """An ensemble: this run and the others decode together.  They must share one tokenizer."""
@@ -73,12 +77,44 @@ class Run:
         joined.partners = list(others)
         return joined
 
+    def drafted_by(self, draft: "Run") -> "Run":
+        """This run, written faster: the draft, a smaller run with the same vocabulary, proposes tokens, and this one
+        reads several of them in one step.  The answers stay this run's own.  See `regard.decoding.speculative`."""
+        if draft not in self.drafted:
+            for run in (draft, self, *self.partners):
+                if not run.model.can_forget:
+                    raise RunError(
+                        f"{run.folder} cannot take tokens back, so it cannot be used with a draft or be one; "
+                        "Transformers and counted models can, recurrent models and those with a memory cannot"
+                    )
+                same_words = run.tokenizer.to_json() == self.tokenizer.to_json()
+                if not same_words or run.recipe.model.vocab_size != self.recipe.model.vocab_size:
+                    raise RunError(
+                        f"{run.folder} and {self.folder} have different vocabularies: it cannot be its draft"
+                    )
+            joined = Run(self.folder, self.recipe, self.tokenizer, self.model, self.weights)
+            joined.partners, joined.draft = self.partners, draft
+            self.drafted[draft] = joined
+        return self.drafted[draft]
+
     @cached_property
     def engine(self) -> Engine:
         """What searches: in the model, or in an ensemble."""
+        engine = self.speculative or Engine(self.generator)
+        engine.word_lists = partial(word_lists, self.folder, self.recipe, self.task, self.tokenizer)
+        return engine
+
+    @cached_property
+    def speculative(self) -> SpeculativeEngine | None:
+        """The engine of a run with a draft, which knows how many tokens were proposed and accepted."""
+        draft = None if self.draft is None else cast(AnyGenerator, self.draft.model)
+        return None if draft is None else SpeculativeEngine(self.generator, draft)
+
+    @property
+    def generator(self) -> AnyGenerator:
         # One that cannot write is never stepped.
         models = [cast(AnyGenerator, run.model) for run in (self, *self.partners)]
-        return Engine(Ensemble(models) if self.partners else models[0])
+        return Ensemble(models) if self.partners else models[0]
 
     @property
     def device(self) -> torch.device:
@@ -110,15 +146,21 @@ class Run:
         self.check_can(name)
         verb, answer = VERBS[name], self.task.verbs[name]
 
-        def ask(*args: object, **settings: object) -> object:
+        def ask(*args: object, draft: Run | None = None, **settings: object) -> object:
+            if draft is not None and not verb.takes_draft:
+                raise TypeError(f"{name}() writes nothing that a draft could propose")
             request, is_alone = checked(verb(*args, **settings), self.task.listed)
-            answers = answer(self.use(), request)
+            answers = answer((self if draft is None else self.drafted_by(draft)).use(), request)
             return answers[0] if is_alone else answers
 
         ask.__name__, ask.__doc__ = name, verb.__doc__
         hints, fields = get_type_hints(verb), signature(verb).parameters.values()
+        of_draft = Parameter("draft", Parameter.KEYWORD_ONLY, default=None, annotation=Run | None)
         ask.__signature__ = Signature(  # type: ignore[attr-defined]
-            [field.replace(annotation=hints[field.name]) for field in fields],
+            [
+                *(field.replace(annotation=hints[field.name]) for field in fields),
+                *([of_draft] if verb.takes_draft else ()),
+            ],
             return_annotation=signature(answer).return_annotation,
         )
         return ask

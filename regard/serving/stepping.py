@@ -144,7 +144,7 @@ class SharedEngine(Engine):
     def __init__(self, shared: Engine, stepper: Stepper, gone: Event, usage: Usage) -> None:
         super().__init__(shared.given)
         self.shared, self.stepper, self.gone, self.usage = shared, stepper, gone, usage
-        self.models = shared.models
+        self.models, self.word_lists = shared.models, shared.word_lists
 
     def answer(self, searches: Sequence[Search], on_progress: Progress | None = None) -> list[list[Hypothesis]]:
         tickets = [Ticket(search) for search in searches]

@@ -34,6 +34,7 @@ class Request(Generic[A]):
     name: ClassVar[str]  # of the Python method, the command and the route
     in_routes: ClassVar[bool] = True  # False: it names files of this machine, or takes what only Python has
     streams: ClassVar[bool] = False  # its answer comes in pieces of text
+    takes_draft: ClassVar[bool] = False  # another run can propose what this one writes (--draft)
 
     def records(self, shown: Sequence[str], answers: Any) -> list[object]:
         """The answers as JSON; `shown` says what each is about."""

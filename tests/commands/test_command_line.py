@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from calling import Call
+from calling import Call, call
 
 from regard.config import shipped_recipes
 from regard.models import ARCHITECTURES
@@ -281,3 +281,16 @@ def test_settings_of_sampling_without_sampling_are_refused(lab: Path, regard: Ca
         assert refused.code == 1 and f"{name} is for sampling" in refused.err
     drawn = ("--set", "sample=true", "--set", "temperature=0.5")
     assert regard("translate", lab / "one", *drawn, "--device", "cpu", stdin=b"dog\n").code == 0
+
+
+def test_evaluate_says_what_faster_decoding_costs(lab: Path) -> None:
+    asked = ("evaluate", lab / "one", "--set", "decoding.weights=int8", "--device", "cpu")
+    measured = call(lab, *asked, "--json", "--outputs", "outputs.txt")
+    assert measured.code == 0, measured.err
+    report = json.loads(measured.out)
+    assert [run["decoding"]["weights"] for run in report["runs"]] == ["float32", "int8"]
+    assert report["paired"][0]["value_b"] == report["runs"][1]["metrics"][0]["value"]
+    assert len((lab / "outputs.txt").read_text(encoding="utf-8").splitlines()) == 12
+    shown = call(lab, *asked).out
+    heading = next(line for line in shown.splitlines() if "change" in line)
+    assert heading.replace("┃", " ").split() == ["metric", "weights=float32", "weights=int8", "change", "p"]

@@ -286,3 +286,15 @@ def test_a_count_refuses_the_smoothing_of_labels(desk: Path, regard: Call, tmp_p
     where = ("--run", tmp_path / "run", "--device", "cpu")
     told = regard("train", desk / "trigram.toml", "--set", "task.smoothing=0.1", *where)
     assert told.code == 1 and "for counts set model.smoothing" in told.err
+
+
+def test_a_draft_run_proposes_and_the_answers_stay(desk: Path, at: Call) -> None:
+    run, draft, prompts = library.load(desk / "stack", "cpu"), library.load(desk / "trigram", "cpu"), ["the", "it was"]
+    assert run.generate(prompts, 9, draft=draft)[1][0].whole == run.generate(prompts, 9)[1][0].whole
+    ask = ("generate", "stack", *prompts, "--length", "9", "--device", "cpu")
+    drafted = call(desk, *ask, "--draft", "trigram", "--set", "decoding.draft_tokens=2")
+    assert drafted.out == at(*ask) and "proposed tokens accepted" in drafted.err
+    for name, message in (("lstm", "cannot take tokens back"), ("chain", "have different vocabularies")):
+        with pytest.raises(library.errors.RegardError, match=message):
+            run.generate("the", 5, draft=library.load(desk / name, "cpu"))
+    assert "set beam = 1, got 3" in call(desk, *ask, "--draft", "trigram", "--set", "beam=3").err

@@ -8,7 +8,6 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.engine import generate
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.forced import score as forced_score
-from regard.decoding.graphs import can_capture
 from regard.errors import ConfigError, RegardError
 from regard.models.seq2seq import LOOKS, Seq2Seq, Seq2SeqConfig
 from regard.nn.layout import Ragged, Rectangle
@@ -227,11 +226,6 @@ def test_a_beam_is_the_same_in_any_batch_and_ensemble():
         [[alone]] = generate(model, [prompt], config, START, END)
         assert one.tokens == alone.tokens == two.tokens
         assert one.log_prob == pytest.approx(alone.log_prob, abs=1e-5) == two.log_prob
-
-
-def test_no_cuda_graph_is_made_of_it():
-    model = make()
-    assert not can_capture(model)
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)

@@ -24,7 +24,7 @@ class Reply:
 class Chat(Request[Reply]):
     """The answer to the last of the messages, each such as {"role": "user", "content": "Hello!"}."""
 
-    name = "chat"
+    name, takes_draft = "chat", True
 
     messages: Sequence[dict[str, str]]
     length: int | None = None  # None: half of what the model holds
@@ -39,7 +39,7 @@ class Chat(Request[Reply]):
 class ChatStream(Chat):
     """The same answer in pieces, as it is written."""
 
-    name, streams = "chat_stream", True
+    name, streams, takes_draft = "chat_stream", True, True
 
 
 @dataclass(frozen=True)

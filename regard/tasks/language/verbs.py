@@ -22,7 +22,7 @@ class Written:
 class Generate(Request[list[Written]]):
     """For each prompt the `n_best` texts that go on from it, by at most `length` tokens, up to a stop string."""
 
-    name = "generate"
+    name, takes_draft = "generate", True
 
     prompts: Texts
     length: int | None = None
@@ -35,7 +35,7 @@ class Generate(Request[list[Written]]):
 class StreamText(Request[str]):
     """The text that `generate` gives, in pieces as it is written; its `notes` say what happened to the prompt."""
 
-    name, streams = "stream", True
+    name, streams, takes_draft = "stream", True, True
 
     prompt: str
     length: int | None = None
@@ -47,7 +47,7 @@ class StreamText(Request[str]):
 class GenerateAs(Request[list[Written]]):
     """`generate` from a label: a prompt, which may be empty, is how the text begins."""
 
-    name = "generate_as"
+    name, takes_draft = "generate_as", True
 
     label: str
     prompts: Texts = ("",)

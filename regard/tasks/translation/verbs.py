@@ -42,7 +42,7 @@ class Translated:
 class Translate(LineRequest[Translated]):
     """Translate lines: N lines in, N lines out."""
 
-    name, joins_runs, gives_n_best, silent = "translate", True, True, ("empty",)
+    name, joins_runs, takes_draft, gives_n_best, silent = "translate", True, True, True, ("empty",)
 
     lines: Texts
     decoding: DecodingConfig | None = None  # None: the recipe's settings
@@ -70,7 +70,7 @@ class Translate(LineRequest[Translated]):
 class Summarize(LineRequest[Translated]):
     """Summarize lines: N texts in, N summaries out, each a line."""
 
-    name, takes_whole, silent = "summarize", True, ("empty",)
+    name, takes_draft, takes_whole, silent = "summarize", True, True, ("empty",)
 
     texts: Texts
     decoding: DecodingConfig | None = None
