@@ -213,7 +213,7 @@ class Engine:
 
     def read_piece(self, arriving: Arriving) -> Tensor:
         search = arriving.ticket.search
-        model, tokens = self.reading(*lane_of(arriving.ticket)[2:]), [*search.prompt]
+        model, tokens = self.reading(search.config.weights, search.config.shortlist), [*search.prompt]
         piece = tokens[arriving.n_read : arriving.n_read + PIECE]
         if arriving.n_read == 0:
             arriving.state, logits = model.start([piece], search.begin, 1, search.limit + len(tokens) - PIECE)

@@ -145,6 +145,13 @@ class Shortlisted(Generic[S]):
         self.model, self.lists, self.n_frequent = model, lists, n_frequent
 
     @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    def halved(self) -> "Shortlisted[S]":
+        return Shortlisted(self.model.halved(), self.lists, self.n_frequent)
+
+    @property
     def max_length(self) -> int:
         return self.model.max_length
 
