@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 import regard
 from regard.commands import tokenizer
-from regard.commands.ask import embed, score
+from regard.commands.ask import embed, score, search
 from regard.commands.demo import demo
 from regard.commands.evaluate import bench, evaluate, point
 from regard.commands.exchange import export, import_
@@ -38,7 +38,7 @@ from regard.tasks.verbs import LINE_VERBS
 # The panels of `regard --help`, and the commands in each.  Some that ask verbs are written by hand: regard.tasks.verbs.
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Train": (demo, recipes, data, new, record, doctor, train, evaluate, ladder, bench),
-    "Use": (*made, generate, chat, last_made, play, forecast, embed, score, serve),
+    "Use": (*made, generate, chat, last_made, play, forecast, embed, search, score, serve),
     "Look": (look, show, neighbors, reach, norms, point),
     "Exchange": (import_, export),
 }

@@ -13,6 +13,7 @@ import torch
 from regard.config import shipped_recipes
 from regard.runs.recipe import Recipe
 from tests.trees import nodes, trees
+from tests.shipped import own_models
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "regard"
@@ -264,17 +265,17 @@ def test_the_mask_is_applied_in_one_line() -> None:
 
 
 def test_every_shipped_recipe_is_counted() -> None:
-    assert set(shipped_recipes()) == set(PARAMETERS)
+    assert set(own_models()) == set(PARAMETERS)
 
 
-@pytest.mark.parametrize("name", shipped_recipes())
+@pytest.mark.parametrize("name", own_models())
 def test_recipes_build_models_of_known_size(name: str) -> None:
     with torch.device("meta"):  # shapes without memory
         model = Recipe.read(name).build_model()
     assert sum(parameter.numel() for parameter in model.parameters()) == PARAMETERS[name]
 
 
-@pytest.mark.parametrize("name", shipped_recipes())
+@pytest.mark.parametrize("name", own_models())
 def test_recipes_are_read_as_they_were_written(name: str, tmp_path: Path) -> None:
     recipe = Recipe.read(name)
     path = tmp_path / f"{name}.toml"

@@ -120,7 +120,7 @@ def test_the_worked_task_learns_and_answers(worked, capsys):
     alone = [loaded.rate([text])[0].rating for text in texts]
     assert alone == pytest.approx([great, dull, empty], abs=1e-5)
 
-    assert loaded.verbs == ["rate", "embed", "neighbors"]
+    assert loaded.verbs == ["rate", "embed", "neighbors", "search"]
     assert loaded.embed(texts).shape == (3, 16)
     assert loaded.look("the film was great").maps
     assert loaded.task.usage(run) == (f"regard rate {run} < lines.txt", f"regard evaluate {run}")

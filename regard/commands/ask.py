@@ -1,4 +1,4 @@
-"""regard embed, regard score: what is answered with numbers."""
+"""regard embed, regard search, regard score: what is answered with numbers."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import regard
-from regard.commands.lines import answered, read_lines, say_notes
+from regard.commands.lines import answered, read_lines, say_notes, write_line
 from regard.commands.options import Device, InputFile, InputPaths, RunFolder
 from regard.commands.verbs import lines_or_files
 from regard.data.notes import Notes
@@ -55,6 +55,34 @@ def embed(
     for number, line, vector in answered(file, lambda lines: list(loaded.embed(lines, pooling, layer)), names):
         print(json.dumps([float(str(number)) for number in vector]))  # no more digits than float32 has
         say_split(number, line)
+
+
+def search(
+    run: RunFolder,
+    corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="texts to search in, one per line")],
+    query: Annotated[
+        list[str] | None, typer.Argument(metavar="[QUERY]...", help="default: one per line of standard input")
+    ] = None,
+    n: Annotated[int, typer.Option("--n", "-n", help="how many texts for each query", min=1)] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per query")] = False,
+    device: Device = None,
+) -> None:
+    """List the texts that are nearest to a query, by the cosine of their vectors: cosine, line number, text."""
+    from regard.text.unicode import well_formed
+
+    loaded = regard.load(run, device)
+    loaded.check_can("search")
+    texts = list(read_lines(corpus))
+    queries = list(map(well_formed, query)) if query else list(read_lines(None))
+    for result in loaded.search(queries, texts, n) if queries else ():
+        if as_json:
+            near = [text._asdict() for text in result.nearest]
+            print(json.dumps({"query": result.query, "nearest": near}, ensure_ascii=False))
+            continue
+        if len(queries) > 1:
+            write_line(f"# {result.query}")
+        for text in result.nearest:
+            write_line(f"{text.cosine:.3f}\t{text.line}\t{text.text}")
 
 
 def score(

@@ -18,6 +18,10 @@ RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="a shipped nam
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="TABLE.NAME=VALUE", help="change one setting; repeatable")
 ]
+BeginWith = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="RUN", help="start from this run's weights, with its model and tokenizer"),
+]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")]
 InputFile = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="one text per line (default: standard input)")]
 InputPaths = Annotated[

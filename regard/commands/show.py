@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.commands.options import Overrides, RecipeName
+from regard.commands.options import BeginWith, Overrides, RecipeName
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,18 +27,18 @@ LECTURES = {
 P100 = 9.5e12  # FLOP/s that the paper takes for a P100, single precision
 
 
-def show(recipe: RecipeName, set_: Overrides = None) -> None:
+def show(recipe: RecipeName, set_: Overrides = None, from_: BeginWith = None) -> None:
     """Show a model's parts with shapes, parameters, FLOPs per token, memory and the cost of its training."""
     import torch
     from rich.console import Console
     from rich.table import Table
 
-    from regard.runs.recipe import Recipe
+    from regard.runs.inheriting import read_recipe
     from regard.runs.weights import read_tensors
     from regard.training.prepare import parameters_by_part
 
     console = Console()
-    chosen = Recipe.read(recipe, set_ or [])
+    chosen = read_recipe(recipe, set_ or [], from_)
     if chosen.model_class.is_counted:
         table = Table("part", "shape", "numbers", title=f"{chosen.name}: {chosen.architecture}, by counting")
         weights = Path(recipe) / "model.safetensors"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.commands.lines import print_table
-from regard.commands.options import Device, Overrides, RecipeName
+from regard.commands.options import BeginWith, Device, Overrides, RecipeName
 from regard.errors import ConfigError, RunError
 from regard.runs.durable import left_as_found, only_one
 
@@ -21,6 +21,7 @@ LEARNED = 0.1  # nats a prediction of a batch that was learned by heart
 def doctor(
     recipe: RecipeName,
     set_: Overrides = None,
+    from_: BeginWith = None,
     seconds: Annotated[float, typer.Option(help="the most time to spend on learning one batch by heart")] = 60.0,
     picture: Annotated[
         Path | None, typer.Option(help="of images: also draw some of them as augmentation changes them, PNG")
@@ -30,16 +31,16 @@ def doctor(
     """Look at the data, estimate memory and time, and learn one batch by heart; writes nothing but --picture."""
     from regard.learning.device import choose_device
     from regard.runs.card import duration
-    from regard.runs.recipe import Recipe
+    from regard.runs.inheriting import read_recipe
     from regard.training.estimate import SECONDS, measure
     from regard.training.prepare import prepare
     from regard.training.start import learn_by_heart
 
     on = choose_device(device)
     with tempfile.TemporaryDirectory() as folder:
-        chosen = Recipe.read(recipe, [*(set_ or []), 'data.cache=""'])  # so that nothing is written elsewhere
+        chosen = read_recipe(recipe, [*(set_ or []), 'data.cache=""'], from_)  # so that nothing is written elsewhere
         print(f"{chosen.name}: reading the data …", flush=True)
-        prepared = prepare(chosen, Path(folder) / "doctor")
+        prepared = prepare(chosen, Path(folder) / "doctor", weights_from=from_)
         data = prepared.task.inspect()
         if picture is not None:
             prepared.task.draw_examples(picture)
@@ -86,13 +87,13 @@ def train(
     recipe: RecipeName,
     set_: Overrides = None,
     run: Annotated[Path | None, typer.Option(help="the run folder (default: runs/RECIPE)")] = None,
-    from_: Annotated[Path | None, typer.Option("--from", metavar="RUN", help="start from this run's weights")] = None,
+    from_: BeginWith = None,
     resume: Annotated[bool, typer.Option("--resume", help="continue the run where it stopped")] = False,
     device: Device = None,
 ) -> None:
     """Train a model as a recipe says; Ctrl-C saves, --resume continues."""
     from regard.learning.device import choose_device
-    from regard.runs.recipe import Recipe
+    from regard.runs.inheriting import read_recipe
     from regard.training.prepare import prepare
     from regard.training.screen import open_screen
     from regard.training.start import start
@@ -104,7 +105,7 @@ def train(
     if resume and not (folder / "recipe.toml").is_file():
         raise RunError(f"there is no run to resume in {folder}; leave out --resume to start one")
     on = choose_device(device)
-    chosen = Recipe.read(str(folder.resolve()) if resume else recipe, set_ or [])
+    chosen = read_recipe(str(folder.resolve()) if resume else recipe, set_ or [], from_)
     needs = what_needs_weights(chosen)
     if needs and not (from_ or resume):
         raise ConfigError(f"{chosen.name} {needs}")
@@ -129,6 +130,10 @@ def what_needs_weights(recipe: "Recipe") -> str:
         )
     if recipe.task_class.needs_weights:
         return recipe.task_class.needs_weights
+    if recipe.training.from_run:
+        return "takes its model and its tokenizer from a run: give that run, --from RUN"
+    if recipe.training.frozen or recipe.training.last_layers:
+        return "freezes what another run has learned: give that run, --from RUN, or set no training.frozen, last_layers"
     if recipe.lora.rank:
         return "adapts a trained run: give that run, --from RUN, or train a whole new model: --set lora.rank=0"
     return ""

@@ -37,6 +37,15 @@ class TrainingConfig:
     patience: int = 0  # stop after this many validations without a new best; 0: never
     log_every: int = 10  # steps between printed figures; on CUDA, also how often the device is asked for losses
     tensorboard: bool = False  # also write TensorBoard events
+    # Fine-tuning: `regard train RECIPE --from RUN`.
+    from_run: bool = False  # the recipe has no [model] and no [tokenizer]: they are those of RUN
+    # parts that stay as RUN has them, by the beginning of their names, such as `["embedding", "blocks.0"]` or
+    # `["encoder"]`; `regard show` lists the names. What RUN does not have, such as a new classifier, learns anyway
+    frozen: tuple[str, ...] = ()
+    last_layers: int = 0  # so many layers learn, the last, with what comes after them; the rest is frozen; 0: all learn
+    # the learning rate of a layer is that of the layer above it times this; what comes after the last layer has the
+    # full rate, the embeddings the lowest (ULMFiT, ELECTRA); 1: all have the same
+    layer_decay: float = 1.0
 
     def __post_init__(self) -> None:
         choose(OPTIMIZERS, self.optimizer, "optimizer")
@@ -48,6 +57,9 @@ class TrainingConfig:
         not_negative(self, "seed", "warmup", "validate_every", "average", "patience", "weight_decay", "clip")
         positive(self, "learning_rate", "epsilon")
         share(self, "ema")
+        not_negative(self, "last_layers")
+        if not 0 < self.layer_decay <= 1:
+            raise ConfigError(f"layer_decay must be above 0 and at most 1, got {self.layer_decay}")
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise ConfigError(f"betas must be two numbers, each at least 0 and below 1, got {self.betas}")
         if self.average > self.keep:

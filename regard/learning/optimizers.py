@@ -8,6 +8,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from regard.choose import choose
+from regard.learning.depth import depths
+
+FACTOR = "factor"  # of the rate, for a group of weights
 
 # Fused kernels update all weights in one pass, on CPU too, and can leave them alone when told so by a tensor on
 # the device (`found_inf`), which is how a non-finite step is stopped without asking the device (finite.py).
@@ -18,23 +21,37 @@ OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
 
 
 def make_optimizer(
-    name: str, model: nn.Module, betas: tuple[float, float], epsilon: float, weight_decay: float
+    name: str,
+    model: nn.Module,
+    betas: tuple[float, float],
+    epsilon: float,
+    weight_decay: float,
+    layer_decay: float = 1.0,
 ) -> Optimizer:
-    """Matrices decay; biases and the gains of norms, which have one dimension, do not."""
-    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    matrices = [parameter for parameter in learned if parameter.ndim >= 2]
-    vectors = [parameter for parameter in learned if parameter.ndim < 2]
-    groups = [
-        {"params": matrices, "weight_decay": weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
+    """Matrices decay; biases and the gains of norms, which have one dimension, do not.  The deeper a layer, the lower
+    its rate: `layer_decay` to the power of its depth."""
+    depth = depths(name for name, _ in model.named_parameters())
+    groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
+    for weight_name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            factor = 1.0 if layer_decay == 1.0 else layer_decay ** depth[weight_name]
+            groups.setdefault((parameter.ndim < 2, factor), []).append(parameter)
     make = choose(OPTIMIZERS, name, "optimizer")
-    return make([group for group in groups if group["params"]], lr=0.0, betas=betas, eps=epsilon)
+    ordered = sorted(groups.items(), key=lambda group: (group[0][0], -group[0][1]))  # matrices first
+    return make(
+        [
+            {"params": parameters, "weight_decay": 0.0 if is_vector else weight_decay, FACTOR: factor}
+            for (is_vector, factor), parameters in ordered
+        ],
+        lr=0.0,
+        betas=betas,
+        eps=epsilon,
+    )
 
 
 def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group.get(FACTOR, 1.0)
 
 
 def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tensor]:

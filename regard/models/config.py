@@ -9,6 +9,20 @@ from regard.nn.grid import GridForm
 from regard.nn.series import SeriesForm
 
 LARGEST = 2**31 - 1  # of a size
+# Settings that say how weights are learned, not what they mean: a run that begins with another's may have others here.
+# The longest length is one of them where no table has a row for each place.
+LEARNING_SETTINGS = frozenset(
+    {
+        "dropout",
+        "recurrent_dropout",
+        "embedding_dropout",
+        "feature_dropout",
+        "head_dropout",
+        "locked",
+        "embedding_range",
+    }
+    | {"frozen", "reconstruction", "doubly_stochastic", "memory", "max_length"}
+)
 MOST = {"n_layers": 300, "n_task_layers": 300, "order": 100}  # of what is made one by one
 
 

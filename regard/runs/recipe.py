@@ -57,6 +57,8 @@ class Recipe:
             if not isinstance(settings[table], dict):
                 raise ConfigError(f"{table} is a table, [{table}], not a value; got {table} = {settings[table]!r}")
         tables = {table: dict(settings.get(table, {})) for table in TABLES}
+        if tables["training"].get("from_run") and "model" not in settings:
+            raise ConfigError(f"{name} takes its model and its tokenizer from a run: give that run, --from RUN")
         kind = tables["task"].pop("kind", "translation")
         architecture = tables["model"].pop("architecture", "transformer")
         tokenizer = config.build(TokenizerConfig, tables["tokenizer"], "tokenizer")

@@ -21,6 +21,7 @@ from regard.tasks.pretraining.denoising import Denoising
 from regard.tasks.pretraining.orders import Bidirectional, Permutation
 from regard.tasks.pretraining.task import MaskedLanguage, ReplacedLanguage
 from regard.tasks.reading.task import Reading
+from regard.tasks.similarity.task import Similarity
 from regard.tasks.tagging.numbers import Numbers
 from regard.tasks.tagging.task import Restoration, Tagging
 from regard.tasks.task import AnyTask
@@ -49,6 +50,7 @@ TASKS: dict[str, type[AnyTask]] = {
     "restoration": Restoration,
     "numbers": Numbers,
     "answers": Answering,
+    "similarity": Similarity,
     "translation": Translation,
     "prompted": Prompted,
 }

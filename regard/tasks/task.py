@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -22,8 +22,8 @@ from regard.nn.layout import Ragged
 from regard.tasks.embedding import embed_texts
 from regard.tasks.exchange import Exchange
 from regard.tasks.framing import Frame, MarkedTexts
-from regard.tasks.neighbors import neighbors
 from regard.tasks.request import Embed, Listed, texts_of
+from regard.tasks.searching import text_verbs
 from regard.tasks.setup import B, DataPart, M, Sample, Setup, TaskConfig, Use, Verbs
 from regard.tasks.sizing import no_draft
 from regard.tasks.wire import TEXT, Wire
@@ -284,7 +284,7 @@ class Task(ABC, Generic[R, P, M, B]):
     @property
     def verbs(self) -> Verbs:
         """What can be asked of a run, by the names of `tasks.verbs`, and what answers."""
-        return {"embed": self.embed} | ({"neighbors": partial(neighbors, self.tokenizer)} if self.reads_text else {})
+        return {"embed": self.embed, **(text_verbs(self.tokenizer, self.embed) if self.reads_text else {})}
 
     def embed(self, use: Use[M], ask: Embed) -> np.ndarray:
         return embed_texts(use.model, ask.lines, self.encode, ask.pooling, ask.layer)

@@ -9,6 +9,7 @@ from regard.tasks.forecasting.verbs import Forecast
 from regard.tasks.language.verbs import Generate, GenerateAs, Reach, ScoreTexts, StreamText
 from regard.tasks.pretraining.verbs import Fill, Follow
 from regard.tasks.request import AnyLineRequest, AnyRequest, Embed, Neighbors
+from regard.tasks.similarity.verbs import SearchTexts
 from regard.tasks.tagging.verbs import Tag
 from regard.tasks.translation.verbs import Align, ScorePairs, Summarize, Translate
 
@@ -27,6 +28,7 @@ BY_HAND: tuple[type[AnyRequest], ...] = (
     Generate,  # one command with `stream` and `generate_as`: which is asked, options and the run say
     Chat,  # a message is asked about together with the answers before it
     Embed,  # answers are rows of an array, for a NumPy file, and have no notes of their own
+    SearchTexts,  # a query is compared with the lines of another file
     Neighbors,  # in tables, and in a picture
     ScorePairs,  # one command with `score_texts`: the run says which, and so how many files are read side by side
     ScoreTexts,

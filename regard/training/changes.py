@@ -19,7 +19,8 @@ FIXED: dict[str, set[str]] = {
     "lora": {"merge"},
     "data": {"root", "cache", "train", "valid", "test"},  # files are known by their content
 }
-FIXED_ALONE = {("training", "seed"), ("task", "kind"), ("task", "metric")}  # the best value so far is of that metric
+FIXED_ALONE = {("training", "frozen"), ("training", "last_layers")}  # the state of the optimizer is of what learns
+FIXED_ALONE |= {("training", "seed"), ("task", "kind"), ("task", "metric")}  # the best value so far is of that metric
 
 
 def refuse_other_settings(folder: Path, before: Recipe, now: Recipe) -> list[tuple[str, str]]:

@@ -109,7 +109,9 @@ class Learner(Generic[B]):
         self.device = device
         self.course = Course(steps=config.steps, warmup=config.warmup, d_model=d_model)
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self.optimizer = make_optimizer(config.optimizer, model, config.betas, config.epsilon, config.weight_decay)
+        self.optimizer = make_optimizer(
+            config.optimizer, model, config.betas, config.epsilon, config.weight_decay, config.layer_decay
+        )
         self.guard = Guard(self.optimizer, device)
         self.average = RunningAverage(model, config.ema) if config.ema else None
         self.unread: list[Unread] = []

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from regard.errors import ConfigError, RunError
+from regard.learning.depth import freeze
 from regard.memory import check_memory
 from regard.models.interface import Model
 from regard.nn.lora import adapt
@@ -66,9 +67,11 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
         rows.append((f"teacher {recipe.distillation.teacher}", taken))
     if recipe.lora.rank and origin is not None:
         adapt(model, recipe.lora, also=origin.new)
-        n_learned = sum(p.numel() for p in model.parameters() if p.requires_grad)
-        share = f"{n_learned:,} of {parameters_by_part(model)['all']:,} weights learn"
-        rows.append(("learning", f"LoRA of rank {recipe.lora.rank} on {', '.join(recipe.lora.targets)}: {share}"))
+        targets = ", ".join(recipe.lora.targets)
+        rows.append(("learning", f"LoRA of rank {recipe.lora.rank} on {targets}: {learned_share(model)}"))
+    if origin is not None and (recipe.training.frozen or recipe.training.last_layers):
+        freeze(model, recipe.training.frozen, recipe.training.last_layers, new=origin.new)
+        rows.append(("learning", f"{learned_share(model)}; the rest is frozen"))
     if not has_steps:
         record_data(folder, recipe.data)
         write_recipe(recipe, folder)
@@ -90,6 +93,10 @@ def check(recipe: Recipe, weights_from: Path | None) -> None:
         raise ConfigError("task.smoothing smooths labels that are learned by gradients; for counts set model.smoothing")
     if recipe.model_class.is_counted and recipe.task.blank:
         raise ConfigError("task.blank masks tokens for a model that learns by gradients; for counts set it to 0")
+    if recipe.lora.rank and (recipe.training.frozen or recipe.training.last_layers):
+        raise ConfigError(
+            "LoRA freezes all that it adapts: set lora.rank = 0, or no training.frozen and last_layers = 0"
+        )
     if weights_from is not None and not (weights_from / "recipe.toml").is_file():
         raise RunError(f"--from {weights_from} is not a run folder: it has no recipe.toml")
 
@@ -152,6 +159,11 @@ def parameters_by_part(model: torch.nn.Module) -> dict[str, int]:
         part = name.split(".")[0]
         counts[part] = counts.get(part, 0) + parameter.numel()
     return {**counts, "all": sum(counts.values())}
+
+
+def learned_share(model: torch.nn.Module) -> str:
+    n_learned = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    return f"{n_learned:,} of {parameters_by_part(model)['all']:,} weights learn"
 
 
 def memory_of(model: torch.nn.Module) -> int:

@@ -10,6 +10,9 @@ from safetensors.torch import load_file
 
 import regard
 from regard.errors import RunError
+from regard.interop.exporting import export_folder
+from regard.nn.layout import Ragged
+from regard.nn.linear import logits
 
 MODEL = 'architecture = "stack"\nd_model = 16\nn_heads = 2\nn_layers = 2\nd_ff = 32\nmax_length = 40\ndropout = 0.1\n'
 TRAINING = 'steps = 8\nschedule = "constant"\nlearning_rate = 0.01\nwarmup = 1\nvalidate_every = 4\nsave_every = 4\n'
@@ -149,3 +152,62 @@ def test_an_adapter_whose_base_is_gone_or_changed(place: Path, tmp_path: Path) -
 def test_adapters_need_something_to_adapt(place: Path) -> None:
     said = call(place, "train", "classifying.toml", "--run", "none")
     assert said.code == 1 and "give that run, --from RUN" in said.err and not (place / "none").exists()
+
+
+def plain_settings(*settings: str) -> list[str]:
+    """Without adapters."""
+    return [word for setting in ("lora.rank=0", *settings) for word in ("--set", setting)]
+
+
+def test_frozen_parts_stay_as_they_were_and_a_resumed_run_ends_the_same(place: Path) -> None:
+    tuning = ("train", "classifying.toml", "--from", "base")
+    done = call(place, *tuning, "--run", "last", *plain_settings("training.last_layers=1", "training.layer_decay=0.5"))
+    assert done.code == 0, done.err
+    base, last = (load_file(place / run / "model.safetensors") for run in ("base", "last"))
+    moved = {name for name, tensor in base.items() if not torch.equal(tensor, last[name])}
+    assert moved and all(name.startswith(("reader.blocks.1.", "reader.norm.")) for name in moved)
+    assert "weights learn; the rest is frozen" in (place / "last" / "README.md").read_text()
+    shutil.copytree(place / "last", place / "last-half")
+    shutil.rmtree(place / "last-half" / "checkpoints" / "step-8")
+    (place / "last-half" / "model.safetensors").unlink()
+    assert call(place, "train", "last-half", "--resume").code == 0
+    assert (place / "last-half" / "model.safetensors").read_bytes() == (
+        place / "last" / "model.safetensors"
+    ).read_bytes()
+    other = call(place, "train", "last-half", "--resume", "--set", "training.last_layers=2")
+    assert other.code == 1 and "training.last_layers = 2 does not fit" in other.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--from", "base", "--set", "training.last_layers=1"), "LoRA freezes all that it adapts"),
+        (
+            ("--from", "base", *plain_settings("training.frozen=['stem']")),
+            "the model has no part 'stem'; its parts are",
+        ),
+        (plain_settings("training.last_layers=1"), "freezes what another run has learned: give that run, --from RUN"),
+        (("--from", "base", "--set", "model.n_heads=4"), "model.n_heads = 4 (base has 2)"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused(place: Path, words: tuple[str, ...], said: str) -> None:
+    refused = call(place, "train", "classifying.toml", "--run", "refused", *words)
+    assert refused.code == 1 and said in refused.err and not (place / "refused").exists()
+
+
+def test_merged_weights_are_exported(place: Path, tmp_path: Path) -> None:
+    """A language model with adapters apart: what transformers reads gives the logits that the run gives."""
+    transformers = pytest.importorskip("transformers")
+    lora = ("--set", "lora.rank=2", "--set", "lora.merge=false", "--set", "training.learning_rate=0.1")
+    assert call(place, "train", "language.toml", "--from", "base", "--run", "further", *lora).code == 0
+    assert (place / "further" / "adapter.safetensors").is_file()
+    run, base = (regard.load(place / name, "cpu") for name in ("further", "base"))
+    export_folder(run, tmp_path / "hf")
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "hf").eval()
+    ids = run.task.encode("what a good film")
+    tokens, layout = torch.tensor(ids), Ragged([len(ids)])
+    with torch.no_grad():
+        ours, before = (logits(it.model(tokens, layout), it.model.output_table) for it in (run, base))
+        exported = theirs(tokens[None]).logits[0]
+    torch.testing.assert_close(exported, ours, atol=1e-4, rtol=0)
+    assert (ours - before).abs().max() > 0.01  # the adapters have learned something

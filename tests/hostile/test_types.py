@@ -28,6 +28,7 @@ METHODS = {
     "summarize": ("translation", ("texts",)),
     "tag": ("tagging", ("lines",)),
     "embed": ("reading", ("texts",)),
+    "search": ("reading", ("queries", "corpus")),
     "fill": ("masked", ("texts",)),
     "follow": ("masked", ("texts", "nexts")),
     "answer": ("answers", ("questions", "contexts")),

@@ -140,6 +140,7 @@ TASK_ROWS = {
     "answers": TinyTask(
         data="questions", sees="any", settings={"max_question": 3, "max_answer": 3, "stride": 4, "dropout": 0.0}
     ),
+    "similarity": TinyTask(data="pairs", sees="any", figures=("accuracy", "mrr")),  # a loss depends on the batch
     "translation": TinyTask(data="pairs", sees="past", settings={"validation_lines": 2}),
     "prompted": TinyTask(data="pairs", sees="past", settings={"validation_lines": 2}, extra=("<answer>",)),
 }

@@ -38,6 +38,7 @@ REQUESTS: dict[str, tuple[str, Callable[[int], dict[str, Any]]]] = {
     "score": ("translation", lambda i: {"sources": [text(i)], "targets": [text(i + 1)]}),
     "classify": ("classification", lambda i: {"lines": [text(i), text(i + 5)]}),
     "embed": ("language", lambda i: {"lines": [text(i)]}),
+    "search": ("language", lambda i: {"queries": [text(i)], "corpus": [text(i + 1), text(i + 2)], "n": 1 + i % 3}),
     "generate": ("language", lambda i: {"prompts": [text(i)], "length": 1 + i % 12}),
     "score_texts": ("language", lambda i: {"texts": [text(i)]}),
     "chat": ("chat", lambda i: {"messages": [{"role": "user", "content": text(i)}], "length": 1 + i % 9}),

@@ -1,0 +1,1 @@
+"""Similarity: a vector for each text; texts that belong together are near."""
