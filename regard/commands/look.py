@@ -98,7 +98,7 @@ def look(
     layers, heads = (None if number is None else [number] for number in (layer, head))
     capture = loaded.look(text, target, layers, heads, vectors)
     note_unknown(loaded, text, target or "")
-    kind = kind or ("cross" if "cross" in capture.kinds else capture.kinds[0])
+    kind = kind or capture.first_kind
     if is_named:
         capture = replace(capture, opens=(kind, layer, head))
     if patch is not None:
@@ -107,8 +107,7 @@ def look(
     if terminal or (is_shown_here and html is None and png is None):
         show_here(capture, kind, layer, head)
     if png is not None:
-        drawn = draw(capture, kind, layer, head, grid, png)
-        print(f"{png}: {drawn}")
+        print(f"{png}: {capture.draw(png, kind, layer, head, grid)}")
     if html is not None:
         page.write_page(capture, html)
         print(f"{html}: open it in any browser; it needs no network")
@@ -147,7 +146,7 @@ def show_here(capture: "Capture", kind: str, layer: int | None, head: int | None
     from rich.console import Console
 
     from regard.viewer import half_blocks, terminal
-    from regard.viewer.capture import visible
+    from regard.viewer.map_set import visible
 
     map = capture.pick(kind, layer, head)
     print(visible(capture.title))
@@ -155,25 +154,6 @@ def show_here(capture: "Capture", kind: str, layer: int | None, head: int | None
         half_blocks.show(capture, map, Console())
     else:
         terminal.show(map, Console())
-
-
-def draw(capture: "Capture", kind: str, layer: int | None, head: int | None, grid: bool, path: Path) -> str:
-    """A PNG file, and what is on it."""
-    from regard.viewer import gates, panels, picture
-
-    is_on_image = "keys" in capture.about(kind).patches
-    if grid and "hidden" in capture.kinds:
-        gates.draw_gates(capture, path)
-        return "all gates and states"
-    if grid:
-        (panels.draw_heads if is_on_image else picture.grid)(capture, path, kind)
-        return f"all {kind} heads"
-    map = capture.pick(kind, layer, head)
-    if is_on_image:
-        panels.draw_looks(capture, map, path)
-    else:
-        picture.attention(map, path)
-    return map.name
 
 
 def neighbors(

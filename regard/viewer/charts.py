@@ -2,12 +2,11 @@
 large they are."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from matplotlib.ticker import NullFormatter
 
-from regard.viewer.picture import INK, LINES, RULE, SOFT, blank, plain
+from regard.viewer.style import INK, LINES, RULE, SOFT, Drawing, blank, plain
 
 BAR = "#3d66d8"
 STYLES = ("-", "--", ":")  # once the colors are used up
@@ -22,7 +21,7 @@ class Panel:
     logarithmic: bool = False
 
 
-def bars(names: list[str], panels: list[Panel], title: str, path: str | Path) -> None:
+def bars(names: list[str], panels: list[Panel], title: str, path: Drawing) -> None:
     """A row of bars for each name, the first at the top, and a panel beside the other for each figure."""
     figure = blank(2.6 * len(panels) + 1.8, 0.36 * len(names) + 1.3)
     table = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
@@ -48,7 +47,7 @@ def short(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def reach(curves: dict[str, np.ndarray], path: str | Path, what: str = "|∂L/∂h|") -> None:
+def reach(curves: dict[str, np.ndarray], path: Drawing, what: str = "|∂L/∂h|") -> None:
     """|∂L/∂h_{T-d}|, or another norm, by distance d as a share of distance 0, a line a name, on a logarithmic scale."""
     figure = blank(7.6, 4.6)
     axes = figure.add_subplot()
@@ -65,7 +64,7 @@ def reach(curves: dict[str, np.ndarray], path: str | Path, what: str = "|∂L/�
     figure.savefig(path, format="png")
 
 
-def norms(curves: dict[str, tuple[list[int], list[float], float]], path: str | Path) -> None:
+def norms(curves: dict[str, tuple[list[int], list[float], float]], path: Drawing) -> None:
     """|∂L/∂w| by step, before clipping, one line a name, on a logarithmic scale; dotted, where it was clipped to.
 
     A curve is its steps, its norms and the largest norm that its run let pass (0: any).
@@ -92,7 +91,7 @@ def norms(curves: dict[str, tuple[list[int], list[float], float]], path: str | P
     figure.savefig(path, format="png")
 
 
-def losses(curves: dict[str, list[tuple[int, float]]], path: str | Path) -> None:
+def losses(curves: dict[str, list[tuple[int, float]]], path: Drawing) -> None:
     """The validation loss by tokens trained on, a line a name; the mark is where the loss was lowest."""
     figure = blank(7.6, 4.6)
     axes = figure.add_subplot()

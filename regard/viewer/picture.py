@@ -3,25 +3,18 @@
 Words are drawn as text, never as formulas, and nothing touches pyplot's global state.
 """
 
-from functools import cache
-from pathlib import Path
-
 import numpy as np
-from matplotlib import font_manager
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.ft2font import FT2Font
 from matplotlib.image import AxesImage
 
 from regard.errors import RegardError
-from regard.viewer.capture import Capture, Map, visible
 from regard.viewer.encodings import PositionTable
 from regard.viewer.kinds import KINDS
+from regard.viewer.map_set import Map, MapSet, visible
+from regard.viewer.style import INK, LINES, LONGEST_LABEL, RULE, SOFT, Drawing, blank, fonts, plain, shown
 
-INK, SOFT, RULE = "#1f1d1b", "#6b6660", "#e5e0d8"
-LINES = ("#3d66d8", "#cc5a16", "#11806a", "#7d49c6", "#b03a6f", "#7a7412", "#1f1d1b", "#6b6660")  # of several things
 HUES = {  # middle and darkest color of each kind, as on the page
     "encoder": ("#3d66d8", "#15245e"),
     "decoder": ("#11806a", "#06362d"),
@@ -41,25 +34,10 @@ HUES = {  # middle and darkest color of each kind, as on the page
     "output": ("#7d49c6", "#331363"),
 }  # what is signed goes from brown through white to blue
 SIGNED = LinearSegmentedColormap.from_list("signed", ["#b4552d", "#ffffff", "#3d66d8"])
-# matplotlib always brings the first; the others add scripts where the machine has them.
-FAMILIES = (
-    "DejaVu Sans",
-    "Noto Sans CJK JP",
-    "Noto Sans CJK SC",
-    "WenQuanYi Zen Hei",
-    "Hiragino Sans",
-    "Microsoft YaHei",
-    "Noto Sans Arabic",
-    "Noto Sans Devanagari",
-    "Noto Sans Thai",
-    "Noto Sans Symbols2",
-)
 MOST_LABELS = 80  # on one axis; of more words every n-th is named
-LONGEST_LABEL = 18
-DOTS = 160  # per inch
 
 
-def attention(map: Map, path: str | Path) -> None:
+def attention(map: Map, path: Drawing) -> None:
     """One map with its words: a row looks, a column is looked at."""
     n_queries, n_keys = map.weights.shape
     square = min(0.36, 11 / max(n_queries, n_keys))  # inches
@@ -77,7 +55,7 @@ def attention(map: Map, path: str | Path) -> None:
     figure.savefig(path, format="png")
 
 
-def grid(capture: Capture, path: str | Path, kind: str) -> None:
+def grid(capture: MapSet, path: Drawing, kind: str) -> None:
     """Every head of every layer, small: layers downwards, heads across, each shaded to its own strongest."""
     layers, heads = capture.layers(kind), capture.heads(kind)
     maps = {(map.layer, map.head): map for map in capture.maps if map.kind == kind}
@@ -105,7 +83,7 @@ def grid(capture: Capture, path: str | Path, kind: str) -> None:
     figure.savefig(path, format="png")
 
 
-def positions(tables: list[PositionTable], path: str | Path) -> None:
+def positions(tables: list[PositionTable], path: Drawing) -> None:
     """Position encodings side by side, each shaded to its own strongest number; angles go round."""
     figure = blank(7.2 * len(tables), 6.2)
     for axes, table in zip(figure.subplots(1, len(tables), squeeze=False)[0], tables, strict=True):
@@ -132,7 +110,7 @@ def positions(tables: list[PositionTable], path: str | Path) -> None:
     figure.savefig(path, format="png")
 
 
-def embeddings(vectors: np.ndarray, labels: list[str], path: str | Path, classes: list[str] | None = None) -> None:
+def embeddings(vectors: np.ndarray, labels: list[str], path: Drawing, classes: list[str] | None = None) -> None:
     """The vectors in the plane of their two principal components, each with its word, a color for each class."""
     if vectors.ndim != 2 or len(vectors) != len(labels) or len(labels) < 2:
         raise RegardError(
@@ -230,39 +208,5 @@ def name_words(axes: Axes, map: Map) -> None:
         axes.set_yticks(np.arange(-0.5, n_queries), minor=True)
         axes.grid(which="minor", color="white", linewidth=1)
     axes.tick_params(which="both", length=0)
-    for spine in axes.spines.values():
-        spine.set_color(RULE)
-
-
-def shown(word: str) -> str:
-    label = drawable(visible(word))
-    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
-
-
-def drawable(label: str) -> str:
-    """matplotlib warns of letters that its fonts lack: a box for every character that no installed font has."""
-    return "".join(character if has(character) else "□" for character in label)
-
-
-@cache
-def has(character: str) -> bool:
-    return any(font.get_char_index(ord(character)) for font in fonts().values())
-
-
-@cache
-def fonts() -> dict[str, FT2Font]:
-    """The families of our list that are installed, in its order: the very files that matplotlib will draw with."""
-    installed = set(font_manager.get_font_names())
-    return {name: font_manager.get_font(font_manager.findfont(name)) for name in FAMILIES if name in installed}
-
-
-def blank(width: float, height: float) -> Figure:
-    figure = Figure(figsize=(width, height), dpi=DOTS, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def plain(axes: Axes) -> None:
-    axes.tick_params(colors=SOFT, labelsize=8, length=0)
     for spine in axes.spines.values():
         spine.set_color(RULE)

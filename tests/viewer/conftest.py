@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from regard.viewer.capture import Capture, Map
+from regard.viewer.capture import Capture
+from regard.viewer.map_set import Map
 
 SOURCE = ["The", " animal", " did", "n't", " cross", " the", " street", " because", " it", " was", " tired", "."]
 TARGET = ["<s>", "L'", "animal", " n'a", " pas", " traversé"]

@@ -6,10 +6,11 @@ from matplotlib.colors import is_color_like
 from matplotlib.image import imread
 
 from regard.errors import RegardError
-from regard.viewer import picture
-from regard.viewer.capture import Capture, Map
+from regard.viewer import picture, style
+from regard.viewer.capture import Capture
 from regard.viewer.encodings import PositionTable, lecture_table
 from regard.viewer.kinds import KINDS
+from regard.viewer.map_set import Map
 from tests.drawn import some_fast
 
 ODD = [
@@ -104,5 +105,5 @@ def test_principal_plane_keeps_distances_of_planar_points() -> None:
 
 
 def test_letters_without_a_glyph_become_a_box() -> None:
-    assert picture.drawable("été $") == "été $"
-    assert picture.drawable("\U000f0000x") == "□x"
+    assert style.drawable("été $") == "été $"
+    assert style.drawable("\U000f0000x") == "□x"
