@@ -9,14 +9,20 @@ with regard.watch(run.model) as seen: ...
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "load", "train", "watch"]
+__all__ = ["TextClassifier", "__version__", "load", "train", "watch"]
 
 if TYPE_CHECKING:
     from regard.nn.watch import watch
     from regard.runs.run import load
     from regard.training.call import train
+    from regard.training.estimator import TextClassifier
 
-HOMES = {"load": "regard.runs.run", "train": "regard.training.call", "watch": "regard.nn.watch"}
+HOMES = {
+    "TextClassifier": "regard.training.estimator",
+    "load": "regard.runs.run",
+    "train": "regard.training.call",
+    "watch": "regard.nn.watch",
+}
 
 
 def __getattr__(name: str) -> object:
