@@ -44,7 +44,7 @@ format: $(READY)  ## put the code into its form
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(READY)  ## write docs/map.md, docs/recipes.md and docs/walk.md from the code
+docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python docs/make.py
 
 bench: $(READY)  ## side by side with the peers, as ratios

@@ -64,6 +64,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self.random_state, self.device = random_state, device
 
     def fit(self, X: Sequence[str], y: Sequence[object]) -> Self:
+        """Train on texts and their labels, which may be of any type that sorts."""
         texts = checked_texts(X)
         if y is None:
             raise ConfigError("TextClassifier requires y to be passed, but the target y is None")
@@ -109,9 +110,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return np.array([list(answer.probabilities.values()) for answer in answers]).reshape(-1, len(self.classes_))
 
     def predict(self, X: Sequence[str]) -> np.ndarray:
-        return self.classes_at(self.predict_proba(X))
-
-    def classes_at(self, probabilities: np.ndarray) -> np.ndarray:
+        """The likeliest class of each text."""
+        probabilities = self.predict_proba(X)
         return self.classes_[probabilities.argmax(axis=1)]
 
     def __sklearn_tags__(self) -> Any:  # scikit-learn's Tags
