@@ -114,8 +114,8 @@ def look(
     if html is None and png is None and not terminal and not is_shown_here:
         path = free_name(run / "attention.html")
         page.write_page(capture, path)
-        print(f"{path}: opening it in the browser")
-        typer.launch(str(path))
+        opened = typer.launch(str(path)) == 0
+        print(f"{path}: {'opened in the browser' if opened else 'no browser was found here; open this file in any'}")
 
 
 def note_unknown(run: "Run", *texts: str) -> None:
@@ -168,6 +168,7 @@ def neighbors(
     classes: Annotated[
         Path | None, typer.Option(help="lines of WORD, tab, CLASS: --png draws these, a color for each class")
     ] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="with --png: on dark paper")] = False,
 ) -> None:
     """List the tokens whose embeddings are nearest to a word's, by cosine, or to those of an analogy."""
     from regard.text.unicode import visible
@@ -177,8 +178,10 @@ def neighbors(
     loaded = regard.load(run)
     loaded.check_can("neighbors")
     drawn = {} if classes is None else read_classes(classes, loaded.tokenizer)
+    words_asked: set[int] = set()  # tokens that read as one of the words
     for word in words:
         for near in loaded.neighbors(word, minus, plus, n):
+            words_asked.add(near.id)
             rows = [(visible(neighbor.token), f"{neighbor.cosine:.3f}") for neighbor in near.neighbors]
             analogy = "".join(f" {sign} {text}" for sign, text in (("-", minus), ("+", plus)) if text)
             print_table(("token", "cosine"), rows, f"{visible(near.token)}{analogy}  (id {near.id})")
@@ -186,14 +189,16 @@ def neighbors(
             for near in loaded.neighbors(word, minus, plus, max(n, N_PICTURED // len(words))):
                 drawn |= {i: word for i in (near.id, *(neighbor.id for neighbor in near.neighbors)) if i not in drawn}
     if png:
-        from regard.viewer import picture
+        from regard.viewer.embeddings import embeddings
+        from regard.viewer.style import DARK, LIGHT
 
         ids = sorted(drawn)
         table = loaded.model.word_vectors
         assert table is not None, "its neighbors were found"
         vectors = table[ids].detach().float().cpu().numpy()
         labels = [visible(token) for token in loaded.tokenizer.tokens(ids)]
-        picture.embeddings(vectors, labels, png, [drawn[i] for i in ids])
+        asked = [place for place, i in enumerate(ids) if i in words_asked]
+        embeddings(vectors, labels, png, [drawn[i] for i in ids], asked, DARK if dark else LIGHT)
         print(f"{len(ids)} embeddings drawn in {png}")
 
 

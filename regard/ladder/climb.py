@@ -34,6 +34,7 @@ from regard.viewer.charts import Panel, bars, losses
 
 TIMED = 8  # steps
 METRICS = "metrics.jsonl"
+OTHER_ORDER = "After another number of steps, the order of the rungs can be another."
 MOST_VALIDATIONS = 100  # of a training that ends when nothing gets better
 AVERAGING = 0.998  # of weights, there
 N_VALIDATIONS = 5  # of a training, the last one at its end
@@ -255,6 +256,8 @@ def keep(rows: list[RungRow], ladder: Ladder, folder: Path, budget: str, device:
     rungs = [{**asdict(row), "tokens_per_second": row.tokens_per_second} for row in rows]
     report = {"budget": budget, "device": device, "rungs": rungs}
     write_file(folder / "ladder.json", json.dumps(report, indent=2, ensure_ascii=False).encode())
+    name, title = next(iter(ladder.figures.items()))
+    rows = sorted(rows, key=lambda row: row.figures[name], reverse=ladder.higher_is_better)
     panels = [Panel(title, [row.figures[name] for row in rows]) for name, title in ladder.figures.items()]
     panels += [
         Panel("seconds", [row.seconds for row in rows], logarithmic=True),
@@ -263,14 +266,17 @@ def keep(rows: list[RungRow], ladder: Ladder, folder: Path, budget: str, device:
     ]
     if any(row.curve for row in rows):
         losses({row.title: row.curve for row in rows if row.curve}, folder / "ladder-curves.png")
-    bars([row.title for row in rows], panels, f"The ladder, {budget}, on {rows[0].of}", folder / "ladder.png")
+    heading = f"The ladder, {budget}, on {rows[0].of}"
+    caption = f"Sorted by {title}, the best at the top; a color for each architecture. {OTHER_ORDER}"
+    kinds = [str(ladder.rungs[row.rung].model.get("architecture", "transformer")) for row in rows]
+    bars([row.title for row in rows], panels, heading, folder / "ladder.png", kinds, caption)
 
 
 def compare(rows: list[RungRow], ladder: Ladder, budget: str) -> Table:
     title = Text(f"The ladder, {budget}, measured on {rows[0].of}")
     notes = ["* counts"] if any(row.counts for row in rows) else []
     if len(rows) > 1 and any(row.steps for row in rows):
-        notes.append(f"Trained {budget}: after another number of steps, the order of the rungs can be another.")
+        notes.append(f"Trained {budget}: {OTHER_ORDER[0].lower()}{OTHER_ORDER[1:]}")
     table = Table(title=title, caption="\n".join(notes) or None, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("rung", no_wrap=True)
     for head in (*ladder.figures.values(), "seconds", "tokens", "tokens/s", "weights"):

@@ -76,6 +76,7 @@ def train(
             Feed(task, progress.position, learner.ready, learner.is_idle) as feed,
         ):
             training = Training(learner, config, lora, run, progress, checkpoints, metrics, screen, signals)
+            screen.begin(progress.step, config.steps)
             try:
                 while True:
                     signals.check()
@@ -182,6 +183,8 @@ class Training:
         self.progress.tokens += n_tokens
         self.metrics.add_steps(rows)
         self.pace.note(len(rows), n_tokens)
+        for row in rows:
+            self.screen.advance(row)
         if is_shown:
             self.show(rows[-1])
 

@@ -1,4 +1,4 @@
-"""Pictures (PNG) for papers and READMEs: attention maps, position encodings, embeddings.
+"""Pictures (PNG) for papers and READMEs: attention maps and position encodings.
 
 Words are drawn as text, never as formulas, and nothing touches pyplot's global state.
 """
@@ -6,14 +6,13 @@ Words are drawn as text, never as formulas, and nothing touches pyplot's global 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 from regard.errors import RegardError
 from regard.viewer.encodings import PositionTable
 from regard.viewer.kinds import KINDS
 from regard.viewer.map_set import Map, MapSet, visible
-from regard.viewer.style import INK, LINES, LONGEST_LABEL, RULE, SOFT, Drawing, blank, fonts, plain, shown
+from regard.viewer.style import INK, LONGEST_LABEL, RULE, SOFT, Drawing, blank, fonts, plain, shown
 
 HUES = {  # middle and darkest color of each kind, as on the page
     "encoder": ("#3d66d8", "#15245e"),
@@ -108,71 +107,6 @@ def positions(tables: list[PositionTable], path: Drawing) -> None:
         bar.outline.set_visible(False)
         bar.ax.tick_params(labelsize=8, colors=SOFT, length=0)
     figure.savefig(path, format="png")
-
-
-def embeddings(vectors: np.ndarray, labels: list[str], path: Drawing, classes: list[str] | None = None) -> None:
-    """The vectors in the plane of their two principal components, each with its word, a color for each class."""
-    if vectors.ndim != 2 or len(vectors) != len(labels) or len(labels) < 2:
-        raise RegardError(
-            f"embeddings need two or more rows and a label for each, got {vectors.shape} and {len(labels)}"
-        )
-    points, shares = principal_plane(vectors)
-    figure = blank(8.5, 6.5)
-    axes = figure.add_subplot()
-    names = list(dict.fromkeys(classes or ()))
-    colors = [LINES[names.index(name) % len(LINES)] for name in classes] if classes else LINES[0]
-    axes.scatter(points[:, 0], points[:, 1], s=20, color=colors, alpha=0.8, linewidths=0, zorder=2)
-    if len(names) > 1:
-        for i, name in enumerate(names):
-            axes.scatter([], [], s=20, color=LINES[i % len(LINES)], label=shown(name))
-        axes.legend(fontsize=8, frameon=False, labelcolor=INK, prop={"family": list(fonts()), "size": 8})
-    axes.set_xlabel(f"first principal component ({shares[0]:.0%} of the variance)", color=SOFT)
-    axes.set_ylabel(f"second ({shares[1]:.0%})", color=SOFT)
-    axes.grid(color=RULE, linewidth=0.6)
-    axes.margins(0.09)
-    plain(axes)
-    place_labels(figure, axes, points, labels)
-    figure.savefig(path, format="png")
-
-
-def principal_plane(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """PCA: with X centered and X = U S Vᵀ, the points are U S (two columns); a share is s² / Σ s²."""
-    centered = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
-    left, singular, right = np.linalg.svd(centered, full_matrices=False)
-    signs = np.sign(right[np.arange(len(right)), np.abs(right).argmax(axis=1)])  # a component has no sign: fix it
-    points, shares = np.zeros((len(vectors), 2)), np.zeros(2)
-    n = min(2, len(singular))
-    points[:, :n] = (left * singular * signs)[:, :n]
-    shares[:n] = singular[:n] ** 2 / max(float((singular**2).sum()), 1e-30)
-    return points, shares
-
-
-def place_labels(figure: Figure, axes: Axes, points: np.ndarray, labels: list[str]) -> None:
-    """Each word beside its point, on the first of eight sides where it hides no other; if none is free, right."""
-    figure.draw_without_rendering()
-    sides = [(5, 0), (-5, 0), (0, 6), (0, -6), (4, 5), (-4, 5), (4, -5), (-4, -5)]
-    pixels = axes.transData.transform(points)
-    per_point = figure.dpi / 72
-    dot = 2 * per_point
-    taken = [(px - dot, py - dot, px + dot, py + dot) for px, py in pixels]  # left, low, right, high
-    for (x, y), (px, py), label in zip(points, pixels, labels, strict=True):
-        text = shown(label)
-        width, height = (5.2 * len(text) + 2) * per_point, 9 * per_point  # of 8.5 point letters, nearly
-        for dx, dy in sides:
-            left = px + dx * per_point - (width if dx < 0 else width / 2 if dx == 0 else 0)
-            low = py + dy * per_point - (0 if dy > 0 else height if dy < 0 else height / 2)
-            box = (left, low, left + width, low + height)
-            if not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
-                break
-        else:
-            dx, dy = sides[0]
-        taken.append(box)
-        across = "left" if dx > 0 else "right" if dx < 0 else "center"
-        along = "bottom" if dy > 0 else "top" if dy < 0 else "center"
-        axes.annotate(
-            text, (x, y), (dx, dy), textcoords="offset points", ha=across, va=along, fontsize=8.5, color=INK,
-            parse_math=False, fontfamily=list(fonts()),
-        )  # fmt: skip
 
 
 def heat(axes: Axes, map: Map, turned: bool = False) -> AxesImage:

@@ -1,5 +1,6 @@
 """How every picture (PNG) looks: paper, ink, colors of several things, fonts, and words that are only text."""
 
+import textwrap
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -55,6 +56,7 @@ FAMILIES = (
 )
 LONGEST_LABEL = 18
 DOTS = 160  # per inch
+LETTERS = 15  # of a note, per inch
 
 
 def shown(word: str) -> str:
@@ -92,10 +94,13 @@ def plain(axes: Axes, style: Style = LIGHT) -> None:
         spine.set_color(style.rule)
 
 
-def legend(axes: Axes, style: Style = LIGHT) -> None:
-    axes.legend(frameon=False, labelcolor=style.ink, prop={"family": list(fonts()), "size": 8.5})
+def legend(axes: Axes, style: Style = LIGHT, n_above: int = 0) -> None:
+    """In the upper right corner; with `n_above`, above the picture, so many side by side."""
+    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": n_above} if n_above else {"loc": "upper right"}
+    axes.legend(frameon=False, labelcolor=style.ink, prop={"family": list(fonts()), "size": 8.5}, **place)
 
 
 def note(figure: Figure, text: str, style: Style = LIGHT) -> None:
     """A line under the picture that says how to read it."""
-    figure.supxlabel(text, fontsize=8, color=style.soft, x=0.01, ha="left")
+    lines = textwrap.fill(text, int(LETTERS * figure.get_figwidth()))
+    figure.supxlabel(lines, fontsize=8, color=style.soft, x=0.01, ha="left")

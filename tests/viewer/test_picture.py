@@ -8,6 +8,7 @@ from matplotlib.image import imread
 from regard.errors import RegardError
 from regard.viewer import picture, style
 from regard.viewer.capture import Capture
+from regard.viewer.embeddings import embeddings, principal_plane
 from regard.viewer.encodings import PositionTable, lecture_table
 from regard.viewer.kinds import KINDS
 from regard.viewer.map_set import Map
@@ -87,18 +88,18 @@ def test_positions(tmp_path: Path) -> None:
 
 
 def test_embeddings(tmp_path: Path) -> None:
-    picture.embeddings(np.random.default_rng(0).normal(size=(len(ODD), 5)), ODD, tmp_path / "words.png")
+    embeddings(np.random.default_rng(0).normal(size=(len(ODD), 5)), ODD, tmp_path / "words.png")
     assert is_drawn(tmp_path / "words.png")
-    picture.embeddings(np.ones((3, 1)), ["the", "same", "point"], tmp_path / "flat.png")
+    embeddings(np.ones((3, 1)), ["the", "same", "point"], tmp_path / "flat.png")
     with pytest.raises(RegardError, match="label for each"):
-        picture.embeddings(np.ones((3, 2)), ["a"], tmp_path / "words.png")
+        embeddings(np.ones((3, 2)), ["a"], tmp_path / "words.png")
 
 
 def test_principal_plane_keeps_distances_of_planar_points() -> None:
     random = np.random.default_rng(1)
     flat = random.normal(size=(20, 2)) * [5, 1]
     turned, _ = np.linalg.qr(random.normal(size=(7, 7)))
-    points, shares = picture.principal_plane(flat @ turned[:2] + 3)
+    points, shares = principal_plane(flat @ turned[:2] + 3)
     distances = lambda x: np.linalg.norm(x[:, None] - x[None], axis=-1)  # noqa: E731
     np.testing.assert_allclose(distances(points), distances(flat), atol=1e-9)
     assert shares[0] > shares[1] and shares.sum() == pytest.approx(1)
