@@ -189,7 +189,7 @@ def neighbors(
             for near in loaded.neighbors(word, minus, plus, max(n, N_PICTURED // len(words))):
                 drawn |= {i: word for i in (near.id, *(neighbor.id for neighbor in near.neighbors)) if i not in drawn}
     if png:
-        from regard.viewer.embeddings import embeddings
+        from regard.viewer.plane import embeddings
         from regard.viewer.style import DARK, LIGHT
 
         ids = sorted(drawn)

@@ -8,10 +8,10 @@ from matplotlib.image import imread
 from regard.errors import RegardError
 from regard.viewer import picture, style
 from regard.viewer.capture import Capture
-from regard.viewer.embeddings import embeddings, principal_plane
 from regard.viewer.encodings import PositionTable, lecture_table
 from regard.viewer.kinds import KINDS
 from regard.viewer.map_set import Map
+from regard.viewer.plane import embeddings, principal_plane
 from tests.drawn import some_fast
 
 ODD = [
