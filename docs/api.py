@@ -9,7 +9,7 @@ from typing import TypeVar, get_args, get_type_hints
 from docs.settings import meaning
 from docs.writing import cell, first_sentence, markdown, wrapped
 from regard.nn.watch import watch
-from regard.runs.history import History
+from regard.runs.history import TrainingHistory
 from regard.runs.run import Run, load
 from regard.tasks.request import AnyRequest
 from regard.tasks.verbs import VERBS
@@ -46,7 +46,7 @@ CLASSES: dict[str, tuple[type, ...]] = {  # with the classes whose methods count
     "Run": (Run,),
     "Capture": (Capture, MapSet),
     "Map": (Map,),
-    "History": (History,),
+    "TrainingHistory": (TrainingHistory,),
     "regard.TextClassifier": (TextClassifier,),
 }
 

@@ -19,7 +19,7 @@ KINDS = ("train", "valid")
 
 
 @dataclass(frozen=True)
-class History:
+class TrainingHistory:
     """`run.history`: in a notebook, a picture of the curves and a table of samples."""
 
     steps: list[Settings]  # of each step its "step", "loss", "lr", "grad_norm" and "n_tokens"
@@ -27,7 +27,7 @@ class History:
     metric: str  # the figure that chooses the best checkpoint
 
     @classmethod
-    def read(cls, run: Path, metric: str) -> "History":
+    def read(cls, run: Path, metric: str) -> "TrainingHistory":
         rows = read_metrics(run / METRICS)
         steps, validations = ([row for row in rows if row["kind"] == kind] for kind in KINDS)
         return cls(steps, validations, metric)
@@ -86,7 +86,7 @@ def table(rows: list[tuple[str, str, str]]) -> str:
 
 
 def draw_curves(run: Path, metric: str) -> None:
-    History.read(run, metric).save(run / "curves.png")
+    TrainingHistory.read(run, metric).save(run / "curves.png")
 
 
 def read_metrics(path: Path) -> list[Settings]:

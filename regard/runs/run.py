@@ -20,7 +20,7 @@ from regard.evaluation.measured import Measured, Versus
 from regard.learning.device import choose_device
 from regard.models.interface import Model
 from regard.runs.expected import read_expected
-from regard.runs.history import History
+from regard.runs.history import TrainingHistory
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import trained_model
 from regard.tasks.request import asks_in_turn, checked, in_pieces
@@ -93,9 +93,9 @@ class Run:
         return self.model.device
 
     @property
-    def history(self) -> History:
+    def history(self) -> TrainingHistory:
         """How it was trained; in a notebook, the curves and samples of the last validation."""
-        return History.read(self.folder, self.recipe.task.metric)
+        return TrainingHistory.read(self.folder, self.recipe.task.metric)
 
     def use(self, decoding: DecodingConfig | None = None) -> Use:
         """The model with the recipe's settings of decoding, or with others."""

@@ -9,14 +9,14 @@ from regard.viewer.style import LIGHT, Drawing, Style, blank, legend, note, plai
 
 SMOOTHED = 100  # a point is the mean of this part of the curve
 
-Points = Sequence[tuple[int, float]]  # step, value
+StepValues = Sequence[tuple[int, float]]  # step, value
 
 
 @dataclass(frozen=True, kw_only=True)
 class CurvePanel:
     title: str
-    training: Points = ()
-    validation: Points = ()
+    training: StepValues = ()
+    validation: StepValues = ()
     is_smoothed: bool = False  # the training values are noisy
     logarithmic: bool = False
 

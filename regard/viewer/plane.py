@@ -16,7 +16,7 @@ SIDES = [
 ]
 FAR = 8  # points of the offset from which on a thin line leads from the word to its dot
 SIZE, WIDE, HIGH = 8.5, 5.6, 10.5  # points: of the letters, and of the room that one takes
-Box = tuple[float, float, float, float]  # left, low, right, high
+LabelBox = tuple[float, float, float, float]  # left, low, right, high
 
 
 def embeddings(
@@ -108,7 +108,7 @@ def place_labels(
     return n_hidden
 
 
-def box_at(pixel: np.ndarray, side: tuple[int, int], n_letters: int, scale: float) -> Box:
+def box_at(pixel: np.ndarray, side: tuple[int, int], n_letters: int, scale: float) -> LabelBox:
     """What a word takes, in pixels, at an offset from its dot."""
     width, height = (WIDE * n_letters + 2) * scale, HIGH * scale
     left = pixel[0] + side[0] * scale - (width if side[0] < 0 else width / 2 if side[0] == 0 else 0)
@@ -116,6 +116,6 @@ def box_at(pixel: np.ndarray, side: tuple[int, int], n_letters: int, scale: floa
     return left, low, left + width, low + height
 
 
-def fits(box: Box, others: list[Box], inside: Box) -> bool:
+def fits(box: LabelBox, others: list[LabelBox], inside: LabelBox) -> bool:
     is_inside = inside[0] <= box[0] and inside[1] <= box[1] and box[2] <= inside[2] and box[3] <= inside[3]
     return is_inside and not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in others)
