@@ -18,12 +18,12 @@ from regard.training.prepare import Prepared, prepare
 from regard.training.screen import Screen, open_screen
 from regard.training.start import start
 
-RecipeTables = Mapping[str, Mapping[str, object]]  # of a recipe: {"training": {"steps": 100}}
+GivenTables = Mapping[str, Mapping[str, object]]  # of a recipe: {"training": {"steps": 100}}
 NO_CHANGES: Mapping[str, object] = MappingProxyType({})
 
 
 def train(
-    recipe: str | Path | RecipeTables,
+    recipe: str | Path | GivenTables,
     run: str | Path | None = None,
     *,
     settings: Mapping[str, object] = NO_CHANGES,
@@ -62,7 +62,7 @@ def folder_of(recipe: str | None, run: Path | None, resume: bool) -> Path:
     return folder
 
 
-def read_recipe(recipe: str | Path | RecipeTables, name: str, settings: Mapping[str, object]) -> Recipe:
+def read_recipe(recipe: str | Path | GivenTables, name: str, settings: Mapping[str, object]) -> Recipe:
     """With single settings changed; a path in place of a text is its name."""
     if isinstance(recipe, str | Path):
         name, tables = str(recipe), config.load(str(recipe))

@@ -11,7 +11,7 @@ import numpy as np
 
 from regard.errors import ConfigError, MissingLibrary
 from regard.runs.run import Run, load
-from regard.training.call import RecipeTables, train
+from regard.training.call import GivenTables, train
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -21,7 +21,7 @@ except ImportError:
     raise MissingLibrary("scikit-learn is not installed, and this needs it: pip install 'regard[sklearn]'") from None
 
 # A bag of words and word pairs: seconds on a CPU, and hard to beat on small data.
-BAG: RecipeTables = MappingProxyType(
+BAG: GivenTables = MappingProxyType(
     {
         "data": {"max_length": 1000, "batch_tokens": 800},
         "tokenizer": {"kind": "words", "vocab_size": 20000},
@@ -54,7 +54,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        recipe: str | Path | RecipeTables | None = None,
+        recipe: str | Path | GivenTables | None = None,
         settings: Mapping[str, object] | None = None,
         folder: str | Path | None = None,
         random_state: int = 0,
