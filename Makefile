@@ -2,7 +2,9 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
 VENV := .venv
 BIN := $(VENV)/bin
+DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 # One process for each core, each with one thread; `worksteal` leaves the tests of a file together while it can.
 # Bytecode is kept, whatever the shell says: without it every process compiles all files and all tests anew.
 PARALLEL := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
@@ -13,13 +15,17 @@ PARALLEL := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
 
-$(READY): pyproject.toml constraints.txt
+$(DEMO): pyproject.toml constraints.txt  # the library alone
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 ..."; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,exchange,play,serve]'
+	$(INSTALL) .
+	@touch $(DEMO)
+
+$(READY): $(DEMO)  # what the tests, the benches and the other commands need
+	$(INSTALL) '.[dev,exchange,play,serve]'
 	@touch $(READY)
 
-demo: $(READY)  ## learn to translate on this machine, then look at the attention (3 minutes)
+demo: $(DEMO)  ## learn to translate on this machine, then look at the attention (3 minutes)
 	$(BIN)/regard demo
 
 test: $(READY)  ## the fast tests (under 5 minutes on 2 cores)
@@ -38,7 +44,7 @@ format: $(READY)  ## put the code into its form
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(READY)  ## write docs/map.md, docs/recipes.md and docs/walk.md from the code
+docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python docs/make.py
 
 bench: $(READY)  ## side by side with the peers, as ratios

@@ -211,7 +211,7 @@ def prepare_warm(name: str, n: int, plan: Plan, threads: int) -> Callable[[], No
 
 def draw(report: LayersReport, path: Path) -> None:
     """Time and, where measured, memory by length, both axes by their logarithm."""
-    from regard.viewer import picture  # matplotlib takes a second to import
+    from regard.viewer import style  # matplotlib takes a second to import
 
     panels: dict[str, Callable[[Point], float | None]] = {
         "milliseconds": lambda point: point.figures.median,
@@ -222,7 +222,7 @@ def draw(report: LayersReport, path: Path) -> None:
         for unit, value in panels.items()
     }
     drawn = {unit: lines for unit, lines in drawn.items() if any(lines.values())}
-    figure = picture.blank(5.2 * len(drawn), 4.4)
+    figure = style.blank(5.2 * len(drawn), 4.4)
     for axes, (unit, lines) in zip(figure.subplots(1, len(drawn), squeeze=False)[0], drawn.items(), strict=True):
         for (name, line), mark in zip(lines.items(), "osD^vP", strict=False):
             axes.plot(*zip(*line, strict=True), marker=mark, markersize=4, linewidth=1.4, label=name)
@@ -232,12 +232,12 @@ def draw(report: LayersReport, path: Path) -> None:
         axes.yaxis.set_minor_formatter("")
         lengths = sorted({n for line in lines.values() for n, _ in line})
         axes.set_xticks(lengths, [f"{n:,}" for n in lengths], rotation=45)
-        axes.set_xlabel("tokens of a sequence", color=picture.INK)
-        axes.set_ylabel(unit, color=picture.INK)
-        axes.grid(color=picture.RULE, linewidth=0.6)
-        picture.plain(axes)
+        axes.set_xlabel("tokens of a sequence", color=style.INK)
+        axes.set_ylabel(unit, color=style.INK)
+        axes.grid(color=style.RULE, linewidth=0.6)
+        style.plain(axes)
     figure.axes[0].legend(fontsize=8, frameon=False)
-    figure.suptitle(report.work, fontsize=10, color=picture.INK)
+    figure.suptitle(report.work, fontsize=10, color=style.INK)
     figure.savefig(path, format="png")
 
 

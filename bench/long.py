@@ -142,7 +142,7 @@ def in_segments(attend: Attend, rows: list[Tensor], compresses: bool) -> Tensor:
 
 def draw(report: Report, path: Path) -> None:
     """Time and memory by length, forward and with the backward pass, both axes by their logarithm."""
-    from regard.viewer import picture  # matplotlib takes a second to import
+    from regard.viewer import style  # matplotlib takes a second to import
 
     points = [row for row in report.rows if isinstance(row, Point)]
     works = list(dict.fromkeys(point.work for point in points))
@@ -151,11 +151,11 @@ def draw(report: Report, path: Path) -> None:
         "MiB": lambda point: point.memory / 2**20 if point.memory else None,
     }
     units = {unit: value for unit, value in units.items() if any(value(point) is not None for point in points)}
-    figure = picture.blank(5.2 * len(works), 3.6 * len(units) + 0.6)
+    figure = style.blank(5.2 * len(works), 3.6 * len(units) + 0.6)
     table = figure.subplots(len(units), len(works), squeeze=False)
     for line, (unit, value) in zip(table, units.items(), strict=True):
         for axes, work in zip(line, works, strict=True):
-            for (name, color), mark in zip(zip(RULES, picture.LINES, strict=False), "osD^vP", strict=True):
+            for (name, color), mark in zip(zip(RULES, style.LINES, strict=False), "osD^vP", strict=True):
                 drawn = [(p.n, value(p)) for p in points if (p.work, p.contender) == (work, name) and value(p)]
                 if drawn:
                     axes.plot(*zip(*drawn, strict=True), color=color, marker=mark, markersize=4, label=name)
@@ -163,11 +163,11 @@ def draw(report: Report, path: Path) -> None:
             axes.set_yscale("log")
             lengths = sorted({point.n for point in points})
             axes.set_xticks(lengths, [f"{n:,}" for n in lengths], rotation=45, fontsize=8)
-            axes.set_title(f"{unit}, {work}", fontsize=10, color=picture.INK, loc="left")
-            axes.grid(color=picture.RULE, linewidth=0.6)
-            picture.plain(axes)
+            axes.set_title(f"{unit}, {work}", fontsize=10, color=style.INK, loc="left")
+            axes.grid(color=style.RULE, linewidth=0.6)
+            style.plain(axes)
     table[0][0].legend(fontsize=7, frameon=False)
-    figure.suptitle(report.work, fontsize=10, color=picture.INK)
+    figure.suptitle(report.work, fontsize=10, color=style.INK)
     figure.savefig(path, format="png")
 
 

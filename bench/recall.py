@@ -49,12 +49,12 @@ def ask_all(run: Run, lengths: list[int], n: int, n_whole: int) -> list[Answers]
 
 
 def draw(found: list[Answers], path: Path) -> None:
-    from regard.viewer import picture  # matplotlib takes a second to import
+    from regard.viewer import style  # matplotlib takes a second to import
 
-    figure = picture.blank(6.4, 3.8)
+    figure = style.blank(6.4, 3.8)
     axes = figure.add_subplot()
     for (length, mark), color in zip(
-        zip(dict.fromkeys(each.length for each in found), "osD^vP", strict=False), picture.LINES, strict=False
+        zip(dict.fromkeys(each.length for each in found), "osD^vP", strict=False), style.LINES, strict=False
     ):
         line = [(each.memory, 100 * each.n_right / each.n) for each in found if each.length == length]
         axes.plot(*zip(*line, strict=True), color=color, marker=mark, label=f"lines of {length:,}")
@@ -62,13 +62,13 @@ def draw(found: list[Answers], path: Path) -> None:
     memories = sorted({each.memory for each in found})
     axes.set_xscale("log", base=2)
     axes.set_xticks(memories, [f"{memory:,}" for memory in memories])
-    axes.axhline(100 / len(recall.VALUES), color=picture.SOFT, linewidth=1, linestyle="--", label="by chance")
+    axes.axhline(100 / len(recall.VALUES), color=style.SOFT, linewidth=1, linestyle="--", label="by chance")
     axes.set_ylim(-4, 104)
-    axes.set_xlabel("tokens in memory (dotted: as long as the line)", color=picture.SOFT)
-    axes.set_title("% of first questions answered", fontsize=11, color=picture.INK, loc="left")
+    axes.set_xlabel("tokens in memory (dotted: as long as the line)", color=style.SOFT)
+    axes.set_title("% of first questions answered", fontsize=11, color=style.INK, loc="left")
     axes.legend(frameon=False, fontsize=9)
-    axes.grid(color=picture.RULE, linewidth=0.6)
-    picture.plain(axes)
+    axes.grid(color=style.RULE, linewidth=0.6)
+    style.plain(axes)
     figure.savefig(path, format="png")
 
 

@@ -53,14 +53,19 @@ def load(name: str, overrides: Iterable[str] = ()) -> Settings:
         key, equals, value = override.partition("=")
         if not equals or not all(key.split(".")):
             raise ConfigError(f"--set needs table.name=value, got {override!r}")
-        *tables, last = key.split(".")
-        table = settings
-        for step in tables:
-            table = table.setdefault(step, {})
-            if not isinstance(table, dict):
-                raise ConfigError(f"--set {override}: {step!r} is a value, not a table")
-        table[last] = parse(value)
+        change(settings, key, parse(value), f"--set {override}")
     return settings
+
+
+def change(settings: Settings, key: str, value: object, where: str) -> None:
+    """Set "table.name" of a recipe."""
+    *tables, last = key.split(".")
+    table = settings
+    for step in tables:
+        table = table.setdefault(step, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"{where}: {step!r} is a value, not a table")
+    table[last] = value
 
 
 def parse(text: str) -> object:

@@ -56,7 +56,9 @@ ANY = {
     "tasks/plain.py": "values of JSON",
     "tasks/wire.py": "values of JSON, texts or images",
     "text/sentencepieces.py": "an int or bytes: the number of the field says which",
+    "training/call.py": "a setting of any type",
     "training/environment.py": "a module of PyTorch that has no type",
+    "training/estimator.py": "scikit-learn, which has no types",
     "training/metrics.py": "TensorBoard's writer, imported only on request",
     "training/recording.py": "PyTorch's handle of a pool of memory",
 }

@@ -38,7 +38,7 @@ GETATTR = {
     "ladder/climb.py": "settings by name",
     "nn/layout.py": "the tensors of a layout by name",
     "training/recording.py": "the tensors of a layout by name",
-    "viewer/capture.py": "the fields of a map, a dataclass",
+    "viewer/map_set.py": "the fields of a map, a dataclass",
 }
 
 Finding = tuple[int, str]  # a line, and what stands there

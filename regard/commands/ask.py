@@ -11,6 +11,7 @@ import typer
 import regard
 from regard.commands.lines import answered, read_lines, say_notes, write_line
 from regard.commands.options import Device, InputFile, InputPaths, RunFolder
+from regard.commands.progress import working
 from regard.commands.verbs import lines_or_files
 from regard.data.notes import Notes
 from regard.errors import ConfigError
@@ -46,7 +47,8 @@ def embed(
 
     if out is not None:
         lines = names or list(read_lines(file))
-        vectors = loaded.embed(lines, pooling, layer)
+        with working(f"embedding {len(lines):,} lines"):
+            vectors = loaded.embed(lines, pooling, layer)
         np.save(out, vectors)
         print(f"{len(vectors):,} vectors of {vectors.shape[1]:,} numbers in {out}")
         for number, line in enumerate(lines, start=1):

@@ -12,6 +12,7 @@ import typer
 import regard
 from regard.commands.lines import print_table
 from regard.commands.options import Decoding, Device, RunFolder, decoding_settings
+from regard.commands.progress import working
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RegardError, RunError
 
@@ -56,7 +57,8 @@ def evaluate(
     if len(runs) == 1 and decodings[0] != decodings[0].exact:
         return show_price(runs[0], files, root, decodings[0], as_json, outputs)
     if len(runs) == 1:
-        measured = runs[0].measure(files, root, decodings[0])
+        with working(f"measuring {runs[0].folder}"):
+            measured = runs[0].measure(files, root, decodings[0])
         if picture is not None:
             if measured.draw is None:
                 raise ConfigError(ONLY_CLASSIFIERS)
@@ -71,7 +73,8 @@ def evaluate(
             f"--outputs {outputs} would write the outputs of {runs[0].folder} and {runs[1].folder}, which have one "
             f"name, to one file, {outputs.name}.{names[0]}; evaluate one run at a time, or rename a folder"
         )
-    versus = runs[0].versus(runs[1], files, root, (decodings[0], decodings[1]))
+    with working(f"measuring {runs[0].folder} and {runs[1].folder}"):
+        versus = runs[0].versus(runs[1], files, root, (decodings[0], decodings[1]))
     for name, side in zip(names, versus.sides, strict=False):
         write_outputs(side, outputs and outputs.with_name(f"{outputs.name}.{name}"))
     show_comparison(runs, versus, as_json)

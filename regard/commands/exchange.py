@@ -11,6 +11,7 @@ import typer
 import regard
 from regard.choose import choose
 from regard.commands.options import RunFolder
+from regard.commands.progress import working
 from regard.errors import ConfigError, MissingLibrary, RegardError
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def import_(
     opened = open_source(source)
     tokenizer = tokenizer_of(opened)
     with undone_after_errors(run):
-        recipe, left_out = import_source(opened, tokenizer, run)
+        with working(f"reading {source}"):
+            recipe, left_out = import_source(opened, tokenizer, run)
         notes = generation_of(opened, recipe, tokenizer.end_id).notes
         if left_out:
             notes += (f"skipped (not used by this task): {', '.join(left_out)}",)
@@ -50,13 +52,14 @@ def import_(
             print(note)
         try:
             ours = regard.load(run, "cpu")
-            if opened.family.reads_images:
-                certificate = certify_vit(ours, source, opened.model_type, notes)
-            elif opened.model_type == "ctranslate2":
-                theirs = CTranslate2Folder(source)
-                certificate = certify_ctranslate2(ours, theirs.folder, theirs.words, notes, is_export=False)
-            else:
-                certificate = certify(ours, source, opened.model_type, notes, n_strings)
+            with working("comparing it with the original"):
+                if opened.family.reads_images:
+                    certificate = certify_vit(ours, source, opened.model_type, notes)
+                elif opened.model_type == "ctranslate2":
+                    theirs = CTranslate2Folder(source)
+                    certificate = certify_ctranslate2(ours, theirs.folder, theirs.words, notes, is_export=False)
+                else:
+                    certificate = certify(ours, source, opened.model_type, notes, n_strings)
         except MissingLibrary as error:
             print(f"no certificate was written: {error}")
         else:

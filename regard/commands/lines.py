@@ -8,10 +8,12 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+from regard.commands.progress import counted, is_watched
 from regard.data.notes import Notes
 from regard.errors import DataError
 
 AT_A_TIME = 5_000  # lines answered together, so that a long file streams
+WATCHED = 256  # ... where a person watches how many are done
 MOST_ROWS = 2_000  # of a drawn table
 STANDARD_INPUT = Path("-")
 
@@ -73,7 +75,13 @@ def answered(
     from regard.text.unicode import well_formed
 
     lines = map(well_formed, texts) if texts else read_lines(file)  # an argument may hold bytes that are no text
-    at_a_time = 1 if not texts and is_typed(file) else AT_A_TIME
+    at_a_time = 1 if not texts and is_typed(file) else WATCHED if is_watched() else AT_A_TIME
+    yield from counted(answered_groups(lines, answer, at_a_time), "lines answered:")
+
+
+def answered_groups(
+    lines: Iterator[str], answer: Callable[[list[str]], Sequence[A]], at_a_time: int
+) -> Iterator[tuple[int, str, A]]:
     number = 0
     while group := list(islice(lines, at_a_time)):
         for line, reply in zip(group, answer(group), strict=True):

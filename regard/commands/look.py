@@ -98,7 +98,7 @@ def look(
     layers, heads = (None if number is None else [number] for number in (layer, head))
     capture = loaded.look(text, target, layers, heads, vectors)
     note_unknown(loaded, text, target or "")
-    kind = kind or ("cross" if "cross" in capture.kinds else capture.kinds[0])
+    kind = kind or capture.first_kind
     if is_named:
         capture = replace(capture, opens=(kind, layer, head))
     if patch is not None:
@@ -107,16 +107,15 @@ def look(
     if terminal or (is_shown_here and html is None and png is None):
         show_here(capture, kind, layer, head)
     if png is not None:
-        drawn = draw(capture, kind, layer, head, grid, png)
-        print(f"{png}: {drawn}")
+        print(f"{png}: {capture.draw(png, kind, layer, head, grid)}")
     if html is not None:
         page.write_page(capture, html)
         print(f"{html}: open it in any browser; it needs no network")
     if html is None and png is None and not terminal and not is_shown_here:
         path = free_name(run / "attention.html")
         page.write_page(capture, path)
-        print(f"{path}: opening it in the browser")
-        typer.launch(str(path))
+        opened = typer.launch(str(path)) == 0
+        print(f"{path}: {'opened in the browser' if opened else 'no browser was found here; open this file in any'}")
 
 
 def note_unknown(run: "Run", *texts: str) -> None:
@@ -147,7 +146,7 @@ def show_here(capture: "Capture", kind: str, layer: int | None, head: int | None
     from rich.console import Console
 
     from regard.viewer import half_blocks, terminal
-    from regard.viewer.capture import visible
+    from regard.viewer.map_set import visible
 
     map = capture.pick(kind, layer, head)
     print(visible(capture.title))
@@ -155,25 +154,6 @@ def show_here(capture: "Capture", kind: str, layer: int | None, head: int | None
         half_blocks.show(capture, map, Console())
     else:
         terminal.show(map, Console())
-
-
-def draw(capture: "Capture", kind: str, layer: int | None, head: int | None, grid: bool, path: Path) -> str:
-    """A PNG file, and what is on it."""
-    from regard.viewer import gates, panels, picture
-
-    is_on_image = "keys" in capture.about(kind).patches
-    if grid and "hidden" in capture.kinds:
-        gates.draw_gates(capture, path)
-        return "all gates and states"
-    if grid:
-        (panels.draw_heads if is_on_image else picture.grid)(capture, path, kind)
-        return f"all {kind} heads"
-    map = capture.pick(kind, layer, head)
-    if is_on_image:
-        panels.draw_looks(capture, map, path)
-    else:
-        picture.attention(map, path)
-    return map.name
 
 
 def neighbors(
@@ -188,6 +168,7 @@ def neighbors(
     classes: Annotated[
         Path | None, typer.Option(help="lines of WORD, tab, CLASS: --png draws these, a color for each class")
     ] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="with --png: on dark paper")] = False,
 ) -> None:
     """List the tokens whose embeddings are nearest to a word's, by cosine, or to those of an analogy."""
     from regard.text.unicode import visible
@@ -197,8 +178,10 @@ def neighbors(
     loaded = regard.load(run)
     loaded.check_can("neighbors")
     drawn = {} if classes is None else read_classes(classes, loaded.tokenizer)
+    words_asked: set[int] = set()  # tokens that read as one of the words
     for word in words:
         for near in loaded.neighbors(word, minus, plus, n):
+            words_asked.add(near.id)
             rows = [(visible(neighbor.token), f"{neighbor.cosine:.3f}") for neighbor in near.neighbors]
             analogy = "".join(f" {sign} {text}" for sign, text in (("-", minus), ("+", plus)) if text)
             print_table(("token", "cosine"), rows, f"{visible(near.token)}{analogy}  (id {near.id})")
@@ -206,14 +189,16 @@ def neighbors(
             for near in loaded.neighbors(word, minus, plus, max(n, N_PICTURED // len(words))):
                 drawn |= {i: word for i in (near.id, *(neighbor.id for neighbor in near.neighbors)) if i not in drawn}
     if png:
-        from regard.viewer import picture
+        from regard.viewer.plane import embeddings
+        from regard.viewer.style import DARK, LIGHT
 
         ids = sorted(drawn)
         table = loaded.model.word_vectors
         assert table is not None, "its neighbors were found"
         vectors = table[ids].detach().float().cpu().numpy()
         labels = [visible(token) for token in loaded.tokenizer.tokens(ids)]
-        picture.embeddings(vectors, labels, png, [drawn[i] for i in ids])
+        asked = [place for place, i in enumerate(ids) if i in words_asked]
+        embeddings(vectors, labels, png, [drawn[i] for i in ids], asked, DARK if dark else LIGHT)
         print(f"{len(ids)} embeddings drawn in {png}")
 
 

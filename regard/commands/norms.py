@@ -20,8 +20,8 @@ def norms(
 
     To see what clipping does, train twice: regard train RECIPE --run A, and again with --run B --set training.clip=0.
     """
+    from regard.runs.history import number, read_metrics
     from regard.runs.recipe import Recipe
-    from regard.training.metrics import number, read_metrics
     from regard.viewer import charts
 
     curves: dict[str, tuple[list[int], list[float], float]] = {}

@@ -8,12 +8,10 @@ import typer
 
 from regard.commands.lines import print_table
 from regard.commands.options import BeginWith, Device, Overrides, RecipeName
-from regard.errors import ConfigError, RunError
-from regard.runs.durable import left_as_found, only_one
+from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.data.report import Row
-    from regard.runs.recipe import Recipe
 
 LEARNED = 0.1  # nats a prediction of a batch that was learned by heart
 
@@ -92,48 +90,17 @@ def train(
     device: Device = None,
 ) -> None:
     """Train a model as a recipe says; Ctrl-C saves, --resume continues."""
-    from regard.learning.device import choose_device
     from regard.runs.inheriting import read_recipe
-    from regard.training.prepare import prepare
+    from regard.training.call import folder_of, train_recipe
     from regard.training.screen import open_screen
-    from regard.training.start import start
 
     if resume and from_:
         raise ConfigError(f"a resumed run continues from its own weights: leave out --resume, or --from {from_}")
-    is_run = (Path(recipe) / "recipe.toml").is_file()
-    folder = run or (Path(recipe) if is_run and resume else Path("runs") / Path(recipe).stem)
-    if resume and not (folder / "recipe.toml").is_file():
-        raise RunError(f"there is no run to resume in {folder}; leave out --resume to start one")
-    on = choose_device(device)
+    folder = folder_of(recipe, run, resume)
     chosen = read_recipe(str(folder.resolve()) if resume else recipe, set_ or [], from_)
-    needs = what_needs_weights(chosen)
-    if needs and not (from_ or resume):
-        raise ConfigError(f"{chosen.name} {needs}")
     screen = open_screen()
-    screen.say(f"{'resuming' if resume else 'training'} {chosen.name} in {folder}: reading the data")
     if resume and Path(recipe).resolve() != folder.resolve():
         screen.say(f"its settings are those of {folder / 'recipe.toml'}, not of {recipe}; change them with --set")
-    with only_one(folder):
-        with left_as_found(folder):
-            prepared = prepare(chosen, folder, resume, from_)
-        start(prepared, folder, on, resume, screen)
+    prepared = train_recipe(chosen, folder, device, from_, resume, screen)
     for command in prepared.about.usage:
         screen.say(f"next: {command}")
-
-
-def what_needs_weights(recipe: "Recipe") -> str:
-    """Why a recipe cannot start from random weights, and what to do; "" if it can."""
-    if recipe.model.needs_weights:
-        return (
-            "freezes a part of its model as another run trained it: give that run, --from RUN, "
-            "or train all of it: --set model.frozen=false"
-        )
-    if recipe.task_class.needs_weights:
-        return recipe.task_class.needs_weights
-    if recipe.training.from_run:
-        return "takes its model and its tokenizer from a run: give that run, --from RUN"
-    if recipe.training.frozen or recipe.training.last_layers:
-        return "freezes what another run has learned: give that run, --from RUN, or set no training.frozen, last_layers"
-    if recipe.lora.rank:
-        return "adapts a trained run: give that run, --from RUN, or train a whole new model: --set lora.rank=0"
-    return ""

@@ -19,12 +19,12 @@ from regard.ladder.standings import RungRow
 from regard.models import ARCHITECTURES
 from regard.models.markov import Markov
 from regard.runs.durable import only_one, write_file
+from regard.runs.history import read_metrics
 from regard.runs.recipe import Recipe
 from regard.runs.records import read_result
 from regard.runs.run import Run, load
 from regard.training.environment import reproducible
 from regard.training.learner import Learner
-from regard.training.metrics import read_metrics
 from regard.training.prepare import Prepared, prepare
 from regard.training.screen import Screen
 from regard.training.start import start

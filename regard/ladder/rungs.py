@@ -29,6 +29,7 @@ class Ladder:
     recipe: str  # the shipped recipe of all rungs; by itself, that of the last one
     rungs: dict[str, Rung]
     figures: dict[str, str]  # what is measured, by its name in a run's figures, as the table heads it
+    higher_is_better: bool = False  # of the first of them
 
 
 def text_table(files: list[Path], folder: Path) -> Settings:
@@ -130,6 +131,7 @@ TRANSLATION = Ladder(
         "transformer": Rung("Transformer"),
     },
     figures={"BLEU": "BLEU", "exact match": "% exact"},
+    higher_is_better=True,
 )
 
 LADDERS = {"language": LANGUAGE, "translation": TRANSLATION}

@@ -12,6 +12,8 @@ from regard.ladder.rungs import Ladder
 from regard.runs.durable import write_file
 from regard.viewer.charts import Panel, bars, losses
 
+OTHER_ORDER = "After another number of steps, the order of the rungs can be another."
+
 
 @dataclass(frozen=True, kw_only=True)
 class RungRow:
@@ -41,6 +43,8 @@ def keep(rows: list[RungRow], ladder: Ladder, folder: Path, budget: str, device:
     report = {"budget": budget, "device": device, "rungs": rungs}
     write_file(folder / "ladder.json", json.dumps(report, indent=2, ensure_ascii=False).encode())
     write_file(folder / "ladder.md", as_markdown(rows, ladder, budget, device).encode())
+    name, title = next(iter(ladder.figures.items()))
+    rows = sorted(rows, key=lambda row: row.figures[name], reverse=ladder.higher_is_better)
     panels = [Panel(title, [row.figures[name] for row in rows]) for name, title in ladder.figures.items()]
     panels += [
         Panel("seconds", [row.seconds for row in rows], logarithmic=True),
@@ -49,7 +53,10 @@ def keep(rows: list[RungRow], ladder: Ladder, folder: Path, budget: str, device:
     ]
     if any(row.curve for row in rows):
         losses({row.title: row.curve for row in rows if row.curve}, folder / "ladder-curves.png")
-    bars([row.title for row in rows], panels, f"The ladder, {budget}, on {rows[0].of}", folder / "ladder.png")
+    heading = f"The ladder, {budget}, on {rows[0].of}"
+    caption = f"Sorted by {title}, the best at the top; a color for each architecture. {OTHER_ORDER}"
+    kinds = [str(ladder.rungs[row.rung].model.get("architecture", "transformer")) for row in rows]
+    bars([row.title for row in rows], panels, heading, folder / "ladder.png", kinds, caption)
 
 
 def as_markdown(rows: list[RungRow], ladder: Ladder, budget: str, device: str) -> str:

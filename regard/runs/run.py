@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from inspect import Parameter, Signature, signature
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast, get_type_hints
 
@@ -20,10 +21,11 @@ from regard.evaluation.measured import Measured, Versus
 from regard.learning.device import choose_device
 from regard.models.interface import Model
 from regard.runs.expected import read_expected
+from regard.runs.history import TrainingHistory
 from regard.runs.recipe import Recipe
 from regard.runs.transfer import trained_model
 from regard.runs.word_lists import word_lists
-from regard.tasks.request import checked
+from regard.tasks.request import asks_in_turn, checked, in_pieces
 from regard.tasks.setup import Use
 from regard.tasks.task import AnyTask
 from regard.tasks.verbs import VERBS
@@ -116,9 +118,20 @@ class Run:
         models = [cast(AnyGenerator, run.model) for run in (self, *self.partners)]
         return Ensemble(models) if self.partners else models[0]
 
+    def __repr__(self) -> str:
+        n_weights = sum(parameter.numel() for parameter in self.model.parameters())
+        size = f"a {self.recipe.architecture} of {n_weights:,} weights on {self.device}"
+        joined = f", an ensemble of {1 + len(self.partners)}" if self.partners else ""
+        return f"<Run {self.folder}: {size}{joined}; it {self.task.purpose}; it can {', '.join(self.verbs)}>"
+
     @property
     def device(self) -> torch.device:
         return self.model.device
+
+    @property
+    def history(self) -> TrainingHistory:
+        """How it was trained; in a notebook, the curves and samples of the last validation."""
+        return TrainingHistory.read(self.folder, self.recipe.task.metric)
 
     def use(self, decoding: DecodingConfig | None = None) -> Use:
         """The model with the recipe's settings of decoding, or with others."""
@@ -139,8 +152,8 @@ class Run:
         return [*super().__dir__(), *self.verbs]
 
     def __getattr__(self, name: str) -> Callable[..., Any]:  # what the verb's request takes, and what answers it
-        """run.translate(lines, …) is the task's answer to the request Translate(lines, …): a list, or for a string the
-        answer itself."""
+        """run.translate(lines, …) is the task's answer to the request Translate(lines, …): a list; for a string the
+        answer itself; for a generator, or any other iterator, the answers one after the other as they are made."""
         if name not in VERBS:
             raise AttributeError(f"a run has no {name!r}")
         self.check_can(name)
@@ -149,8 +162,12 @@ class Run:
         def ask(*args: object, draft: Run | None = None, **settings: object) -> object:
             if draft is not None and not verb.takes_draft:
                 raise TypeError(f"{name}() writes nothing that a draft could propose")
-            request, is_alone = checked(verb(*args, **settings), self.task.listed)
-            answers = answer((self if draft is None else self.drafted_by(draft)).use(), request)
+            asked, whole = self if draft is None else self.drafted_by(draft), verb(*args, **settings)
+            if asks_in_turn(whole):
+                pieces = in_pieces(whole, self.task.listed)
+                return chain.from_iterable(answer(asked.use(), piece) for piece in pieces)
+            request, is_alone = checked(whole, self.task.listed)
+            answers = answer(asked.use(), request)
             return answers[0] if is_alone else answers
 
         ask.__name__, ask.__doc__ = name, verb.__doc__

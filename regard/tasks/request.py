@@ -4,6 +4,7 @@ fields, so this file and every `verbs.py` must not import PyTorch."""
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 from numbers import Integral
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -14,6 +15,7 @@ from regard.tasks.plain import plain
 A = TypeVar("A")
 
 FOR_EACH_ANSWER = "one for each answer"
+AT_A_TIME = 64  # things that are taken from an iterator and answered together
 Texts = Annotated[Sequence[str], FOR_EACH_ANSWER]  # where two fields are such, their texts belong together
 
 
@@ -157,6 +159,27 @@ def checked(request: R, listed: Listed | None = None) -> tuple[R, bool]:
         raise RegardError(f"{request.name}: expected as many texts in each list, got {counted}")
     is_alone = any(len(lists[name]) == 1 and lists[name][0] is vars(request)[name] for name in list(counts)[:1])
     return replace(request, **lists), is_alone
+
+
+def answered_fields(request: AnyRequest) -> list[str]:
+    """The names of the fields that hold one thing for each answer."""
+    hints = get_type_hints(type(request), include_extras=True)
+    return [name for name in vars(request) if FOR_EACH_ANSWER in kinds_of(hints[name])]
+
+
+def asks_in_turn(request: AnyRequest) -> bool:
+    """Whether what it asks about comes from an iterator, such as a generator: then answers are given as they come."""
+    return any(isinstance(vars(request)[name], Iterator) for name in answered_fields(request)[:1])
+
+
+def in_pieces(request: R, listed: Listed | None = None) -> Iterator[R]:
+    """The same request about a few things after the other; what else has one for each answer goes along."""
+    columns = {name: iter(texts) for name in answered_fields(request) if (texts := vars(request)[name])}
+    while True:
+        taken = {name: list(islice(column, AT_A_TIME)) for name, column in columns.items()}
+        if not any(taken.values()):
+            return
+        yield checked(replace(request, **taken), listed)[0]
 
 
 def kinds_of(hint: object) -> Iterator[object]:

@@ -12,9 +12,9 @@ from regard.nn.lora import LoraConfig, merged
 from regard.runs.checkpoints import ADAPTER, MODEL, Checkpoints, TrainingProgress, is_better, step_folder
 from regard.runs.durable import resume_command
 from regard.runs.expected import write_expected
+from regard.runs.history import number, read_metrics
 from regard.runs.weights import save_weights, set_weights, weights_of
 from regard.training.learner import Learner
-from regard.training.metrics import number, read_metrics
 from regard.training.signals import Signals
 
 

@@ -17,6 +17,7 @@ from regard.nn.lora import NO_ADAPTERS, LoraConfig
 from regard.runs.card import About, Result, RunEnvironment, duration, write_card
 from regard.runs.checkpoints import Checkpoints, TrainingProgress, refuse_existing, step_folder
 from regard.runs.durable import disk_errors_said, resume_command, write_file
+from regard.runs.history import draw_curves
 from regard.tasks.setup import B
 from regard.tasks.task import BatchTask
 from regard.training.environment import compile_model, peak_memory, record_environment, reproducible
@@ -25,7 +26,7 @@ from regard.training.feed import Feed
 from regard.training.finish import choose_weights, keep_expected, save_finished
 from regard.training.finite import NonFinite
 from regard.training.learner import Learner, Loss, StepRecord
-from regard.training.metrics import MetricsFile, draw_curves
+from regard.training.metrics import MetricsFile
 from regard.training.screen import Pace, Screen, step_line
 from regard.training.signals import Signals, Stopped
 
@@ -75,6 +76,7 @@ def train(
             Feed(task, progress.position, learner.ready, learner.is_idle) as feed,
         ):
             training = Training(learner, config, lora, run, progress, checkpoints, metrics, screen, signals)
+            screen.begin(progress.step, config.steps)
             try:
                 while True:
                     signals.check()
@@ -181,6 +183,8 @@ class Training:
         self.progress.tokens += n_tokens
         self.metrics.add_steps(rows)
         self.pace.note(len(rows), n_tokens)
+        for row in rows:
+            self.screen.advance(row)
         if is_shown:
             self.show(rows[-1])
 

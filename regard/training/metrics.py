@@ -1,4 +1,4 @@
-"""metrics.jsonl: a line for every step and every validation; TensorBoard on request; and the picture curves.png."""
+"""Writes metrics.jsonl: a line for every step and every validation; and TensorBoard's events, on request."""
 
 import json
 import math
@@ -6,12 +6,10 @@ import os
 from pathlib import Path
 from typing import Any, Self
 
-from regard.config import Settings
 from regard.runs.durable import write_file
+from regard.runs.history import read_metrics
 from regard.tasks.setup import Sample
 from regard.training.learner import StepRecord
-
-KINDS = ("train", "valid")
 
 
 class MetricsFile:
@@ -67,53 +65,3 @@ def to_line(row: dict[str, object]) -> str:
         name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in row.items()
     }
     return json.dumps(known, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def read_metrics(path: Path) -> list[Settings]:
-    """The rows; a last line that a kill cut short is left out, and so is all that is damaged."""
-    rows = []
-    for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.is_file() else []:
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(row, dict) and type(row.get("step")) is int and row.get("kind") in KINDS:
-            rows.append(row)
-    return rows
-
-
-def number(row: Settings, name: str) -> float | None:
-    """One of a row; None: it has none of this name."""
-    value = row.get(name)
-    return value if isinstance(value, int | float) and math.isfinite(value) else None
-
-
-def draw_curves(run: Path, metric: str) -> None:
-    """Loss, the metric that chooses the best, and learning rate over the steps, as curves.png."""
-    from matplotlib.figure import Figure
-
-    rows = read_metrics(run / "metrics.jsonl")
-    trained = [row for row in rows if row["kind"] == "train"]
-    validated = [row for row in rows if row["kind"] == "valid"]
-    panels = ["loss", *([metric] if metric != "loss" else []), "lr"]
-    figure = Figure(figsize=(4.2 * len(panels), 3.2), layout="constrained")
-    for axes, name in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        for kind, kind_rows, style in (("training", trained, "-"), ("validation", validated, "o-")):
-            points = [(row["step"], value) for row in kind_rows if (value := number(row, name)) is not None]
-            if points:
-                steps, values = zip(*points, strict=True)
-                axes.plot(steps, smooth(values) if style == "-" else values, style, label=kind, markersize=3, lw=1.2)
-        axes.set(title={"lr": "learning rate", "loss": "loss (nats a token)"}.get(name, name), xlabel="step")
-        axes.grid(alpha=0.3)
-        if name == "loss":
-            axes.legend(frameon=False)
-    figure.savefig(run / "curves.png", dpi=130)
-
-
-def smooth(values: tuple[float, ...]) -> list[float]:
-    """Each value as the mean of the (up to) one hundredth of the curve before it."""
-    width = max(1, len(values) // 100)
-    sums = [0.0]
-    for value in values:
-        sums.append(sums[-1] + value)
-    return [(sums[end] - sums[max(0, end - width)]) / (end - max(0, end - width)) for end in range(1, len(values) + 1)]

@@ -1,10 +1,14 @@
-"""What a training shows: on a terminal one live line and a row for each validation, in a pipe plain lines."""
+"""What a training shows: on a terminal a live bar and a row for each validation, in a pipe plain lines."""
 
+import math
 import time
 from collections.abc import Callable
+from itertools import pairwise
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
 from regard.learning.config import TrainingConfig
@@ -14,6 +18,9 @@ from regard.training.estimate import expected_seconds
 from regard.training.learner import StepRecord
 
 MEASURED = 5  # steps before an estimate is given
+BLOCKS = "▁▂▃▄▅▆▇█"
+MOST_LOSSES = 4096  # of a long training: neighbors are put together
+N_BLOCKS, BAR_WIDTH = 16, 20  # of the live line: losses side by side, and columns of the bar
 
 
 class Pace:
@@ -69,6 +76,17 @@ def step_line(row: StepRecord, steps: int, tokens_per_second: float, seconds_lef
     )
 
 
+def sparkline(values: list[float], n_blocks: int = N_BLOCKS) -> str:
+    """The course of the values, each block the mean of an equal part of them, from their lowest to their highest."""
+    finite = [value for value in values if math.isfinite(value)]
+    n_blocks = min(n_blocks, len(finite))
+    bounds = [round(i * len(finite) / n_blocks) for i in range(n_blocks + 1)] if n_blocks else [0]
+    means = [sum(finite[a:b]) / (b - a) for a, b in pairwise(bounds)]
+    low, high = min(means, default=0.0), max(means, default=0.0)
+    span = (high - low) or 1.0
+    return "".join(BLOCKS[round((len(BLOCKS) - 1) * (mean - low) / span)] for mean in means)
+
+
 class Screen:
     """Lines for a pipe or a log: a step's line at most every `seconds`."""
 
@@ -87,13 +105,19 @@ class Screen:
         for name, value in rows:
             self.say((name.ljust(width), "bold"), f"  {value}")
 
+    def begin(self, step: int, steps: int) -> None:
+        """Before the first step."""
+
+    def advance(self, row: StepRecord) -> None:
+        """A step whose figures are known, whether or not its line is shown."""
+
     def step(self, line: str, is_last: bool) -> None:
         if is_last or time.monotonic() - self.shown >= self.seconds:
             self.shown = time.monotonic()
             self.say(line)
 
     def validation(self, step: int, values: dict[str, float], is_best: bool, samples: list[Sample]) -> None:
-        figures = "  ".join(f"{name} {value:.4g}" for name, value in values.items())
+        figures = "  ".join(f"{name} {value:<7.4g}" for name, value in values.items())  # in columns
         self.say((f"validation at step {step:,}", "bold"), f"  {figures}", ("  best" if is_best else "", "green"))
         for source, reference, output in samples:
             self.say(
@@ -105,15 +129,45 @@ class Screen:
 
 
 class LiveScreen(Screen):
-    """The same rows on a terminal, and under them one line that is always the newest."""
+    """The same rows on a terminal, and under them, from the first step, a bar, the course of the loss, the figures of
+    the last validation, and the newest line."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
         self.live = Live(console=console, refresh_per_second=8, transient=True)
+        self.done, self.steps = 0, 1
+        self.losses: list[float] = []
+        self.line, self.validated = "the first step …", ""
+
+    def begin(self, step: int, steps: int) -> None:
+        self.done, self.steps = step, steps
+        self.live.start()
+        self.refresh()
+
+    def advance(self, row: StepRecord) -> None:
+        self.done = row.step
+        self.losses.append(row.loss)
+        if len(self.losses) > MOST_LOSSES:
+            self.losses = [sum(pair) / 2 for pair in zip(self.losses[::2], self.losses[1::2], strict=False)]
+        if time.monotonic() - self.shown >= 1 / self.live.refresh_per_second:
+            self.shown = time.monotonic()
+            self.refresh()
 
     def step(self, line: str, is_last: bool) -> None:
         self.live.start()
-        self.live.update(Text(line, overflow="ellipsis", no_wrap=True))
+        self.line = line
+        self.refresh()
+
+    def validation(self, step: int, values: dict[str, float], is_best: bool, samples: list[Sample]) -> None:
+        super().validation(step, values, is_best, samples)
+        self.validated = "  ".join(f"{name} {value:.4g}" for name, value in values.items())
+
+    def refresh(self) -> None:
+        rows = Table.grid(padding=(0, 1))
+        bar = ProgressBar(total=max(self.steps, 1), completed=self.done, width=BAR_WIDTH)
+        share = f"{min(self.done / max(self.steps, 1), 1):.0%}"
+        rows.add_row(bar, share, Text(sparkline(self.losses), "cyan"), Text(self.validated, "green", no_wrap=True))
+        self.live.update(Group(rows, Text(self.line, overflow="ellipsis", no_wrap=True)))
 
     def close(self) -> None:
         self.live.stop()

@@ -7,7 +7,7 @@ import numpy as np
 
 from regard.errors import RegardError
 from regard.viewer.charts import BAR
-from regard.viewer.picture import INK, RULE, SOFT, blank, plain, shown
+from regard.viewer.style import INK, RULE, SOFT, blank, plain, shown
 
 MOST_PANELS = 24  # series times columns; more would not be seen
 SHOWN = 3.0  # steps of history for each step ahead

@@ -1,13 +1,13 @@
 """Pictures (PNG) of figures side by side: the rungs of the ladder, how they learned, how far gradients reach, and how
 large they are."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from matplotlib.ticker import NullFormatter
 
-from regard.viewer.picture import INK, LINES, RULE, SOFT, blank, plain
+from regard.viewer.style import INK, LIGHT, LINES, RULE, SOFT, Drawing, Style, blank, note, plain
 
 BAR = "#3d66d8"
 STYLES = ("-", "--", ":")  # once the colors are used up
@@ -22,24 +22,47 @@ class Panel:
     logarithmic: bool = False
 
 
-def bars(names: list[str], panels: list[Panel], title: str, path: str | Path) -> None:
-    """A row of bars for each name, the first at the top, and a panel beside the other for each figure."""
-    figure = blank(2.6 * len(panels) + 1.8, 0.36 * len(names) + 1.3)
+def bars(
+    names: list[str],
+    panels: list[Panel],
+    title: str,
+    path: Drawing,
+    kinds: Sequence[str] = (),
+    caption: str = "",
+    style: Style = LIGHT,
+) -> None:
+    """A row of bars for each name, the first at the top, and a panel beside the other for each figure.
+
+    Names of one kind share a color; the caption, under the picture, says how to read it.
+    """
+    figure = blank(2.6 * len(panels) + 1.8, 0.36 * len(names) + 1.5, style)
+    order = list(dict.fromkeys(kinds))
+    colors = [style.lines[order.index(kind) % len(style.lines)] for kind in kinds] or style.lines[0]
     table = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     for axes, panel in zip(table, panels, strict=True):
-        axes.barh(range(len(names)), panel.values, color=BAR, height=0.62, zorder=2)
+        axes.barh(range(len(names)), panel.values, color=colors, height=0.62, zorder=2)
         if panel.logarithmic and min(panel.values) > 0:
             axes.set_xscale("log")
             axes.xaxis.set_minor_formatter(NullFormatter())
         for place, value in enumerate(panel.values):
-            axes.annotate(short(value), (value, place), (3, 0), textcoords="offset points", va="center", fontsize=8)
-        axes.set_title(panel.title, fontsize=10, color=INK, loc="left")
-        axes.grid(axis="x", color=RULE, linewidth=0.6)
+            axes.annotate(
+                short(value),
+                (value, place),
+                (3, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8,
+                color=style.ink,
+            )
+        axes.set_title(panel.title, fontsize=10, color=style.ink, loc="left")
+        axes.grid(axis="x", color=style.rule, linewidth=0.6)
         axes.margins(x=0.35)
-        plain(axes)
-    table[0].set_yticks(range(len(names)), names, fontsize=9, color=INK)
+        plain(axes, style)
+    table[0].set_yticks(range(len(names)), names, fontsize=9, color=style.ink)
     table[0].set_ylim(len(names) - 0.5, -0.5)
-    figure.suptitle(title, fontsize=11, color=INK)
+    figure.suptitle(title, fontsize=11, color=style.ink)
+    if caption:
+        note(figure, caption, style)
     figure.savefig(path, format="png")
 
 
@@ -48,7 +71,7 @@ def short(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def reach(curves: dict[str, np.ndarray], path: str | Path, what: str = "|∂L/∂h|") -> None:
+def reach(curves: dict[str, np.ndarray], path: Drawing, what: str = "|∂L/∂h|") -> None:
     """|∂L/∂h_{T-d}|, or another norm, by distance d as a share of distance 0, a line a name, on a logarithmic scale."""
     figure = blank(7.6, 4.6)
     axes = figure.add_subplot()
@@ -65,7 +88,7 @@ def reach(curves: dict[str, np.ndarray], path: str | Path, what: str = "|∂L/�
     figure.savefig(path, format="png")
 
 
-def norms(curves: dict[str, tuple[list[int], list[float], float]], path: str | Path) -> None:
+def norms(curves: dict[str, tuple[list[int], list[float], float]], path: Drawing) -> None:
     """|∂L/∂w| by step, before clipping, one line a name, on a logarithmic scale; dotted, where it was clipped to.
 
     A curve is its steps, its norms and the largest norm that its run let pass (0: any).
@@ -92,7 +115,7 @@ def norms(curves: dict[str, tuple[list[int], list[float], float]], path: str | P
     figure.savefig(path, format="png")
 
 
-def losses(curves: dict[str, list[tuple[int, float]]], path: str | Path) -> None:
+def losses(curves: dict[str, list[tuple[int, float]]], path: Drawing) -> None:
     """The validation loss by tokens trained on, a line a name; the mark is where the loss was lowest."""
     figure = blank(7.6, 4.6)
     axes = figure.add_subplot()

@@ -8,7 +8,7 @@ from PIL import Image
 from rich.console import Console
 from rich.text import Text
 
-from regard.viewer.capture import Capture, Map
+from regard.viewer.map_set import Map, MapSet
 from regard.viewer.terminal import CELL, SHADES, share
 
 WIDEST, OF_WORD = 64, 24  # columns of one picture, and of each where there is one for every word
@@ -17,7 +17,7 @@ N_STRONGEST = 5
 UPPER = "▀"
 
 
-def show(capture: Capture, map: Map, console: Console) -> None:
+def show(capture: MapSet, map: Map, console: Console) -> None:
     """The image as one patch or the class row looks at it, or as each word does."""
     image, looks = capture.image, capture.looks(map)
     assert image is not None

@@ -16,8 +16,9 @@ from regard.nn.grid import Grid
 from regard.nn.layout import Ragged
 from regard.nn.watch import Seen, Sighting, refuse_unknown, watch
 from regard.text.tokenizer import Tokenizer
-from regard.viewer.capture import Capture, Map
+from regard.viewer.capture import Capture
 from regard.viewer.gates import look_at_gates
+from regard.viewer.map_set import Map
 from regard.viewer.pictured import Pictured
 
 NEXT_WORDS = 12  # that the votes of a Markov model are shown for

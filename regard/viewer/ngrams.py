@@ -9,7 +9,8 @@ from torch import Tensor
 from regard.errors import RegardError
 from regard.models.bag import ABSENT, BagOfWords
 from regard.nn.layout import Ragged
-from regard.viewer.capture import Capture, Map
+from regard.viewer.capture import Capture
+from regard.viewer.map_set import Map
 
 MOST_NGRAMS = 60  # of a text, each with a row of its own
 MOST_FOR_LABEL = 15  # n-grams of the whole model, for each label

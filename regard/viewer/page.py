@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.errors import RegardError
-from regard.viewer.capture import Capture, Map, begins_word, visible
+from regard.viewer.map_set import Map, MapSet, begins_word, visible
 from regard.viewer.pictured import Pictured
 
 STATIC = Path(__file__).parent / "static"
@@ -24,11 +24,11 @@ FINE, COARSE = 65535, 255  # levels of a weight; coarse for captures of more cel
 FINE_CELLS = 8_000_000
 
 
-def write_page(capture: Capture, path: str | Path) -> None:
+def write_page(capture: MapSet, path: str | Path) -> None:
     Path(path).write_text(page(capture), encoding="utf-8")
 
 
-def page(capture: Capture) -> str:
+def page(capture: MapSet) -> str:
     if not capture.has_page:
         raise RegardError("the page shows shares of attention; see numbers with --terminal, or draw them with --png")
     script, style = own_script(), own_style()
@@ -71,7 +71,7 @@ def inert(data: object) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def payload(capture: Capture) -> dict[str, object]:
+def payload(capture: MapSet) -> dict[str, object]:
     """What the script reads.  Each text stands there once; maps point to it."""
     texts: dict[tuple[str, ...], int] = {}
     levels = FINE if sum(map.weights.size for map in capture.maps) <= FINE_CELLS else COARSE

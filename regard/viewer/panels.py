@@ -1,16 +1,15 @@
 """Pictures (PNG) of images: where a model looks on one, and what training makes of several."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from regard.viewer.capture import Capture, Map, visible
-from regard.viewer.picture import INK, RULE, SOFT, blank, drawable, fonts, shown
+from regard.viewer.map_set import Map, MapSet, visible
 from regard.viewer.pictured import HUE, Pictured
+from regard.viewer.style import INK, RULE, SOFT, Drawing, blank, drawable, fonts, shown
 from regard.viewer.terminal import share
 
 N_ACROSS = 6  # panels of words beside each other
@@ -19,7 +18,7 @@ LONGEST_NAME = 28
 HOW = "Each patch is lit by its own weight, as a share of the strongest."
 
 
-def draw_looks(capture: Capture, map: Map, path: str | Path) -> None:
+def draw_looks(capture: MapSet, map: Map, path: Drawing) -> None:
     """The image, beside it the image as one patch or the class row looks at it, or one panel for each word."""
     image, looks = pictured(capture), capture.looks(map)
     side = LARGE if len(looks) == 1 else SMALL
@@ -41,7 +40,7 @@ def draw_looks(capture: Capture, map: Map, path: str | Path) -> None:
     figure.savefig(path, format="png")
 
 
-def draw_heads(capture: Capture, path: str | Path, kind: str) -> None:
+def draw_heads(capture: MapSet, path: Drawing, kind: str) -> None:
     """Every head of every layer, small: layers downwards, heads across, each lit by its own strongest patch."""
     image, layers, heads = pictured(capture), capture.layers(kind), capture.heads(kind)
     maps = {(map.layer, map.head): map for map in capture.maps if map.kind == kind}
@@ -61,7 +60,7 @@ def draw_heads(capture: Capture, path: str | Path, kind: str) -> None:
     figure.savefig(path, format="png")
 
 
-def draw_sheet(headings: list[str], names: list[str], rows: Sequence[Sequence[np.ndarray]], path: str | Path) -> None:
+def draw_sheet(headings: list[str], names: list[str], rows: Sequence[Sequence[np.ndarray]], path: Drawing) -> None:
     """Images (H, W, C) in a table."""
     tall = max(row[0].shape[0] / row[0].shape[1] for row in rows)
     figure = blank(1.3 * len(headings) + 0.2, (1.3 * min(tall, 2.0) + 0.3) * len(rows) + 0.4)
@@ -77,7 +76,7 @@ def draw_sheet(headings: list[str], names: list[str], rows: Sequence[Sequence[np
     figure.savefig(path, format="png")
 
 
-def pictured(capture: Capture) -> Pictured:
+def pictured(capture: MapSet) -> Pictured:
     assert capture.image is not None, "this capture is of a text"
     return capture.image
 

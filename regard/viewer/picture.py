@@ -1,27 +1,19 @@
-"""Pictures (PNG) for papers and READMEs: attention maps, position encodings, embeddings.
+"""Pictures (PNG) for papers and READMEs: attention maps and position encodings.
 
 Words are drawn as text, never as formulas, and nothing touches pyplot's global state.
 """
 
-from functools import cache
-from pathlib import Path
-
 import numpy as np
-from matplotlib import font_manager
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
-from matplotlib.ft2font import FT2Font
 from matplotlib.image import AxesImage
 
 from regard.errors import RegardError
-from regard.viewer.capture import Capture, Map, visible
 from regard.viewer.encodings import PositionTable
 from regard.viewer.kinds import KINDS
+from regard.viewer.map_set import Map, MapSet, visible
+from regard.viewer.style import INK, LONGEST_LABEL, RULE, SOFT, Drawing, blank, fonts, plain, shown
 
-INK, SOFT, RULE = "#1f1d1b", "#6b6660", "#e5e0d8"
-LINES = ("#3d66d8", "#cc5a16", "#11806a", "#7d49c6", "#b03a6f", "#7a7412", "#1f1d1b", "#6b6660")  # of several things
 HUES = {  # middle and darkest color of each kind, as on the page
     "encoder": ("#3d66d8", "#15245e"),
     "decoder": ("#11806a", "#06362d"),
@@ -41,25 +33,10 @@ HUES = {  # middle and darkest color of each kind, as on the page
     "output": ("#7d49c6", "#331363"),
 }  # what is signed goes from brown through white to blue
 SIGNED = LinearSegmentedColormap.from_list("signed", ["#b4552d", "#ffffff", "#3d66d8"])
-# matplotlib always brings the first; the others add scripts where the machine has them.
-FAMILIES = (
-    "DejaVu Sans",
-    "Noto Sans CJK JP",
-    "Noto Sans CJK SC",
-    "WenQuanYi Zen Hei",
-    "Hiragino Sans",
-    "Microsoft YaHei",
-    "Noto Sans Arabic",
-    "Noto Sans Devanagari",
-    "Noto Sans Thai",
-    "Noto Sans Symbols2",
-)
 MOST_LABELS = 80  # on one axis; of more words every n-th is named
-LONGEST_LABEL = 18
-DOTS = 160  # per inch
 
 
-def attention(map: Map, path: str | Path) -> None:
+def attention(map: Map, path: Drawing) -> None:
     """One map with its words: a row looks, a column is looked at."""
     n_queries, n_keys = map.weights.shape
     square = min(0.36, 11 / max(n_queries, n_keys))  # inches
@@ -77,7 +54,7 @@ def attention(map: Map, path: str | Path) -> None:
     figure.savefig(path, format="png")
 
 
-def grid(capture: Capture, path: str | Path, kind: str) -> None:
+def grid(capture: MapSet, path: Drawing, kind: str) -> None:
     """Every head of every layer, small: layers downwards, heads across, each shaded to its own strongest."""
     layers, heads = capture.layers(kind), capture.heads(kind)
     maps = {(map.layer, map.head): map for map in capture.maps if map.kind == kind}
@@ -105,7 +82,7 @@ def grid(capture: Capture, path: str | Path, kind: str) -> None:
     figure.savefig(path, format="png")
 
 
-def positions(tables: list[PositionTable], path: str | Path) -> None:
+def positions(tables: list[PositionTable], path: Drawing) -> None:
     """Position encodings side by side, each shaded to its own strongest number; angles go round."""
     figure = blank(7.2 * len(tables), 6.2)
     for axes, table in zip(figure.subplots(1, len(tables), squeeze=False)[0], tables, strict=True):
@@ -130,71 +107,6 @@ def positions(tables: list[PositionTable], path: str | Path) -> None:
         bar.outline.set_visible(False)
         bar.ax.tick_params(labelsize=8, colors=SOFT, length=0)
     figure.savefig(path, format="png")
-
-
-def embeddings(vectors: np.ndarray, labels: list[str], path: str | Path, classes: list[str] | None = None) -> None:
-    """The vectors in the plane of their two principal components, each with its word, a color for each class."""
-    if vectors.ndim != 2 or len(vectors) != len(labels) or len(labels) < 2:
-        raise RegardError(
-            f"embeddings need two or more rows and a label for each, got {vectors.shape} and {len(labels)}"
-        )
-    points, shares = principal_plane(vectors)
-    figure = blank(8.5, 6.5)
-    axes = figure.add_subplot()
-    names = list(dict.fromkeys(classes or ()))
-    colors = [LINES[names.index(name) % len(LINES)] for name in classes] if classes else LINES[0]
-    axes.scatter(points[:, 0], points[:, 1], s=20, color=colors, alpha=0.8, linewidths=0, zorder=2)
-    if len(names) > 1:
-        for i, name in enumerate(names):
-            axes.scatter([], [], s=20, color=LINES[i % len(LINES)], label=shown(name))
-        axes.legend(fontsize=8, frameon=False, labelcolor=INK, prop={"family": list(fonts()), "size": 8})
-    axes.set_xlabel(f"first principal component ({shares[0]:.0%} of the variance)", color=SOFT)
-    axes.set_ylabel(f"second ({shares[1]:.0%})", color=SOFT)
-    axes.grid(color=RULE, linewidth=0.6)
-    axes.margins(0.09)
-    plain(axes)
-    place_labels(figure, axes, points, labels)
-    figure.savefig(path, format="png")
-
-
-def principal_plane(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """PCA: with X centered and X = U S Vᵀ, the points are U S (two columns); a share is s² / Σ s²."""
-    centered = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
-    left, singular, right = np.linalg.svd(centered, full_matrices=False)
-    signs = np.sign(right[np.arange(len(right)), np.abs(right).argmax(axis=1)])  # a component has no sign: fix it
-    points, shares = np.zeros((len(vectors), 2)), np.zeros(2)
-    n = min(2, len(singular))
-    points[:, :n] = (left * singular * signs)[:, :n]
-    shares[:n] = singular[:n] ** 2 / max(float((singular**2).sum()), 1e-30)
-    return points, shares
-
-
-def place_labels(figure: Figure, axes: Axes, points: np.ndarray, labels: list[str]) -> None:
-    """Each word beside its point, on the first of eight sides where it hides no other; if none is free, right."""
-    figure.draw_without_rendering()
-    sides = [(5, 0), (-5, 0), (0, 6), (0, -6), (4, 5), (-4, 5), (4, -5), (-4, -5)]
-    pixels = axes.transData.transform(points)
-    per_point = figure.dpi / 72
-    dot = 2 * per_point
-    taken = [(px - dot, py - dot, px + dot, py + dot) for px, py in pixels]  # left, low, right, high
-    for (x, y), (px, py), label in zip(points, pixels, labels, strict=True):
-        text = shown(label)
-        width, height = (5.2 * len(text) + 2) * per_point, 9 * per_point  # of 8.5 point letters, nearly
-        for dx, dy in sides:
-            left = px + dx * per_point - (width if dx < 0 else width / 2 if dx == 0 else 0)
-            low = py + dy * per_point - (0 if dy > 0 else height if dy < 0 else height / 2)
-            box = (left, low, left + width, low + height)
-            if not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
-                break
-        else:
-            dx, dy = sides[0]
-        taken.append(box)
-        across = "left" if dx > 0 else "right" if dx < 0 else "center"
-        along = "bottom" if dy > 0 else "top" if dy < 0 else "center"
-        axes.annotate(
-            text, (x, y), (dx, dy), textcoords="offset points", ha=across, va=along, fontsize=8.5, color=INK,
-            parse_math=False, fontfamily=list(fonts()),
-        )  # fmt: skip
 
 
 def heat(axes: Axes, map: Map, turned: bool = False) -> AxesImage:
@@ -230,39 +142,5 @@ def name_words(axes: Axes, map: Map) -> None:
         axes.set_yticks(np.arange(-0.5, n_queries), minor=True)
         axes.grid(which="minor", color="white", linewidth=1)
     axes.tick_params(which="both", length=0)
-    for spine in axes.spines.values():
-        spine.set_color(RULE)
-
-
-def shown(word: str) -> str:
-    label = drawable(visible(word))
-    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
-
-
-def drawable(label: str) -> str:
-    """matplotlib warns of letters that its fonts lack: a box for every character that no installed font has."""
-    return "".join(character if has(character) else "□" for character in label)
-
-
-@cache
-def has(character: str) -> bool:
-    return any(font.get_char_index(ord(character)) for font in fonts().values())
-
-
-@cache
-def fonts() -> dict[str, FT2Font]:
-    """The families of our list that are installed, in its order: the very files that matplotlib will draw with."""
-    installed = set(font_manager.get_font_names())
-    return {name: font_manager.get_font(font_manager.findfont(name)) for name in FAMILIES if name in installed}
-
-
-def blank(width: float, height: float) -> Figure:
-    figure = Figure(figsize=(width, height), dpi=DOTS, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def plain(axes: Axes) -> None:
-    axes.tick_params(colors=SOFT, labelsize=8, length=0)
     for spine in axes.spines.values():
         spine.set_color(RULE)

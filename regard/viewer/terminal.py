@@ -4,8 +4,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from regard.viewer.capture import Map, visible
 from regard.viewer.kinds import KINDS
+from regard.viewer.map_set import Map, visible
 
 SHADES = " ·░▒▓█"
 COLOR = "#5b84e8"  # seen on black and on white

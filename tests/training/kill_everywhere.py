@@ -23,9 +23,9 @@ from tiny_training import CONFIG, run_tiny
 
 from regard.errors import RunError
 from regard.runs import durable
+from regard.runs.history import read_metrics
 from regard.runs.weights import read_tensors
 from regard.training import loop
-from regard.training.metrics import read_metrics
 
 HALF = "half"  # of a file is written
 EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")

@@ -18,13 +18,13 @@ from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.transformer_xl import TransformerXL, TransformerXLConfig
 from regard.runs.card import About
 from regard.runs.checkpoints import Checkpoints
+from regard.runs.history import read_metrics
 from regard.runs.weights import read_tensors
 from regard.tasks.language.task import Language, LanguageConfig
 from regard.tasks.setup import Setup
 from regard.text import Tokenizer, TokenizerConfig
 from regard.training.finite import NonFinite
 from regard.training.loop import train
-from regard.training.metrics import read_metrics
 from regard.training.screen import Screen
 
 TEXT = "".join(f"{a} and {b}\n" for a in ("one", "two", "three") for b in ("four", "five", "six", "seven"))

@@ -16,8 +16,8 @@ from tiny_training import CONFIG, CPU, DEVICES, SelfKilling, TinyModel, TinyTask
 
 from regard.errors import RunError
 from regard.runs.checkpoints import find_weights
+from regard.runs.history import read_metrics
 from regard.runs.weights import read_tensors
-from regard.training.metrics import read_metrics
 from regard.training.signals import Stopped
 
 HERE = Path(__file__).parent

@@ -8,7 +8,7 @@ import torch
 from tiny_training import CONFIG, SelfKilling, TinyBatch, TinyTask, in_child, run_tiny
 
 from regard.runs.checkpoints import Checkpoints
-from regard.training.metrics import read_metrics
+from regard.runs.history import read_metrics
 from regard.training.signals import Stopped
 
 

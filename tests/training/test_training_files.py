@@ -12,11 +12,12 @@ from tiny_training import CONFIG, TinyModel, TinyTask, run_tiny
 from regard.errors import DataError
 from regard.learning.config import TrainingConfig
 from regard.nn.compiler import compile_failure
+from regard.runs.history import draw_curves, read_metrics
 from regard.training.environment import compile_model, peak_memory
 from regard.training.feed import Feed, walk
 from regard.training.learner import StepRecord
-from regard.training.metrics import MetricsFile, draw_curves, read_metrics
-from regard.training.screen import MEASURED, LiveScreen, Pace, Screen, duration, open_screen, step_line
+from regard.training.metrics import MetricsFile
+from regard.training.screen import MEASURED, LiveScreen, Pace, Screen, duration, open_screen, sparkline, step_line
 
 LINE = step_line(StepRecord(50, 2.5, 1e-3, 0.7, 100), 1000, tokens_per_second=12345.6, seconds_left=125.0)
 CPU = torch.device("cpu")
@@ -48,9 +49,9 @@ def test_a_finished_run_holds_every_file_and_a_filled_card(tmp_path: Path) -> No
 def test_the_lines_of_the_loss_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_tiny(tmp_path)
     with_legend: list[str] = []
-    monkeypatch.setattr("matplotlib.axes.Axes.legend", lambda axes, **_: with_legend.append(axes.get_title()))
+    monkeypatch.setattr("regard.viewer.curves.legend", lambda axes, _: with_legend.append(axes.get_title(loc="left")))
     draw_curves(tmp_path, "loss")
-    assert with_legend == ["loss (nats a token)"]
+    assert with_legend == ["loss"]
 
 
 def test_the_time_left_is_told_once_enough_steps_were_measured() -> None:
@@ -117,6 +118,17 @@ def test_on_a_terminal_the_line_is_live_and_goes_away() -> None:
     assert "loss 2.5000  lr 1.00e-03  norm 0.70  12,346 tokens/s  2 min left" in shown
     assert "[b]source[/b]" in shown, "text is shown as it is, not read as markup"
     assert "validation at step 50" in shown
+
+
+def test_the_live_line_has_a_bar_from_the_first_step_and_the_course_of_the_loss() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=200)
+    screen = open_screen(console)
+    screen.begin(0, 10)
+    screen.close()
+    assert "0%" in console.file.getvalue() and "the first step" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert sparkline([4.0, 3.0, 2.0, 1.0]) == "█▆▃▁"
+    assert sparkline([float(n) for n in range(64)]) == "▁▁▂▂▃▃▄▄▅▅▆▆▇▇██"
+    assert sparkline([2.0, float("nan"), 2.0]) == "▁▁" and sparkline([]) == ""
 
 
 @pytest.mark.parametrize(

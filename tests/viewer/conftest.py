@@ -7,7 +7,8 @@ import pytest
 from chromium import started_browser
 from playwright.sync_api import Browser
 
-from regard.viewer.capture import Capture, Map
+from regard.viewer.capture import Capture
+from regard.viewer.map_set import Map
 
 SOURCE = ["The", " animal", " did", "n't", " cross", " the", " street", " because", " it", " was", " tired", "."]
 TARGET = ["<s>", "L'", "animal", " n'a", " pas", " traversé"]

@@ -13,7 +13,8 @@ from regard.runs.run import Run
 from regard.training.prepare import prepare
 from regard.training.screen import Screen
 from regard.training.start import start
-from regard.viewer.capture import Capture, Map
+from regard.viewer.capture import Capture
+from regard.viewer.map_set import Map
 from regard.viewer.pictured import Pictured
 
 RECIPE = """

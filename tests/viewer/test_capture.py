@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import ConfigError, RegardError
-from regard.viewer.capture import Capture, Map, MapKey, begins_word, visible
+from regard.viewer.capture import Capture
 from regard.viewer.kinds import KINDS
+from regard.viewer.map_set import Map, MapKey, begins_word, visible
 
 
 def small(**changes: object) -> Map:
@@ -126,3 +128,34 @@ def test_json_that_opens_at_no_place_is_refused(opens: str, capture: Capture) ->
     read = json.loads(capture.to_json()) | {"opens": json.loads(opens)}
     with pytest.raises(RegardError, match="not a capture"):
         Capture.from_json(json.dumps(read))
+
+
+def test_a_capture_saves_itself_by_the_ending_of_the_name(tmp_path: Path) -> None:
+    capture = Capture(title="a <b>", maps=[one_map("self", 0, 0), one_map("self", 1, 0)])
+    capture.save(tmp_path / "maps.json")
+    again = Capture.from_json((tmp_path / "maps.json").read_text(encoding="utf-8"))
+    assert type(again) is Capture and len(again.maps) == 2
+    assert "needs no network" in capture.save(tmp_path / "maps.html")
+    assert (tmp_path / "maps.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert capture.save(tmp_path / "maps.png", layer=1, head=0) == "Self-attention, layer 1, head 0"
+    assert (tmp_path / "maps.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(RegardError, match=r"unknown ending of a file .*'.jpg'"):
+        capture.save(tmp_path / "maps.jpg")
+    assert not (tmp_path / "maps.jpg").exists()
+
+
+def test_a_notebook_shows_the_page_in_a_frame_that_its_words_cannot_leave() -> None:
+    shown = Capture(title='"></iframe><script>', maps=[one_map("self", 0, 0)])._repr_html_()
+    assert shown.startswith('<iframe srcdoc="&lt;!doctype html') and shown.count("<") == 2  # the frame and its end
+    signed = Capture(title="votes", maps=[one_map("ngrams", None, None)])._repr_html_()
+    assert signed.startswith('<img src="data:image/png;base64,')
+
+
+def test_a_capture_is_named_in_one_line() -> None:
+    capture = Capture(title="The dog.", maps=[one_map("self", 0, 0), one_map("self", 0, 1)])
+    assert repr(capture) == "<Capture of 'The dog.': self (1 × 2), layers × heads>"
+
+
+def one_map(kind: str, layer: int | None, head: int | None) -> Map:
+    weights = np.array([[0.9, 0.1], [0.5, 0.5]], np.float32)
+    return Map(kind=kind, layer=layer, head=head, queries=["a", "b"], keys=["a", "b"], weights=weights)

@@ -17,7 +17,8 @@ from regard.training.prepare import prepare
 from regard.training.screen import Screen
 from regard.training.start import start
 from regard.viewer import terminal
-from regard.viewer.gates import GATES, draw_gates
+from regard.viewer.gates import GATES
+from regard.viewer.units import draw_gates
 
 TEXT = "the film is not bad"
 RECIPE = """

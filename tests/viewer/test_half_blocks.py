@@ -9,7 +9,8 @@ from looked_at import captioned, hot, image
 from rich.console import Console
 
 from regard.viewer import half_blocks
-from regard.viewer.capture import Capture, Map
+from regard.viewer.capture import Capture
+from regard.viewer.map_set import Map
 
 
 def printed(capture: Capture, map: Map, width: int = 80, colors: bool = True) -> list[str]:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.viewer.capture import Capture, Map
+from regard.viewer.capture import Capture
+from regard.viewer.map_set import Map
 from regard.viewer.page import COARSE, FINE, STATIC, pack_weights, page, payload, write_page
 
 HOSTILE = [

@@ -9,8 +9,9 @@ from axe_playwright_python.sync_playwright import Axe
 from opened import Opened
 from playwright.sync_api import Browser
 
-from regard.viewer.capture import Capture, Map
+from regard.viewer.capture import Capture
 from regard.viewer.kinds import KINDS
+from regard.viewer.map_set import Map
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,8 @@ import pytest
 from opened import Opened
 from playwright.sync_api import Browser
 
-from regard.viewer.capture import Capture, Map, MapKey
+from regard.viewer.capture import Capture
+from regard.viewer.map_set import Map, MapKey
 
 pytestmark = pytest.mark.slow
 

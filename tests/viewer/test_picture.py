@@ -6,10 +6,12 @@ from matplotlib.colors import is_color_like
 from matplotlib.image import imread
 
 from regard.errors import RegardError
-from regard.viewer import picture
-from regard.viewer.capture import Capture, Map
+from regard.viewer import picture, style
+from regard.viewer.capture import Capture
 from regard.viewer.encodings import PositionTable, lecture_table
 from regard.viewer.kinds import KINDS
+from regard.viewer.map_set import Map
+from regard.viewer.plane import embeddings, principal_plane
 from tests.drawn import some_fast
 
 ODD = [
@@ -86,23 +88,23 @@ def test_positions(tmp_path: Path) -> None:
 
 
 def test_embeddings(tmp_path: Path) -> None:
-    picture.embeddings(np.random.default_rng(0).normal(size=(len(ODD), 5)), ODD, tmp_path / "words.png")
+    embeddings(np.random.default_rng(0).normal(size=(len(ODD), 5)), ODD, tmp_path / "words.png")
     assert is_drawn(tmp_path / "words.png")
-    picture.embeddings(np.ones((3, 1)), ["the", "same", "point"], tmp_path / "flat.png")
+    embeddings(np.ones((3, 1)), ["the", "same", "point"], tmp_path / "flat.png")
     with pytest.raises(RegardError, match="label for each"):
-        picture.embeddings(np.ones((3, 2)), ["a"], tmp_path / "words.png")
+        embeddings(np.ones((3, 2)), ["a"], tmp_path / "words.png")
 
 
 def test_principal_plane_keeps_distances_of_planar_points() -> None:
     random = np.random.default_rng(1)
     flat = random.normal(size=(20, 2)) * [5, 1]
     turned, _ = np.linalg.qr(random.normal(size=(7, 7)))
-    points, shares = picture.principal_plane(flat @ turned[:2] + 3)
+    points, shares = principal_plane(flat @ turned[:2] + 3)
     distances = lambda x: np.linalg.norm(x[:, None] - x[None], axis=-1)  # noqa: E731
     np.testing.assert_allclose(distances(points), distances(flat), atol=1e-9)
     assert shares[0] > shares[1] and shares.sum() == pytest.approx(1)
 
 
 def test_letters_without_a_glyph_become_a_box() -> None:
-    assert picture.drawable("été $") == "été $"
-    assert picture.drawable("\U000f0000x") == "□x"
+    assert style.drawable("été $") == "été $"
+    assert style.drawable("\U000f0000x") == "□x"

@@ -8,8 +8,9 @@ import pytest
 from looked_at import captioned, hot, image
 
 from regard.errors import RegardError
-from regard.viewer.capture import Capture, Map
+from regard.viewer.capture import Capture
 from regard.viewer.kinds import KINDS, OF_IMAGES
+from regard.viewer.map_set import Map
 from regard.viewer.pictured import FADED, HUE, TINTED, Pictured
 
 

@@ -4,7 +4,8 @@ import numpy as np
 from rich.console import Console
 
 from regard.viewer import terminal
-from regard.viewer.capture import Capture, Map
+from regard.viewer.capture import Capture
+from regard.viewer.map_set import Map
 
 
 def printed(map: Map, width: int = 100, colour: bool = False) -> str:

@@ -15,8 +15,9 @@ from regard.nn.layout import Ragged
 from regard.nn.watch import watch
 from regard.tasks.decisions.batches import StepSequence
 from regard.tasks.decisions.verbs import Played
-from regard.viewer.capture import Capture, Map
+from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, capture
+from regard.viewer.map_set import Map
 
 
 @torch.no_grad()

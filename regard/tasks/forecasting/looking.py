@@ -9,8 +9,9 @@ from regard.errors import RegardError
 from regard.models.forecaster import Forecaster, LookWeights
 from regard.nn.watch import Sighting, watch
 from regard.tasks.forecasting.use import History
-from regard.viewer.capture import Capture, Map
+from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked
+from regard.viewer.map_set import Map
 
 
 @torch.no_grad()
