@@ -26,7 +26,9 @@ def one_of_each_architecture() -> list[Any]:
     cases = []
     paths = shipped_recipes()
     for name in own_models():
-        architecture = "".join(re.findall(r"^architecture = .*$", paths[name].read_text(encoding="utf-8"), re.MULTILINE))
+        architecture = "".join(
+            re.findall(r"^architecture = .*$", paths[name].read_text(encoding="utf-8"), re.MULTILINE)
+        )
         cases.append(pytest.param(name, marks=pytest.mark.slow if architecture in shown else ()))
         shown.add(architecture)
     return cases
