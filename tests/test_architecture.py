@@ -12,8 +12,8 @@ import torch
 
 from regard.config import shipped_recipes
 from regard.runs.recipe import Recipe
-from tests.trees import nodes, trees
 from tests.shipped import own_models
+from tests.trees import nodes, trees
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "regard"

@@ -73,6 +73,9 @@ class Beam(Strategy):
         done = kept["finished"][:, -1] >= kept["live"][:, 0] / self.penalty(kept["limits"])
         return tokens.gather(1, ranks), parents.gather(1, ranks), done
 
+    def stop(self, place: int, n_steps: int) -> None:
+        """A beam has no stop strings: `plan` refuses them."""
+
     def hypotheses(self, places: Tensor, steps: np.ndarray) -> list[list[Hypothesis]]:
         """See `Strategy`."""
         longest = int(steps.max())

@@ -139,6 +139,7 @@ class Strategy(ABC):
         """There is no search at these places any more."""
         self.kept["ended_at"][places] = self.kept["ended_at"][places].clamp(min=1)
 
+    @abstractmethod
     def stop(self, place: int, n_steps: int) -> None:
         """End what a stop string ends that was completed in the last `n_steps` steps of this search."""
 

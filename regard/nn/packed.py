@@ -1,8 +1,8 @@
 """Copies of weights for decoding, where a step has few rows and reading W takes most of the time.
 
-On a CPU, `WeightBlocks` has W in the order that is read fastest, the blocks of oneDNN: with W as it is, a product takes up to
-five times as long (docs/decisions.md).  `WeightsInt8` has it in 8 bits.  On a GPU, `JoinedWeights` has those weights as one that read the same rows.  Who steps a model owns its copies; nothing is
-shared.
+On a CPU, `WeightBlocks` has W in the order that is read fastest, the blocks of oneDNN: with W as it is, a product takes
+up to five times as long (docs/decisions.md).  `WeightsInt8` has it in 8 bits.  On a GPU, `JoinedWeights` has weights
+that take the same rows as one.  Who steps a model owns its copies; nothing is shared.
 """
 
 import platform

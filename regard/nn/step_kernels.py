@@ -1,7 +1,7 @@
 """Kernels of Triton for a step of decoding on a GPU: keys and values are written after those of a row, its queries look
 at all of them, and the best next words are found in one pass over the logits.
 
-Sums are taken in float32, in an order that depends on the row alone: a row has the same result in any company.
+Sums are taken in float32.  How many numbers are added at a time depends on the sizes, so that rounding does, too.
 """
 
 import torch
@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-SIZES = ((256, (128, 8)), (2048, (64, 2)), (1 << 62, (32, 1)))  # keys at a time and warps, for fewer programs than this
+SIZES = ((256, (128, 8)), (2048, (64, 2)), (1 << 62, (32, 1)))  # for fewer programs than this: keys at a time, warps
 PART = 4096  # columns of logits for one program
 OUTPUTS, INPUTS = 4, 4096  # of a weight, read at a time
 
@@ -56,7 +56,7 @@ def attend_step(
     n_keys, n_warps = next(sizes for fewer, sizes in SIZES if n_programs < fewer)
     attend_kernel[(n_sequences * n_queries, n_heads)](
         queries, keys, values, out, lengths, lengths if ancestors is None else ancestors,
-        queries.stride(0), queries.stride(1), keys.stride(0), keys.stride(1), keys.stride(2), values.stride(0), values.stride(1), values.stride(2),
+        *queries.stride()[:2], *keys.stride()[:3], *values.stride()[:3],
         0 if ancestors is None else ancestors.stride(0), n_queries, n_heads, n_heads // keys.shape[2], scale,
         D_HEAD=d_head, HAS_ANCESTORS=ancestors is not None, KEYS=n_keys, num_warps=n_warps,
     )  # fmt: skip
@@ -65,8 +65,8 @@ def attend_step(
 
 @triton.jit
 def attend_kernel(  # type: ignore[no-untyped-def]
-    queries, keys, values, out, lengths, ancestors, q_row, q_place, k_row, k_place, k_head, v_row, v_place, v_head, a_row,
-    n_queries, n_heads, n_sharing, scale,
+    queries, keys, values, out, lengths, ancestors,
+    q_row, q_place, k_row, k_place, k_head, v_row, v_place, v_head, a_row, n_queries, n_heads, n_sharing, scale,
     D_HEAD: tl.constexpr, HAS_ANCESTORS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """One head of one query.  The softmax is taken as the keys come: highest score, sum and mixture are kept."""
