@@ -1,6 +1,8 @@
 """regard doctor, regard train: from a recipe to a run."""
 
 import tempfile
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +14,10 @@ from regard.errors import ConfigError, RunError
 from regard.runs.durable import left_as_found, only_one
 
 if TYPE_CHECKING:
+    import torch
+
     from regard.data.report import Row
+    from regard.processes import Processes
     from regard.runs.recipe import Recipe
 
 LEARNED = 0.1  # nats a prediction of a batch that was learned by heart
@@ -85,17 +90,18 @@ def print_findings(rows: "list[Row]") -> None:
 def train(
     recipe: RecipeName,
     set_: Overrides = None,
-    run: Annotated[Path | None, typer.Option(help="the run folder (default: runs/RECIPE)")] = None,
+    run: Annotated[  # torchrun takes --run for its own --run-path
+        Path | None, typer.Option("--run", "--folder", help="the run folder (default: runs/RECIPE)")
+    ] = None,
     from_: Annotated[Path | None, typer.Option("--from", metavar="RUN", help="start from this run's weights")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="continue the run where it stopped")] = False,
     device: Device = None,
 ) -> None:
-    """Train a model as a recipe says; Ctrl-C saves, --resume continues."""
+    """Train a model as a recipe says; Ctrl-C saves, --resume continues.  `torchrun -m regard train ...` uses many."""
     from regard.learning.device import choose_device
+    from regard.processes import joined, local_rank, n_started
     from regard.runs.recipe import Recipe
-    from regard.training.prepare import prepare
-    from regard.training.screen import open_screen
-    from regard.training.start import start
+    from regard.training.team import check_device, is_restarted, threads_of
 
     if resume and from_:
         raise ConfigError(f"a resumed run continues from its own weights: leave out --resume, or --from {from_}")
@@ -103,19 +109,44 @@ def train(
     folder = run or (Path(recipe) if is_run and resume else Path("runs") / Path(recipe).stem)
     if resume and not (folder / "recipe.toml").is_file():
         raise RunError(f"there is no run to resume in {folder}; leave out --resume to start one")
-    on = choose_device(device)
+    if is_restarted(folder):
+        resume, from_ = True, None
+    on = choose_device(device, local_rank())
     chosen = Recipe.read(str(folder.resolve()) if resume else recipe, set_ or [])
+    chosen = replace(chosen, distribution=chosen.distribution.for_processes(n_started()))
+    check_device(chosen.distribution, on)
     needs = what_needs_weights(chosen)
     if needs and not (from_ or resume):
         raise ConfigError(f"{chosen.name} {needs}")
-    screen = open_screen()
+    with joined(on, chosen.distribution.timeout) as processes, threads_of(chosen.distribution):
+        train_together(chosen, recipe, folder, from_, resume, on, processes)
+
+
+def train_together(
+    chosen: "Recipe",
+    recipe: str,
+    folder: Path,
+    from_: Path | None,
+    resume: bool,
+    on: "torch.device",
+    processes: "Processes",
+) -> None:
+    """What each process does; one of them writes and speaks."""
+    from regard.training.prepare import prepare
+    from regard.training.screen import open_screen
+    from regard.training.start import start
+    from regard.training.team import note_job
+
+    screen = open_screen(is_silent=not processes.is_leader)
     screen.say(f"{'resuming' if resume else 'training'} {chosen.name} in {folder}: reading the data")
     if resume and Path(recipe).resolve() != folder.resolve():
         screen.say(f"its settings are those of {folder / 'recipe.toml'}, not of {recipe}; change them with --set")
-    with only_one(folder):
-        with left_as_found(folder):
-            prepared = prepare(chosen, folder, resume, from_)
-        start(prepared, folder, on, resume, screen)
+    with only_one(folder) if processes.is_leader else nullcontext():
+        with processes.leader_first(), left_as_found(folder) if processes.is_leader else nullcontext():
+            if processes.is_leader:
+                note_job(folder)
+            prepared = prepare(chosen, folder, resume, from_, processes.is_leader)
+        start(prepared, folder, on, resume, screen, processes)
     for command in prepared.about.usage:
         screen.say(f"next: {command}")
 
