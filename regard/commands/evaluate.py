@@ -34,10 +34,15 @@ def evaluate(
     device: Device = None,
 ) -> None:
     """The figures of a run on its test set, or on given files; two runs side by side."""
+    from regard.learning.device import choose_device
+    from regard.learning.distribution import DistributionConfig
+    from regard.processes import Sharing, joined, local_rank, n_started, sharing
+
     for path in paths:
         if not path.exists():
             raise RunError(f"{path} does not exist; give a run folder or a test file")
-    runs = [regard.load(path, device) for path in paths if not path.is_file()]
+    on = choose_device(device, local_rank())
+    runs = [regard.load(path, str(on)) for path in paths if not path.is_file()]
     files = [path for path in paths if path.is_file()]
     if len(runs) not in (1, 2):
         raise ConfigError(f"evaluate takes one or two runs, got {len(runs)}")
@@ -50,13 +55,19 @@ def evaluate(
             raise ConfigError(f"--outputs writes translations, captions or labels; {run.folder} {run.task.purpose}")
     decodings = [decoding_settings(run, set_ or []) for run in runs]
     if len(runs) == 1:
-        measured = runs[0].measure(files, root, decodings[0])
+        with joined(on, DistributionConfig().timeout) as processes, sharing(Sharing(processes, processes.n)):
+            measured = runs[0].measure(files, root, decodings[0])
+            is_leader = processes.is_leader
+        if not is_leader:
+            return
         if picture is not None:
             if measured.draw is None:
                 raise ConfigError(ONLY_CLASSIFIERS)
             measured.draw(picture)
         write_outputs(measured, outputs)
         return show_figures(runs[0], measured, as_json)
+    if n_started() > 1:
+        raise ConfigError("several processes evaluate one run: compare two without torchrun")
     if picture is not None:
         raise ConfigError(ONLY_CLASSIFIERS)
     names = [run.folder.name for run in runs]
