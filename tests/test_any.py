@@ -59,6 +59,7 @@ ANY = {
     "training/environment.py": "a module of PyTorch that has no type",
     "training/metrics.py": "TensorBoard's writer, imported only on request",
     "training/recording.py": "PyTorch's handle of a pool of memory",
+    "training/sharded.py": "what a layer takes",
     "training/together.py": "a batch of any task",
 }
 

@@ -5,6 +5,7 @@ import os
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -19,11 +20,13 @@ def free_port() -> int:
         return int(place.getsockname()[1])
 
 
-def in_processes(n: int, folder: Path, *arguments: str) -> str:
-    """What the leader said.  All must succeed."""
+def start_processes(
+    n: int, folder: Path, arguments: tuple[str, ...], job: str = "", first: Callable[[], None] = lambda: None
+) -> list[int]:
+    """Processes that have begun; what each says goes to a file of its rank.  `first` is called in each."""
     torch.set_num_threads(1)
     meeting = {"WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    said = [folder / f"said-{rank}.txt" for rank in range(n)]
+    meeting |= {"TORCHELASTIC_RUN_ID": job} if job else {}
     children = []
     for rank in range(n):
         child = os.fork()
@@ -32,14 +35,28 @@ def in_processes(n: int, folder: Path, *arguments: str) -> str:
             try:
                 if n > 1:
                     os.environ |= {**meeting, "RANK": str(rank), "LOCAL_RANK": str(rank)}
-                sys.stdout = sys.stderr = open(said[rank], "w", encoding="utf-8")  # noqa: SIM115 (it ends here)
+                sys.stdout = sys.stderr = open(said_by(folder, rank), "w", encoding="utf-8")  # noqa: SIM115 (it ends here)
+                first()
                 code = command_code(arguments)
             finally:
                 sys.stdout.flush()
                 os._exit(code)
         children.append(child)
-    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-    texts = [path.read_text(encoding="utf-8") for path in said]
+    return children
+
+
+def said_by(folder: Path, rank: int) -> Path:
+    return folder / f"said-{rank}.txt"
+
+
+def exit_codes(children: list[int]) -> list[int]:
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+
+def in_processes(n: int, folder: Path, *arguments: str) -> str:
+    """What the leader said.  All must succeed."""
+    codes = exit_codes(start_processes(n, folder, arguments))
+    texts = [said_by(folder, rank).read_text(encoding="utf-8") for rank in range(n)]
     assert codes == [0] * n, "\n".join(texts)
     return texts[0]
 

@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, distributed
 
+from regard.models.interface import Model
 from regard.processes import Processes, others_noticed
 from regard.tasks.setup import B
 from regard.training.team import Team, seed_shard
@@ -20,9 +21,7 @@ ROUNDS = 5  # of the plain sums that exact ones are compared with
 
 
 class ExactGradients(Together[B]):
-    def __init__(
-        self, model: nn.Module, loss: Callable[[B], Tensor], team: Team, seed: int, device: torch.device
-    ) -> None:
+    def __init__(self, model: Model, loss: Callable[[B], Tensor], team: Team, seed: int, device: torch.device) -> None:
         super().__init__(model, loss, team, seed, device)
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.begun, self.seconds, self.n_steps, self.n_numbers = time.monotonic(), 0.0, 0, 0

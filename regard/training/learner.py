@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from regard.checks import expect
 from regard.learning.config import TrainingConfig
 from regard.learning.device import PRECISIONS
 from regard.learning.optimizers import make_optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
@@ -194,7 +193,7 @@ class Learner(Generic[B]):
         self.model = self.whole_model()
 
     def whole_model(self) -> Model:
-        return self.model if self.together is None else expect(self.together.united(), Model)
+        return self.model if self.together is None else self.together.united()
 
     @contextmanager
     def resting(self) -> Iterator[Model]:

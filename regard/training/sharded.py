@@ -6,6 +6,7 @@ The layers of a model are gathered one after the other, when they are needed; wh
 import copy
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
@@ -16,6 +17,7 @@ from torch.nn.utils import get_total_norm
 from torch.utils.checkpoint import checkpoint
 
 from regard.errors import ConfigError
+from regard.models.interface import Model
 from regard.processes import others_noticed
 from regard.tasks.setup import B
 from regard.training.team import Team, seed_shard
@@ -42,18 +44,16 @@ def checkpointed(layer: nn.Module) -> None:
     """The layer keeps its inputs alone, and computes again what the backward pass needs."""
     forward = layer.forward
 
-    def again(*inputs: object, **named: object) -> object:
+    def again(*inputs: object, **named: Any) -> object:  # what a layer takes
         if not torch.is_grad_enabled():
             return forward(*inputs, **named)
-        return checkpoint(forward, *inputs, use_reentrant=False, **named)  # type: ignore[arg-type]
+        return checkpoint(forward, *inputs, use_reentrant=False, **named)
 
-    layer.forward = again  # type: ignore[method-assign]
+    layer.forward = again
 
 
 class ShardedGradients(Together[B]):
-    def __init__(
-        self, model: nn.Module, loss: Callable[[B], Tensor], team: Team, seed: int, device: torch.device
-    ) -> None:
+    def __init__(self, model: Model, loss: Callable[[B], Tensor], team: Team, seed: int, device: torch.device) -> None:
         super().__init__(model, loss, team, seed, device)
         self.n = team.processes.n
         self.plain = copy.deepcopy(model) if self.n > 1 else model  # what is validated and written
@@ -107,7 +107,7 @@ class ShardedGradients(Together[B]):
         return {name: like(tensor, own.get(name.partition("/")[0])) for name, tensor in tensors.items()}
 
     @torch.no_grad()
-    def united(self) -> nn.Module:
+    def united(self) -> Model:
         theirs = dict(self.plain.named_parameters())
         for name, parameter in self.model.named_parameters() if self.n > 1 else ():
             theirs[name].copy_(whole(parameter))

@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import get_total_norm
 
 from regard.data.batching.batch import Batch
+from regard.models.interface import Model
 from regard.processes import others_noticed
 from regard.tasks.setup import B
 from regard.training.team import Team, seed_masks, seed_shard
@@ -20,9 +21,7 @@ from regard.training.team import Team, seed_masks, seed_shard
 class Together(ABC, Generic[B]):
     """Adds the gradients of a step to those of the weights; what is drawn by chance depends on (seed, step, shard)."""
 
-    def __init__(
-        self, model: nn.Module, loss: Callable[[B], Tensor], team: Team, seed: int, device: torch.device
-    ) -> None:
+    def __init__(self, model: Model, loss: Callable[[B], Tensor], team: Team, seed: int, device: torch.device) -> None:
         self.model, self.loss, self.team, self.seed, self.device = model, loss, team, seed, device
         self.processes = team.processes
 
@@ -54,7 +53,7 @@ class Together(ABC, Generic[B]):
         """Whole tensors of weights, or of what belongs to a weight ("name/what"), as this process keeps them."""
         return tensors
 
-    def united(self) -> nn.Module:
+    def united(self) -> Model:
         """The model with whole weights; all processes must ask."""
         return self.model
 
@@ -80,16 +79,14 @@ class ReplicatedGradients(Together[B]):
     Each process has the whole model; PyTorch takes the mean of what each of the n of them has found, so each finds
     n times its share."""
 
-    def __init__(
-        self, model: nn.Module, loss: Callable[[B], Tensor], team: Team, seed: int, device: torch.device
-    ) -> None:
+    def __init__(self, model: Model, loss: Callable[[B], Tensor], team: Team, seed: int, device: torch.device) -> None:
         super().__init__(model, loss, team, seed, device)
-        self.wrapped: nn.Module = LossModule(model, loss)
+        self.module, self.parallel = LossModule(model, loss), None
         if team.processes.n > 1:
             with others_noticed(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", FutureWarning)  # the new name of an argument that 2.11 does not know
-                self.wrapped = DistributedDataParallel(
-                    self.wrapped,
+                self.parallel = DistributedDataParallel(
+                    self.module,
                     device_ids=[device.index] if device.type == "cuda" else None,
                     broadcast_buffers=False,  # none changes in training
                     find_unused_parameters=True,  # a task may not read all that a model has
@@ -101,9 +98,9 @@ class ReplicatedGradients(Together[B]):
             seed_shard(self.seed, step, shard)
             for batch in own:
                 n_left -= 1
-                is_synced = not n_left or not isinstance(self.wrapped, DistributedDataParallel)
-                with nullcontext() if is_synced else self.wrapped.no_sync(), others_noticed():
-                    loss = self.wrapped(batch) / n_targets
+                without_sums = self.parallel.no_sync() if self.parallel and n_left else nullcontext()
+                with without_sums, others_noticed():
+                    loss = (self.parallel or self.module)(batch) / n_targets
                     (n * loss).backward()
                 total += loss.detach()
         if n > 1:

@@ -15,6 +15,7 @@ from regard.errors import ConfigError
 from regard.learning.distribution import DistributionConfig
 from regard.nn.masked_weights import MaskedWeights
 from regard.processes import ALONE
+from regard.runs.weights import read_tensors
 from regard.training.exact import PairedSums
 from regard.training.feed import Feed, walk
 from regard.training.metrics import read_metrics
@@ -106,6 +107,26 @@ def test_without_exactness_losses_agree(tmp_path: Path, name: str) -> None:
     assert len(alone) == 8
     for n in (2, 4):
         assert losses(tmp_path / str(n), "train", "valid") == pytest.approx(alone, abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_divided_weights_learn_the_same(tmp_path: Path, name: str) -> None:
+    """Also where activations are computed again, and on another number of processes, or undivided, after a resume."""
+    recipe = write_recipe(tmp_path, name, kind='"sharded"', shards=4)
+    smoothed = ("--set", "training.ema=0.9")
+    train(1, recipe, tmp_path / "1", *smoothed)
+    for n in (2, 4):
+        train(n, recipe, tmp_path / str(n), *smoothed, "--set", f"distribution.checkpointing={str(n == 4).lower()}")
+    run = tmp_path / "run"
+    train(2, recipe, run, *smoothed, "--set", "training.steps=2")
+    train(4, run, run, "--resume", "--set", "training.steps=4")
+    train(2, run, run, "--resume", "--set", "training.steps=6", "--set", "distribution.kind=data")
+    alone = losses(tmp_path / "1", "train")
+    for other in ("2", "4", "run"):
+        assert losses(tmp_path / other, "train") == pytest.approx(alone, abs=1e-5)
+    whole, divided = (read_tensors(tmp_path / name / "model.safetensors") for name in ("1", "4"))
+    assert {name: tensor.shape for name, tensor in whole.items()} == {n: t.shape for n, t in divided.items()}
 
 
 @pytest.mark.slow

@@ -8,15 +8,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import pytest
+from logged_worker import write_down
 from test_together import EXACT, write_recipe
 
 from regard.runs.recipe import Recipe
 from regard.training.feed import walk
 from regard.training.prepare import prepare
+from tests.together import exit_codes, in_processes, said_by, start_processes
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parents[1])}
@@ -45,24 +49,15 @@ def weights(run: Path) -> str:
     return hashlib.sha256((run / "model.safetensors").read_bytes()).hexdigest()
 
 
-def kill_workers(agent: subprocess.Popen[bytes], log: Path, n: int, n_kills: int) -> int:
-    """Kill a random one at a random moment after all have begun to learn; returns how many were killed."""
-    draws, n_killed = random.Random(1), 0
-    seen: set[str] = set()
-    while agent.poll() is None and n_killed < n_kills:
-        processes = [path.read_text(encoding="utf-8") for path in log.glob("*.process")]
-        alive = [process for process in processes if process and process not in seen]
-        if len(alive) < n or any(not list(log.glob(f"*-{process}.jsonl")) for process in alive):
-            time.sleep(0.05)
-            continue
-        time.sleep(draws.uniform(0, 3))  # while it reads the data, learns, validates or saves
-        try:
-            os.kill(int(draws.choice(alive)), signal.SIGKILL)
-        except ProcessLookupError:
-            break
-        n_killed += 1
-        seen |= set(alive)
-    return n_killed
+def n_rows(log: Path, process: str | int) -> int:
+    """Steps that a process has begun."""
+    return sum(path.read_bytes().count(b"\n") for path in log.glob(f"*-{process}.jsonl"))
+
+
+def wait_for(condition: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 def learned(log: Path) -> dict[int, list[list[int]]]:
@@ -77,22 +72,67 @@ def learned(log: Path) -> dict[int, list[list[int]]]:
     return {step: sorted(place for _, places in by_rank.values() for place in places) for step, by_rank in rows.items()}
 
 
-@pytest.mark.slow  # every start imports PyTorch in all workers
-@pytest.mark.parametrize(("n", "n_kills"), [(2, 20), (4, 5)])
+SETTINGS = ("training.steps=130", "training.validate_every=25", "training.save_every=3")
+CHANGES = [part for setting in SETTINGS for part in ("--set", setting)]
+
+
+def check_samples(folder: Path) -> None:
+    """Of every step that counts, the processes together learned from the next places, each once."""
+    task = prepare(Recipe.read(str(folder / "run")), folder / "again").task
+    places = [list(place) for place in islice(walk(task, (0, 0)), 130 * 4)]
+    assert learned(folder / "log") == {step: places[4 * step - 4 : 4 * step] for step in range(1, 131)}
+
+
+@pytest.mark.slow  # some seconds for each life
+@pytest.mark.parametrize(("n", "n_kills"), [(2, 20), (4, 10)])
 def test_killed_workers_lose_and_repeat_nothing(tmp_path: Path, n: int, n_kills: int) -> None:
+    """While the data are read or after some steps: the others notice and end by themselves, and all begin again."""
     recipe = write_recipe(tmp_path, "recurrent, carried", **EXACT)
-    settings = ("--set", "training.steps=200", "--set", "training.validate_every=50", "--set", "training.save_every=3")
-    whole = started(n, tmp_path / "log-whole", recipe, tmp_path / "whole", 0, *settings)
-    assert whole.wait(timeout=900) == 0, (tmp_path / "log-whole/said.txt").read_text()
-    agent = started(n, tmp_path / "log", recipe, tmp_path / "run", 2 * n_kills, *settings)
+    in_processes(1, tmp_path, "train", str(recipe), "--run", str(tmp_path / "whole"), "--device", "cpu", *CHANGES)
+    log, draws = tmp_path / "log", random.Random(n)
+    log.mkdir()
+    arguments = ("train", str(recipe), "--run", str(tmp_path / "run"), "--device", "cpu", *CHANGES)
+    n_learning = 0
+    for _ in range(n_kills):
+        children = start_processes(n, tmp_path, arguments, job="test", first=partial(write_down, log))
+        victim, after = draws.choice(children), draws.randint(0, 5)
+        wait_for(lambda victim=victim, after=after: n_rows(log, victim) >= after, 120)  # type: ignore[misc]
+        time.sleep(draws.uniform(0, 0.3))
+        n_learning += n_rows(log, victim) > 0
+        os.kill(victim, signal.SIGKILL)
+        codes = exit_codes(children)
+        assert codes.pop(children.index(victim)) == -signal.SIGKILL
+        assert set(codes) <= {1, 143}, "the others end by themselves"
+    assert n_learning > n_kills / 2
+    codes = exit_codes(start_processes(n, tmp_path, arguments, job="test", first=partial(write_down, log)))
+    assert codes == [0] * n, said_by(tmp_path, 0).read_text(encoding="utf-8")
+    assert weights(tmp_path / "run") == weights(tmp_path / "whole")
+    check_samples(tmp_path)
+
+
+@pytest.mark.slow  # every start imports PyTorch in all workers
+def test_torchrun_starts_all_again(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, "recurrent, carried", **EXACT)
+    in_processes(1, tmp_path, "train", str(recipe), "--run", str(tmp_path / "whole"), "--device", "cpu", *CHANGES)
+    log = tmp_path / "log"
+    agent = started(2, log, recipe, tmp_path / "run", 3, *CHANGES)
+    killed: set[str] = set()
     try:
-        n_killed = kill_workers(agent, tmp_path / "log", n, n_kills)
-        code = agent.wait(timeout=1800)
+        for rank in (1, 0):
+            file = log / f"{rank}.process"
+
+            def is_learning(file: Path = file) -> bool:
+                process = file.read_text(encoding="utf-8") if file.is_file() else ""
+                return bool(process) and process not in killed and n_rows(log, process) > 4
+
+            wait_for(is_learning, 600)
+            killed.update(path.read_text(encoding="utf-8") for path in log.glob("*.process"))
+            os.kill(int(file.read_text(encoding="utf-8")), signal.SIGKILL)
+        code = agent.wait(timeout=900)
     finally:
         agent.kill()
-    assert code == 0, (tmp_path / "log/said.txt").read_text()[-4000:]
-    assert n_killed == n_kills
+        agent.wait()
+    assert code == 0, (log / "said.txt").read_text()[-4000:]
+    assert len(list(log.glob("0-*.jsonl"))) == 3
     assert weights(tmp_path / "run") == weights(tmp_path / "whole")
-    task = prepare(Recipe.read(str(tmp_path / "run")), tmp_path / "again").task
-    places = [list(place) for place in islice(walk(task, (0, 0)), 200 * 4)]
-    assert learned(tmp_path / "log") == {step: places[4 * step - 4 : 4 * step] for step in range(1, 201)}
+    check_samples(tmp_path)
