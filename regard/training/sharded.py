@@ -64,6 +64,11 @@ class ShardedGradients(Together[B]):
                 checkpointed(layer)
         if self.n == 1:
             return
+        if any(isinstance(module, nn.RNNBase) for module in model.modules()):
+            raise ConfigError(
+                "recurrent networks cannot be sharded, because their kernels keep a list of their weights: "
+                'set distribution.kind = "data"'
+            )
         if any(not parameter.requires_grad for parameter in model.parameters()):
             raise ConfigError('weights that do not learn cannot be sharded: set distribution.kind = "data"')
         with others_noticed():

@@ -37,8 +37,11 @@ def test_two_processes_learn_exactly_what_one_learns(pair: Pair, tmp_path: Path)
     agree(pair, tmp_path, torch.equal, "distribution.kind=data", "distribution.exact=true")
 
 
+RECURRENT = {"recurrent", "attentive", "seq2seq", "bilm", "elmo", "image-seq2seq", "recurrent-series"}  # refused
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("pair", covering(LEARNED), ids=str)
+@pytest.mark.parametrize("pair", covering([pair for pair in LEARNED if pair.architecture not in RECURRENT]), ids=str)
 def test_two_processes_that_divide_the_weights_learn_what_one_learns(pair: Pair, tmp_path: Path) -> None:
     def near(one: torch.Tensor, other: torch.Tensor) -> bool:
         return torch.allclose(one.float(), other.float(), atol=1e-4)
