@@ -18,6 +18,7 @@ from regard.config import to_toml
 from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.learning.config import TrainingConfig
+from regard.learning.distribution import DistributionConfig
 from regard.models import ARCHITECTURES
 from regard.nn.lora import LoraConfig
 from regard.nn.loss import DistillationConfig
@@ -64,6 +65,7 @@ TABLES: dict[str, type] = {
     **{f"[model] {name}": settings_of(entry) for name, entry in ARCHITECTURES.items()},
     "[lora]": LoraConfig,
     "[distillation]": DistillationConfig,
+    "[distribution]": DistributionConfig,
     "[training]": TrainingConfig,
     "[decoding]": DecodingConfig,
 }

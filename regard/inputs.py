@@ -15,6 +15,7 @@ from regard.errors import ConfigError
 from regard.nn.grid import Grid, GridForm, ImagePrompt, joined_images
 from regard.nn.layout import Layout, Prompt, Ragged, joined
 from regard.nn.linear import Linear
+from regard.nn.masked_weights import MaskedWeights
 
 
 class InputTable(nn.Module, ABC):
@@ -49,7 +50,7 @@ class InputTable(nn.Module, ABC):
         """Inputs as they lie in the layout, (N, ...) or (B, T, ...) -> one row each, (N, d_out) or (B, T, d_out)."""
 
 
-class Words(nn.Embedding, InputTable):
+class Words(nn.Embedding, InputTable, MaskedWeights):
     """Words, or the tokens of any vocabulary, with a learned vector for each: x_t = scale * E[token_t]
 
     The Transformer scales by sqrt(d_model) (Vaswani et al. 2017, section 3.4).  `dropout` leaves out whole words: in
@@ -76,7 +77,7 @@ class Words(nn.Embedding, InputTable):
     def forward(self, inputs: Tensor, layout: Layout) -> Tensor:  # type: ignore[override]
         x = super().forward(inputs)
         if self.training and self.dropout:
-            present = F.dropout(torch.ones(self.num_embeddings, 1, device=x.device), self.dropout)
+            present = self.without_some(torch.ones(self.num_embeddings, 1, device=x.device), self.dropout)
             x = x * F.embedding(inputs, present)
         return x if self.scale == 1 else x * self.scale
 

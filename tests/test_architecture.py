@@ -23,7 +23,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 # that a task needs in order to validate (docs/decisions.md).
 TIERS = (
     ("errors",),
-    ("checks", "choose", "config", "memory"),
+    ("checks", "choose", "config", "memory", "processes"),
     ("games",),
     ("text",),
     ("nn",),

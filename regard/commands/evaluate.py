@@ -39,10 +39,15 @@ def evaluate(
 
     With --set weights=int8, which is faster and changes some answers, both float32 and int8 are measured and compared.
     """
+    from regard.learning.device import choose_device
+    from regard.learning.distribution import DistributionConfig
+    from regard.processes import Sharing, joined, local_rank, n_started, sharing
+
     for path in paths:
         if not path.exists():
             raise RunError(f"{path} does not exist; give a run folder or a test file")
-    runs = [regard.load(path, device) for path in paths if not path.is_file()]
+    on = choose_device(device, local_rank())
+    runs = [regard.load(path, str(on)) for path in paths if not path.is_file()]
     files = [path for path in paths if path.is_file()]
     if len(runs) not in (1, 2):
         raise ConfigError(f"evaluate takes one or two runs, got {len(runs)}")
@@ -57,14 +62,23 @@ def evaluate(
     if len(runs) == 1 and decodings[0] != decodings[0].exact:
         return show_price(runs[0], files, root, decodings[0], as_json, outputs)
     if len(runs) == 1:
-        with working(f"measuring {runs[0].folder}"):
+        with (
+            working(f"measuring {runs[0].folder}"),
+            joined(on, DistributionConfig().timeout) as processes,
+            sharing(Sharing(processes, processes.n)),
+        ):
             measured = runs[0].measure(files, root, decodings[0])
+            is_leader = processes.is_leader
+        if not is_leader:
+            return
         if picture is not None:
             if measured.draw is None:
                 raise ConfigError(ONLY_CLASSIFIERS)
             measured.draw(picture)
         write_outputs(measured, outputs)
         return show_figures(runs[0], measured, as_json)
+    if n_started() > 1:
+        raise ConfigError("several processes evaluate one run: compare two without torchrun")
     if picture is not None:
         raise ConfigError(ONLY_CLASSIFIERS)
     names = [run.folder.name for run in runs]

@@ -11,6 +11,7 @@ from regard.commands.options import BeginWith, Device, Overrides, RecipeName
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
+
     from regard.data.report import Row
 
 LEARNED = 0.1  # nats a prediction of a batch that was learned by heart
@@ -84,23 +85,27 @@ def print_findings(rows: "list[Row]") -> None:
 def train(
     recipe: RecipeName,
     set_: Overrides = None,
-    run: Annotated[Path | None, typer.Option(help="the run folder (default: runs/RECIPE)")] = None,
+    run: Annotated[  # torchrun takes --run for its own --run-path
+        Path | None, typer.Option("--run", "--folder", help="the run folder (default: runs/RECIPE)")
+    ] = None,
     from_: BeginWith = None,
     resume: Annotated[bool, typer.Option("--resume", help="continue the run where it stopped")] = False,
     device: Device = None,
 ) -> None:
-    """Train a model as a recipe says; Ctrl-C saves, --resume continues."""
+    """Train a model as a recipe says; Ctrl-C saves, --resume continues.  `torchrun -m regard train ...` uses many."""
     from regard.runs.inheriting import read_recipe
     from regard.training.call import folder_of, train_recipe
-    from regard.training.screen import open_screen
+    from regard.training.team import is_restarted
 
     if resume and from_:
         raise ConfigError(f"a resumed run continues from its own weights: leave out --resume, or --from {from_}")
     folder = folder_of(recipe, run, resume)
+    if is_restarted(folder):
+        resume, from_ = True, None
     chosen = read_recipe(str(folder.resolve()) if resume else recipe, set_ or [], from_)
-    screen = open_screen()
+    note = ""
     if resume and Path(recipe).resolve() != folder.resolve():
-        screen.say(f"its settings are those of {folder / 'recipe.toml'}, not of {recipe}; change them with --set")
-    prepared = train_recipe(chosen, folder, device, from_, resume, screen)
+        note = f"its settings are those of {folder / 'recipe.toml'}, not of {recipe}; change them with --set"
+    prepared, screen = train_recipe(chosen, folder, device, from_, resume, note=note)
     for command in prepared.about.usage:
         screen.say(f"next: {command}")

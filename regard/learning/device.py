@@ -7,8 +7,8 @@ import torch
 from regard.errors import RegardError
 
 
-def choose_device(name: str | None) -> torch.device:
-    """The named device, or the best there is."""
+def choose_device(name: str | None, number: int = 0) -> torch.device:
+    """The named device, or the best there is; of several processes on a machine, each has the GPU of its number."""
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError:
@@ -17,6 +17,8 @@ def choose_device(name: str | None) -> torch.device:
         raise RegardError(f"unknown device {name!r}; use cpu, cuda or cuda:N")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise RegardError(f"device {name!r} was asked for, but PyTorch sees no GPU here; use cpu")
+    if device.type == "cuda" and device.index is None and number:
+        device = torch.device("cuda", number)
     if device.index is not None:
         torch.cuda.set_device(device)  # kernels of our own and recordings go to the current one
     return device

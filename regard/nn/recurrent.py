@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.nn.layout import Gather, Layout
+from regard.nn.masked_weights import MaskedWeights
 
 STATES = ("hidden", "cell")  # the parts that a cell remembers: h, and in an LSTM also C
 
@@ -40,7 +41,7 @@ class GateWeights(NamedTuple):
         return [part.view_as(weight) for part, weight in zip(parts, self, strict=True)]
 
 
-class Cell(nn.Module, ABC):
+class Cell(nn.Module, MaskedWeights, ABC):
     """One layer, read from left to right.  A state is (S, B, M): h_t, and in an LSTM also C_t."""
 
     n_states = 1
@@ -69,7 +70,7 @@ class Cell(nn.Module, ABC):
         DropConnect (Wan et al. 2013), as in the AWD-LSTM (Merity et al. 2018, section 2)."""
         U, V, b_U, b_V = self.kernel.parameters()
         U, V = U if self.U is None else self.U(U), V if self.V is None else self.V(V)
-        return GateWeights(U, F.dropout(V, self.recurrent_dropout, self.training), b_U, b_V)
+        return GateWeights(U, self.without_some(V, self.recurrent_dropout) if self.training else V, b_U, b_V)
 
     def readable(self, x: Tensor, state: Tensor, added: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """x (B, T, D) and a state -> h_1 ... h_T (B, T, M) and the last state: the equation, step by step.

@@ -13,6 +13,7 @@ from regard.data.config import DataConfig
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError, RunError
 from regard.learning.config import TrainingConfig
+from regard.learning.distribution import NO_DISTRIBUTION, DistributionConfig
 from regard.models import ARCHITECTURES
 from regard.models.config import ModelConfig
 from regard.models.interface import Model, Reader
@@ -23,7 +24,7 @@ from regard.tasks.table import TASKS
 from regard.tasks.task import AnyTask
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
-TABLES = ("task", "data", "tokenizer", "model", "lora", "distillation", "training", "decoding")
+TABLES = ("task", "data", "tokenizer", "model", "lora", "distillation", "distribution", "training", "decoding")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,7 @@ class Recipe:
     decoding: DecodingConfig
     lora: LoraConfig = NO_ADAPTERS
     distillation: DistillationConfig = NO_TEACHER
+    distribution: DistributionConfig = NO_DISTRIBUTION
 
     @classmethod
     def read(cls, name: str, overrides: Iterable[str] = ()) -> "Recipe":
@@ -80,6 +82,7 @@ class Recipe:
             data=config.build(DataConfig, tables["data"], "data"),
             lora=config.build(LoraConfig, tables["lora"], "lora"),
             distillation=config.build(DistillationConfig, tables["distillation"], "distillation"),
+            distribution=config.build(DistributionConfig, tables["distribution"], "distribution"),
             training=config.build(TrainingConfig, tables["training"], "training"),
             decoding=config.build(DecodingConfig, tables["decoding"], "decoding"),
             model=model.with_series(*task.series_widths),
@@ -143,8 +146,12 @@ class Recipe:
 
     def setup(self, tokenizer: Tokenizer, cache: Path | None = None) -> Setup:
         """What the task is made of; with a `cache` it is to be learned, without one to be used."""
+        data, n_shards = self.data, self.distribution.n_shards
+        if n_shards > 1 and cache is not None:
+            data = dataclasses.replace(data, batch_tokens=max(1, data.batch_tokens // n_shards))
         return Setup(
-            data=self.data,
+            data=data,
+            n_shards=n_shards,
             tokenizer=tokenizer,
             dropout=0.0 if cache is None else self.tokenizer.dropout,
             cache=cache,

@@ -111,6 +111,7 @@ class Setup:
     dropout: float = 0.0  # the chance to leave out a merge (BPE-dropout)
     cache: Path | None = None  # folder of the token shards; None: they are not kept
     seed: int = 0
+    n_shards: int = 1  # virtual ones, of which each reads a batch of its own in every step
     decoding: DecodingConfig = PLAIN
     grid: GridForm | None = None  # how the model reads images; None: it reads no images
     series: SeriesForm | None = None  # which windows of series it reads; None: it reads none
@@ -128,6 +129,10 @@ class DataPart(Protocol):
         """What each example counts in a batch."""
 
     def describe(self) -> str: ...
+
+
+R = TypeVar("R")  # what is read from files
+P = TypeVar("P", bound=DataPart)  # the same as tokens
 
 
 class ExampleSet:

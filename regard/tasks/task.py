@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self
 
 import numpy as np
 import torch
@@ -19,19 +19,17 @@ from regard.errors import ConfigError, RegardError
 from regard.evaluation.measured import Measured, Metric, Versus, measured
 from regard.models.interface import Model
 from regard.nn.layout import Ragged
+from regard.processes import spread
 from regard.tasks.embedding import embed_texts
 from regard.tasks.exchange import Exchange
 from regard.tasks.framing import Frame, MarkedTexts
 from regard.tasks.request import Embed, Listed, texts_of
 from regard.tasks.searching import text_verbs
-from regard.tasks.setup import B, DataPart, M, Sample, Setup, TaskConfig, Use, Verbs
+from regard.tasks.setup import B, M, P, R, Sample, Setup, TaskConfig, Use, Verbs
 from regard.tasks.sizing import no_draft
 from regard.tasks.wire import TEXT, Wire
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text
-
-R = TypeVar("R")  # what is read from files
-P = TypeVar("P", bound=DataPart)  # the same as tokens
 
 
 class Task(ABC, Generic[R, P, M, B]):
@@ -63,6 +61,7 @@ class Task(ABC, Generic[R, P, M, B]):
     train: P
     valid: P | None = None
     step = 0  # of the training, counted from 1: the learner says so before each
+    shards = range(1)  # the virtual ones that this process learns from: the learner says so
 
     def __init__(self, config: TaskConfig, setup: Setup):
         """Reads no file."""
@@ -229,12 +228,13 @@ class Task(ABC, Generic[R, P, M, B]):
     @torch.no_grad()
     def mean_loss(self, model: M, part: P, groups: Iterable[np.ndarray]) -> float:
         """Nats for each target of these batches, without smoothing."""
-        total, n_targets = 0.0, 0
-        for chosen in groups:
+
+        def figures(chosen: np.ndarray) -> Tensor:
             batch = self.collate(part, chosen).to(model.device)
-            total += float(self.plain_loss(model, batch))
-            n_targets += batch.n_targets
-        return total / n_targets
+            return torch.tensor([float(self.plain_loss(model, batch)), batch.n_targets], dtype=torch.float64)
+
+        rows = [row.tolist() for row in spread(list(groups), figures)]
+        return sum(nats for nats, _ in rows) / sum(n_targets for _, n_targets in rows)
 
     def samples(self, model: M) -> list[Sample]:
         """What the model makes of some validation examples."""

@@ -1,16 +1,17 @@
 """`regard.train`: from a recipe to a finished run in one call, for Python and for the command line."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from rich.console import Console
-
 from regard import config
 from regard.errors import ConfigError, RunError
 from regard.learning.device import choose_device
+from regard.processes import joined, local_rank, n_started
 from regard.runs.durable import left_as_found, only_one
 from regard.runs.inheriting import inherit
 from regard.runs.recipe import Recipe
@@ -18,6 +19,7 @@ from regard.runs.run import Run, load
 from regard.training.prepare import Prepared, prepare
 from regard.training.screen import Screen, open_screen
 from regard.training.start import start
+from regard.training.team import check_device, note_job, threads_of
 
 GivenTables = Mapping[str, Mapping[str, object]]  # of a recipe: {"training": {"steps": 100}}
 NO_CHANGES: Mapping[str, object] = MappingProxyType({})
@@ -47,8 +49,7 @@ def train(
     named = isinstance(recipe, str | Path)
     folder = folder_of(str(recipe) if named else None, None if run is None else Path(run), resume)
     chosen = changed_recipe(str(folder.resolve()) if resume else recipe, folder.name, settings, start_run)
-    screen = Screen(Console(quiet=True)) if quiet else open_screen()
-    train_recipe(chosen, folder, device, start_run, resume, screen)
+    train_recipe(chosen, folder, device, start_run, resume, quiet)
     return load(folder, device)
 
 
@@ -90,21 +91,35 @@ def plain(value: Any) -> Any:  # whatever a setting may be; what is none is refu
 
 
 def train_recipe(
-    recipe: Recipe, folder: Path, device: str | None, weights_from: Path | None, resume: bool, screen: Screen
-) -> Prepared:
-    """Leaves a finished run in the folder."""
+    recipe: Recipe,
+    folder: Path,
+    device: str | None,
+    weights_from: Path | None,
+    resume: bool,
+    quiet: bool = False,
+    note: str = "",
+) -> tuple[Prepared, Screen]:
+    """Leaves a finished run in the folder; of several processes, one writes and speaks."""
     if resume and weights_from:
         raise ConfigError(f"a resumed run continues from its own weights: leave out --resume, or --from {weights_from}")
-    on = choose_device(device)
+    on = choose_device(device, local_rank())
+    recipe = replace(recipe, distribution=recipe.distribution.for_processes(n_started()))
+    check_device(recipe.distribution, on)
     needs = what_needs_weights(recipe)
     if needs and not (weights_from or resume):
         raise ConfigError(f"{recipe.name} {needs}")
-    screen.say(f"{'resuming' if resume else 'training'} {recipe.name} in {folder}: reading the data")
-    with only_one(folder):
-        with left_as_found(folder):
-            prepared = prepare(recipe, folder, resume, weights_from)
-        start(prepared, folder, on, resume, screen)
-    return prepared
+    with joined(on, recipe.distribution.timeout) as processes, threads_of(recipe.distribution):
+        screen = open_screen(is_silent=quiet or not processes.is_leader)
+        screen.say(f"{'resuming' if resume else 'training'} {recipe.name} in {folder}: reading the data")
+        if note:
+            screen.say(note)
+        with only_one(folder) if processes.is_leader else nullcontext():
+            with processes.leader_first(), left_as_found(folder) if processes.is_leader else nullcontext():
+                if processes.is_leader:
+                    note_job(folder)
+                prepared = prepare(recipe, folder, resume, weights_from, processes.is_leader)
+            start(prepared, folder, on, resume, screen, processes)
+    return prepared, screen
 
 
 def what_needs_weights(recipe: Recipe) -> str:

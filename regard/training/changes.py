@@ -17,6 +17,7 @@ FIXED: dict[str, set[str]] = {
     "model": {"dropout", "recurrent_dropout", "embedding_dropout", "feature_dropout"},
     "tokenizer": {"dropout"},
     "lora": {"merge"},
+    "distribution": {"kind", "exact", "threads", "checkpointing", "timeout"},  # places in the data count shards
     "data": {"root", "cache", "train", "valid", "test"},  # files are known by their content
 }
 FIXED_ALONE = {("training", "frozen"), ("training", "last_layers")}  # the state of the optimizer is of what learns

@@ -58,9 +58,9 @@ def peak_memory(device: torch.device) -> int:
 
 
 def record_environment(
-    folder: Path, step: int, device: torch.device, precision: str, compiled: str
+    folder: Path, step: int, device: torch.device, precision: str, compiled: str, is_kept: bool = True
 ) -> tuple[RunEnvironment, list[str]]:
-    """Write environment.json; returns what a run stands on and, for a resumed one, what differs from before."""
+    """Write environment.json, if it is to be kept; returns what a run stands on and what, after a resume, differs."""
     chip = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     now: RunEnvironment = {
         "device": f"{device.type} ({chip})",
@@ -81,5 +81,6 @@ def record_environment(
     ]
     if differs:
         changes.append({"step": step, "differs": differs})
-    write_file(path, json.dumps({"now": now, "changes": changes}, indent=2).encode())
+    if is_kept:
+        write_file(path, json.dumps({"now": now, "changes": changes}, indent=2).encode())
     return now, differs

@@ -61,7 +61,9 @@ def measure(prepared: Prepared, device: torch.device, seconds: float = SECONDS) 
     with reproducible(device):
         step = time_step(prepared, device, seconds)
     config = recipe.training
-    whole = expected_seconds(config, step, validation_seconds(task, step, config.accumulate))
+    whole = expected_seconds(
+        config, step, validation_seconds(task, step, config.accumulate * recipe.distribution.n_shards)
+    )
     return Estimate(whole, peak_memory(device), step, "measured on a few steps")
 
 
@@ -82,7 +84,8 @@ def time_step(prepared: Prepared, device: torch.device, seconds: float) -> float
 
 def timed(learner: Learner[B], task: BatchTask[B], config: TrainingConfig, seconds: float) -> float:
     times = [time.monotonic()]
-    with Feed(task, (0, 0), learner.ready, learner.is_idle) as feed:
+    n_shards = task.setup.n_shards
+    with Feed(task, (0, 0), learner.ready, learner.is_idle, range(n_shards), n_shards) as feed:
         while len(times) <= WARM + MOST:
             learner.update(len(times), *feed.take(config.accumulate))
             learner.read()  # waits for the device

@@ -17,15 +17,24 @@ AHEAD = 4
 
 
 class Feed(Generic[B]):
+    """Of the batches of every update, each n-th is one of a virtual shard; only those of the own `shards` are made."""
+
     def __init__(
-        self, task: BatchTask[B], start: tuple[int, int], ready: Callable[[B], B], is_idle: Callable[[], bool]
+        self,
+        task: BatchTask[B],
+        start: tuple[int, int],
+        ready: Callable[[B], B],
+        is_idle: Callable[[], bool],
+        shards: range = range(1),
+        n_shards: int = 1,
     ) -> None:
         self.task = task
         self.ready = ready  # brings a batch to the device, as it is wanted there
         self.is_idle = is_idle  # whether the device has done all that it was given
-        self.places = walk(task, start)
+        self.shards, self.n_shards = shards, n_shards
+        self.places = enumerate(walk(task, start))
         self.worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="feed")
-        self.coming: deque[tuple[tuple[int, int], Future[B]]] = deque()
+        self.coming: deque[tuple[tuple[int, int], Future[B] | None]] = deque()  # None: another process makes it
         self.begun, self.waited = time.monotonic(), 0.0
 
     def __enter__(self) -> Self:
@@ -35,13 +44,14 @@ class Feed(Generic[B]):
         self.worker.shutdown(cancel_futures=True)
 
     def take(self, n: int) -> tuple[list[B], list[tuple[int, int]]]:
-        """The next n batches, on the device, and their places."""
-        self.order(n)
-        taken = [self.coming.popleft() for _ in range(n)]
+        """Of the next n batches of each shard those that are made here, on the device, and their places."""
+        self.order(n * self.n_shards)
+        all_taken = [self.coming.popleft() for _ in range(n * self.n_shards)]
+        taken = [(place, future) for place, future in all_taken if future is not None]
         for _, future in taken:
             self.wait(future)
         batches = [future.result() for _, future in taken]
-        self.order(AHEAD)
+        self.order(AHEAD * self.n_shards)
         return batches, [place for place, _ in taken]
 
     def wait(self, future: Future[B]) -> None:
@@ -64,8 +74,9 @@ class Feed(Generic[B]):
 
     def order(self, n: int) -> None:
         while len(self.coming) < n:
-            place = next(self.places)
-            self.coming.append((place, self.worker.submit(self.make, place)))
+            number, place = next(self.places)
+            is_own = number % self.n_shards in self.shards
+            self.coming.append((place, self.worker.submit(self.make, place) if is_own else None))
 
     def make(self, place: tuple[int, int]) -> B:
         return self.ready(self.task.batch(*place))

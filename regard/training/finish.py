@@ -11,7 +11,6 @@ from regard.errors import RunError
 from regard.nn.lora import LoraConfig, merged
 from regard.runs.checkpoints import ADAPTER, MODEL, Checkpoints, TrainingProgress, is_better, step_folder
 from regard.runs.durable import resume_command
-from regard.runs.expected import write_expected
 from regard.runs.history import number, read_metrics
 from regard.runs.weights import save_weights, set_weights, weights_of
 from regard.training.learner import Learner
@@ -35,7 +34,7 @@ def choose_weights(
         if not config.validate_every:
             return what, {}
         with learner.resting(), signals.interruptible():
-            values = task.validate(learner.model)
+            values = learner.team.processes.agree(task.validate(learner.model))
         if is_better(values[task.config.metric], progress.best_value, task.higher_is_better):
             return what, values
     step = progress.step if progress.best_step is None else progress.best_step
@@ -47,11 +46,10 @@ def choose_weights(
     return what + (" (running average)" if which == "ema" else ""), values_at(run, step)
 
 
-def keep_expected(learner: Learner, run: Path, signals: Signals) -> None:
-    """Write down what the outputs of the final weights are like on the validation set."""
+def expected_figures(learner: Learner, signals: Signals) -> dict[str, float]:
+    """What the outputs of the final weights are like on the validation set."""
     with learner.resting(), signals.interruptible():
-        figures = learner.task.expected(learner.model)
-    write_expected(run, figures)
+        return learner.task.expected(learner.model)
 
 
 @contextmanager

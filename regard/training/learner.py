@@ -15,12 +15,22 @@ from regard.learning.device import PRECISIONS
 from regard.learning.optimizers import make_optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
 from regard.learning.schedules import SCHEDULES, Course
 from regard.models.interface import Model
+from regard.processes import sharing
 from regard.runs.checkpoints import Tensors
 from regard.runs.weights import set_weights, weights_of
 from regard.tasks.setup import B
 from regard.tasks.task import BatchTask
+from regard.training.exact import ExactGradients
 from regard.training.finite import Guard, NonFinite, first_bad_layer, noting_bad_outputs
 from regard.training.recording import Learn, Recorder, can_be_recorded
+from regard.training.sharded import ShardedGradients
+from regard.training.team import LONE, Team
+from regard.training.together import ReplicatedGradients, Together
+
+# How several processes compute gradients, by `Team.way`.
+WAYS: dict[str, type[Together]] = {"exact": ExactGradients, "data": ReplicatedGradients, "sharded": ShardedGradients}
+
+NOWHERE = "none in a second run (a fault of the device?)"
 
 Loss = Callable[[Model, B], Tensor]  # what a model's step brings down, summed over the targets of a batch
 
@@ -101,12 +111,17 @@ class Learner(Generic[B]):
         d_model: int,
         is_compiled: bool = False,
         loss: Loss[B] | None = None,
+        team: Team = LONE,
     ) -> None:
         self.model = model
         self.task = task
+        self.team = team
+        task.shards = team.shards
         self.loss = loss or task.loss
         self.config = config
         self.device = device
+        self.precision_name = "bfloat16" if PRECISIONS[config.precision](device) else "float32"
+        self.together = WAYS[team.way](model, self.sum_loss, team, config.seed, device) if team.way else None
         self.course = Course(steps=config.steps, warmup=config.warmup, d_model=d_model)
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.optimizer = make_optimizer(
@@ -115,9 +130,8 @@ class Learner(Generic[B]):
         self.guard = Guard(self.optimizer, device)
         self.average = RunningAverage(model, config.ema) if config.ema else None
         self.unread: list[Unread] = []
-        self.precision_name = "bfloat16" if PRECISIONS[config.precision](device) else "float32"
         is_recorded = is_compiled and self.precision_name == "bfloat16" and can_be_recorded(model, device)
-        self.recorder = Recorder(self.learn) if is_recorded else None
+        self.recorder = Recorder(self.learn) if is_recorded and self.together is None else None
 
     def is_idle(self) -> bool:
         """Whether the device has done all that it was given."""
@@ -131,9 +145,13 @@ class Learner(Generic[B]):
         """The gradient of the mean loss over all targets of all the batches, then one step of the optimizer."""
         self.task.step = step
         random, carried = random_states(self.device), self.task.tensors()
-        loss = self.accumulate_gradients(batches, self.recorder or self.learn)
+        if self.together is None:
+            loss = self.accumulate_gradients(batches, self.recorder or self.learn)
+            n_tokens = sum(batch.n_tokens for batch in batches)
+        else:
+            loss, n_tokens = self.together(step, batches)
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
-        norm = get_total_norm(gradients)
+        norm = self.together.norm(gradients) if self.together else get_total_norm(gradients)
         bad = self.guard.watch(loss, norm)
         if self.config.clip:
             clip_grads_with_norm_(self.parameters, self.config.clip, norm)
@@ -144,7 +162,6 @@ class Learner(Generic[B]):
         self.optimizer.zero_grad(set_to_none=not is_kept)  # a recording adds to gradients where they are
         if self.average:
             self.average.update(step)
-        n_tokens = sum(batch.n_tokens for batch in batches)
         self.unread.append(Unread(step, rate, n_tokens, torch.stack([loss, norm, bad]), places, random, carried))
 
     def accumulate_gradients(self, batches: list[B], learn: Learn[B]) -> Tensor:
@@ -156,10 +173,14 @@ class Learner(Generic[B]):
         return loss
 
     def learn(self, batch: B, n_targets: Tensor) -> Tensor:
-        with self.precision():
-            loss = self.loss(self.model, batch) / n_targets
+        loss = self.sum_loss(batch) / n_targets
         loss.backward()
         return loss.detach()
+
+    def sum_loss(self, batch: B) -> Tensor:
+        """Of all targets of a batch."""
+        with self.precision():
+            return self.loss(self.model, batch)
 
     def learning_rate(self, step: int) -> float:
         return self.config.learning_rate * SCHEDULES[self.config.schedule](step, self.course)
@@ -169,17 +190,26 @@ class Learner(Generic[B]):
             return torch.autocast(self.device.type, torch.bfloat16)
         return nullcontext()
 
+    def unite(self) -> None:
+        """After the last step, give the model whole weights in every process."""
+        self.model = self.whole_model()
+
+    def whole_model(self) -> Model:
+        return self.model if self.together is None else self.together.united()
+
     @contextmanager
-    def resting(self) -> Iterator[None]:
+    def resting(self) -> Iterator[Model]:
         """While this lasts the model does not learn, and draws nothing from the generators of the training."""
         random = random_states(self.device)
-        self.model.eval()
+        model = self.whole_model()
+        model.eval()
         try:
             # Eagerly: to compile the model once more, without gradients, takes longer than most validations.
-            with torch.no_grad(), self.precision(), torch.compiler.set_stance("force_eager"):
-                yield
+            eagerly = torch.compiler.set_stance("force_eager")
+            with torch.no_grad(), self.precision(), eagerly, sharing(self.team.sharing):
+                yield model
         finally:
-            self.model.train()
+            model.train()
             set_random_states(random, self.device)
 
     def read(self) -> list[StepRecord]:
@@ -199,18 +229,20 @@ class Learner(Generic[B]):
         """Run a bad step again, with the same chance, to name its lines and the first layer that went wrong."""
         set_random_states(bad.random, self.device)
         self.task.step = bad.step
-        self.task.restore(bad.carried, self.model)
+        self.task.restore(bad.carried, self.whole_model())
         batches = [self.ready(self.task.batch(*place)) for place in bad.places]
         lines = [line for batch in batches for line in batch.lines]
-        layer = "none in a second run (a fault of the device?)"
+        layer = NOWHERE
         with noting_bad_outputs(self.model) as seen:
-            for batch in batches:
+            for batch in batches if self.team.way in ("", "exact") else []:  # others look only with all processes
                 self.optimizer.zero_grad()
                 bad_layer = first_bad_layer(self.model, self.accumulate_gradients([batch], self.learn), seen)
                 if bad_layer:
                     lines, layer = batch.lines, bad_layer
                     break
         self.optimizer.zero_grad()
+        found = self.team.processes.gather((lines, layer))  # the first process that knows more than NOWHERE
+        lines, layer = next((row for row in found if row[1] != NOWHERE), found[0])
         named = ", ".join(lines[:10]) + (f" and {len(lines) - 10} more" if len(lines) > 10 else "")
         return NonFinite(
             f"step {bad.step}: the loss is {loss}, the gradient norm {norm}; stopped before the update.\n"
@@ -224,20 +256,31 @@ class Learner(Generic[B]):
         tensors = {
             "model": weights_of(self.model),
             "optimizer": optimizer_tensors(self.optimizer, self.model),
-            "random": random_states(self.device),
             **({"ema": self.average.tensors} if self.average else {}),
         }
-        carried = self.task.tensors()
+        if self.together:
+            tensors = {name: self.together.gathered(content) for name, content in tensors.items()}
+        tensors = {**tensors, "random": random_states(self.device)}
+        carried = self.team.processes.gather_tensors(self.task.tensors())
         return {**tensors, "task": carried} if carried else tensors
 
     def restore(self, tensors: Tensors, where: str) -> None:
+        if self.together:
+            tensors = {
+                name: self.together.divided(content) if name in ("model", "optimizer", "ema") else content
+                for name, content in tensors.items()
+            }
         set_weights(self.model, tensors["model"], where)
         restore_optimizer(self.optimizer, self.model, tensors["optimizer"])
         set_random_states(tensors["random"], self.device)
         carried = {name: tensor.to(self.device) for name, tensor in tensors.get("task", {}).items()}
-        self.task.restore(carried, self.model)
+        self.task.restore(carried, self.whole_model())
         if self.average:
             self.average.restore(tensors.get("ema", tensors["model"]))
+
+    def price(self) -> list[str]:
+        """What the processes paid for working together, in words, where it is known."""
+        return [price for price in [self.together.price()] if price] if self.together else []
 
     def smoothed(self) -> AbstractContextManager[None]:
         """While this lasts the model has the weights that are validated: the running average, where there is one."""

@@ -17,18 +17,20 @@ from regard.nn.lora import NO_ADAPTERS, LoraConfig
 from regard.runs.card import About, Result, RunEnvironment, duration, write_card
 from regard.runs.checkpoints import Checkpoints, TrainingProgress, refuse_existing, step_folder
 from regard.runs.durable import disk_errors_said, resume_command, write_file
+from regard.runs.expected import write_expected
 from regard.runs.history import draw_curves
 from regard.tasks.setup import B
 from regard.tasks.task import BatchTask
 from regard.training.environment import compile_model, peak_memory, record_environment, reproducible
 from regard.training.estimate import validation_seconds
 from regard.training.feed import Feed
-from regard.training.finish import choose_weights, keep_expected, save_finished
+from regard.training.finish import choose_weights, expected_figures, save_finished
 from regard.training.finite import NonFinite
 from regard.training.learner import Learner, Loss, StepRecord
-from regard.training.metrics import MetricsFile
+from regard.training.metrics import MetricsFile, open_metrics
 from regard.training.screen import Pace, Screen, step_line
 from regard.training.signals import Signals, Stopped
+from regard.training.team import LONE, Team
 
 
 def train(
@@ -45,6 +47,7 @@ def train(
     lora: LoraConfig = NO_ADAPTERS,
     settle: Callable[[], None] = lambda: None,
     loss: Loss[B] | None = None,
+    team: Team = LONE,
 ) -> Result:
     """Train the model in place and leave a finished run in the folder; its last weights are the chosen ones.
 
@@ -52,28 +55,34 @@ def train(
 
     Raises `Stopped` (saved, exit code 130 or 143), `NonFinite` (exit code 3) or `RunError` (a full disk).
     """
-    if not resume:
+    processes = team.processes
+    if not resume and team.is_leader:
         refuse_existing(run)
     checkpoints = Checkpoints(run, config.keep, config.save_every, screen.say)
     with (
         reproducible(device),
         disk_errors_said(run, checkpoints.intact),
         closing(screen),
-        Signals() as signals,
+        Signals(processes) as signals,
     ):
         torch.manual_seed(config.seed)
         compiled = compile_model(model.to(device).train(), config.compile, device)
-        learner = Learner(model, task, config, device, d_model, compiled == "compiled", loss)
+        learner = Learner(model, task, config, device, d_model, compiled == "compiled", loss, team)
+        with processes.leader_first():
+            checkpoints.sweep()
         progress = resume_from(checkpoints, learner, run) if resume else begin(learner)
         run.mkdir(parents=True, exist_ok=True)
-        settle()
-        environment, differences = record_environment(run, progress.step, device, learner.precision_name, compiled)
+        if team.is_leader:
+            settle()
+        environment, differences = record_environment(
+            run, progress.step, device, learner.precision_name, compiled, team.is_leader
+        )
         for difference in differences:
             screen.say(f"this machine differs from before, so losses may differ too: {difference}")
-        screen.plan([*about.rows, *plan(config, progress, environment)])
+        screen.plan([*about.rows, *plan(config, progress, environment), *team.rows()])
         with (
-            MetricsFile(run, progress.step, config.tensorboard) as metrics,
-            Feed(task, progress.position, learner.ready, learner.is_idle) as feed,
+            open_metrics(run, progress.step, config.tensorboard, team.is_leader) as metrics,
+            Feed(task, progress.position, learner.ready, learner.is_idle, team.shards, team.config.n_shards) as feed,
         ):
             training = Training(learner, config, lora, run, progress, checkpoints, metrics, screen, signals)
             screen.begin(progress.step, config.steps)
@@ -86,6 +95,8 @@ def train(
                         training.save()
                     if progress.is_over(config):
                         screen.say(f"waiting for data took {feed.share_waited:.1%} of the time")
+                        for price in learner.price():
+                            screen.say(price)
                         return training.finish(about, environment)
                     learner.update(progress.step + 1, *feed.take(config.accumulate))
                     training.advance(feed.position())
@@ -95,8 +106,8 @@ def train(
 
 def begin(learner: Learner[B]) -> TrainingProgress:
     """Show the task the model as it is before the first step."""
-    with learner.resting():
-        learner.task.restore({}, learner.model)
+    with learner.resting() as model:
+        learner.task.restore({}, model)
     return TrainingProgress()
 
 
@@ -155,7 +166,8 @@ class Training:
     has_estimated: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        guess = partial(validation_seconds, self.learner.task, accumulate=self.config.accumulate)
+        n_batches = self.config.accumulate * len(self.learner.team.shards)
+        guess = partial(validation_seconds, self.learner.task, accumulate=n_batches)
         self.pace = Pace(self.config, self.progress.step, guess)
         if self.progress.step:
             self.saved = self.progress.step, self.progress.validated
@@ -200,9 +212,9 @@ class Training:
     def validate(self) -> None:
         self.read(is_shown=False)
         task, begun = self.learner.task, time.monotonic()
-        with self.learner.smoothed(), self.learner.resting(), self.signals.interruptible():
-            values = task.validate(self.learner.model)
-            samples = task.samples(self.learner.model)
+        with self.learner.smoothed(), self.learner.resting() as model, self.signals.interruptible():
+            values = self.learner.team.processes.agree(task.validate(model))
+            samples = task.samples(model)
         self.pace.note_validation(time.monotonic() - begun)
         is_best = self.progress.note_validation(values[task.config.metric], task.higher_is_better)
         self.metrics.add_validation(self.progress.step, values, samples)
@@ -220,12 +232,16 @@ class Training:
         self.metrics.sync()
         self.progress.n_batches = self.learner.task.n_batches(self.progress.epoch)
         is_over = self.progress.is_over(self.config)
-        self.checkpoints.save(self.progress, self.learner.tensors(), is_final=is_over)
+        tensors = self.learner.tensors()
+        if self.learner.team.is_leader:
+            self.checkpoints.save(self.progress, tensors, is_final=is_over)
         self.saved = self.progress.step, self.progress.validated
 
     def finish(self, about: About, environment: RunEnvironment) -> Result:
         """Choose the weights and write what a finished run holds."""
         all_done = self.progress.step >= self.config.steps
+        self.learner.team.processes.wait()  # until all is saved
+        self.learner.unite()
         weights, values = choose_weights(self.learner, self.progress, self.checkpoints, self.run, self.signals)
         result = Result(
             steps=self.progress.step,
@@ -237,7 +253,10 @@ class Training:
             seconds=self.progress.seconds,
             peak_memory=peak_memory(self.learner.device),
         )
-        keep_expected(self.learner, self.run, self.signals)
+        expected = expected_figures(self.learner, self.signals)
+        if not self.learner.team.is_leader:
+            return result
+        write_expected(self.run, expected)
         path = save_finished(self.learner.model, self.lora, self.run)
         draw_curves(self.run, self.learner.task.config.metric)
         write_card(self.run, about, result, path.name, self.config, environment)
@@ -258,7 +277,8 @@ class Training:
     def not_finite(self, error: NonFinite) -> NonFinite:
         """Leave the checkpoints alone, and write down all that was found."""
         record = {"message": str(error), "layer": error.layer, "lines": error.lines}
-        write_file(self.run / "non_finite.json", json.dumps(record, ensure_ascii=False, indent=2).encode())
+        if self.learner.team.is_leader:
+            write_file(self.run / "non_finite.json", json.dumps(record, ensure_ascii=False, indent=2).encode())
         message = (
             f"{error}\n{self.checkpoints.intact()} All lines: {self.run / 'non_finite.json'}.\n"
             "Fix the lines, or try clipping, a longer warm-up or a lower rate, for example: "

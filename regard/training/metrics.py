@@ -59,6 +59,26 @@ class MetricsFile:
         os.fsync(self.file.fileno())
 
 
+class NoMetrics(MetricsFile):
+    """In a process that does not lead: nothing is written."""
+
+    def __init__(self) -> None:
+        self.events = None
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def add(self, row: dict[str, object]) -> None:
+        pass
+
+    def sync(self) -> None:
+        pass
+
+
+def open_metrics(run: Path, step: int, tensorboard: bool, is_written: bool) -> MetricsFile:
+    return MetricsFile(run, step, tensorboard) if is_written else NoMetrics()
+
+
 def to_line(row: dict[str, object]) -> str:
     """JSON has no nan: a value that is not finite is null."""
     known = {

@@ -32,19 +32,22 @@ class Prepared:
     teacher: Model | None = None  # the model that this one is distilled from
 
 
-def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Path | None = None) -> Prepared:
+def prepare(
+    recipe: Recipe, folder: Path, resume: bool = False, weights_from: Path | None = None, is_leader: bool = True
+) -> Prepared:
     """Write recipe.toml and tokenizer.json into the run folder, tokenize the data, make the model.
 
     A resumed run keeps its tokenizer, and its recipe.toml until it is known to go on; `weights_from` gives a new run
     another's tokenizer (unless that one reads no text) and weights, and a teacher its tokenizer and some of its layers.
+    A process that does not lead reads what the leader has written, and writes nothing.
     """
     check(recipe, weights_from)
-    if not resume:
+    if not resume and is_leader:
         refuse_existing(folder)
     folder.mkdir(parents=True, exist_ok=True)
     has_steps = bool(named_steps(folder / "checkpoints"))
     changes = refuse_other_settings(folder, Recipe.of_run(folder), recipe) if resume and has_steps else []
-    recipe, tokenizer = with_tokenizer(recipe, folder, resume, weights_from)
+    recipe, tokenizer = with_tokenizer(recipe, folder, resume, weights_from, is_leader)
     check_memory(memory_of(recipe.sketch()), "this model", "make [model] smaller")
     cache = Path(recipe.data.cache) if recipe.data.cache else folder / "cache"
     task = recipe.task_class.make(recipe.task, recipe.setup(tokenizer, cache))
@@ -56,7 +59,7 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
     if model.is_fitted:
         model.fit(tokenizer.tokens(range(tokenizer.vocab_size)), task.documents())
     rows = [*describe(recipe, tokenizer, task, model), *changes]
-    origin = begin_with_weights(model, folder, resume, has_steps, weights_from, rows)
+    origin = begin_with_weights(model, folder, resume, has_steps, weights_from, rows, is_leader)
     if recipe.task.judging_run:
         task.consult(*load_judge(recipe, tokenizer))
     teacher = None
@@ -72,7 +75,7 @@ def prepare(recipe: Recipe, folder: Path, resume: bool = False, weights_from: Pa
     if origin is not None and (recipe.training.frozen or recipe.training.last_layers):
         freeze(model, recipe.training.frozen, recipe.training.last_layers, new=origin.new)
         rows.append(("learning", f"{learned_share(model)}; the rest is frozen"))
-    if not has_steps:
+    if not has_steps and is_leader:
         record_data(folder, recipe.data)
         write_recipe(recipe, folder)
     summary = f"A {recipe.architecture} model that {task.purpose}, made with `regard` from the recipe `{recipe.name}`."
@@ -101,11 +104,13 @@ def check(recipe: Recipe, weights_from: Path | None) -> None:
         raise RunError(f"--from {weights_from} is not a run folder: it has no recipe.toml")
 
 
-def with_tokenizer(recipe: Recipe, folder: Path, resume: bool, weights_from: Path | None) -> tuple[Recipe, Tokenizer]:
+def with_tokenizer(
+    recipe: Recipe, folder: Path, resume: bool, weights_from: Path | None, is_leader: bool
+) -> tuple[Recipe, Tokenizer]:
     """The tokenizer of the run, of another that gives it weights or teaches it, or a new one; and the recipe with its
     vocabulary, and without validation where there is nothing to validate on."""
     source = weights_from or recipe.distillation.teacher
-    if resume and (folder / "tokenizer.json").is_file():
+    if (resume or not is_leader) and (folder / "tokenizer.json").is_file():
         tokenizer = Tokenizer.load(folder)
     elif source and (weights_from is None or Recipe.of_run(weights_from).task_class.reads_text):
         tokenizer = Tokenizer.load(source)
@@ -117,12 +122,19 @@ def with_tokenizer(recipe: Recipe, folder: Path, resume: bool, weights_from: Pat
     if tokenizer.kind == IMPORTED and not resume:
         theirs = Recipe.of_run(Path(source))
         recipe = replace(recipe, model=recipe.model.as_imported(theirs.model), tokenizer=theirs.tokenizer)
-    tokenizer.save(folder / "tokenizer.json")
+    if is_leader:
+        tokenizer.save(folder / "tokenizer.json")
     return recipe, tokenizer
 
 
 def begin_with_weights(
-    model: Model, folder: Path, resume: bool, has_steps: bool, weights_from: Path | None, rows: list[tuple[str, str]]
+    model: Model,
+    folder: Path,
+    resume: bool,
+    has_steps: bool,
+    weights_from: Path | None,
+    rows: list[tuple[str, str]],
+    is_leader: bool,
 ) -> Origin | None:
     """Give a new run the weights that it begins with, and say so in the rows; a resumed run knows where it began."""
     origin = Origin.read(folder) if resume else None
@@ -133,7 +145,8 @@ def begin_with_weights(
     taken = take_weights(model, weights_from)
     rows.append((f"weights from {weights_from}", str(taken)))
     origin = Origin.of(weights_from, taken.new, folder)
-    origin.write(folder)
+    if is_leader:
+        origin.write(folder)
     return origin
 
 
@@ -148,7 +161,7 @@ def describe(recipe: Recipe, tokenizer: Tokenizer, task: AnyTask, model: torch.n
         *([("tokenizer", f"{tokenizer.kind}, {tokenizer.vocab_size:,} tokens")] if task.reads_text else []),
         *((f"parameters: {name}", f"{count:,}") for name, count in parameters_by_part(model).items()),
         ("memory", f"about {training_memory(recipe, model) / 2**20:,.0f} MiB for weights, gradients, Adam and a batch"),
-        ("an epoch", f"{task.n_batches(0):,} batches of about {recipe.data.batch_tokens:,} tokens"),
+        ("an epoch", f"{task.n_batches(0):,} batches of about {task.batch_tokens:,} tokens"),
     ]
 
 

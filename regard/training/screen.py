@@ -173,6 +173,6 @@ class LiveScreen(Screen):
         self.live.stop()
 
 
-def open_screen(console: Console | None = None) -> Screen:
-    console = console or Console()
+def open_screen(console: Console | None = None, is_silent: bool = False) -> Screen:
+    console = console or Console(quiet=is_silent)
     return LiveScreen(console) if console.is_terminal else Screen(console)

@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Self
 
 from regard.errors import RegardError
+from regard.processes import ALONE, Processes
 
 NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
@@ -29,7 +30,8 @@ class Signals:
     """The first signal is remembered until `check`, or breaks off at once what is `interruptible`; a second one ends
     the training where it is, which costs the steps since the last checkpoint."""
 
-    def __init__(self) -> None:
+    def __init__(self, processes: Processes = ALONE) -> None:
+        self.processes = processes  # all stop after the same step
         self.received: int | None = None
         self.is_interruptible = False
         self.before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
@@ -54,12 +56,17 @@ class Signals:
             self.check()
 
     def check(self) -> None:
-        if self.received is not None:
+        """Raise if a signal has come, to this process or to another."""
+        if self.processes.total([self.received or 0])[0]:
+            self.received = max(self.processes.gather(self.received or 0))
             name = NAMES[signal.Signals(self.received)]
             raise Stopped(self.received, f"stopped by {name}", is_between_steps=True)
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
+        if self.processes.n > 1:  # the others would wait for what is broken off
+            yield
+            return
         self.is_interruptible = True
         try:
             self.check()

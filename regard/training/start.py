@@ -10,8 +10,10 @@ from typing import cast
 import torch
 from torch import nn
 
+from regard.errors import ConfigError
 from regard.learning.optimizers import set_learning_rate
 from regard.models.markov import Markov
+from regard.processes import ALONE, Processes
 from regard.runs.card import Result, write_card
 from regard.runs.checkpoints import MODEL, refuse_existing
 from regard.runs.durable import disk_errors_said
@@ -22,15 +24,20 @@ from regard.training.loop import train
 from regard.training.metrics import MetricsFile
 from regard.training.prepare import Prepared, write_recipe
 from regard.training.screen import Screen
+from regard.training.team import Team
 
 ENOUGH = 0.05  # nats a prediction
 TOKENS = 500  # of the batch: enough to be hard, few enough for a CPU
 
 
-def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, screen: Screen) -> Result:
+def start(
+    prepared: Prepared, run: Path, device: torch.device, resume: bool, screen: Screen, processes: Processes = ALONE
+) -> Result:
     """Leaves a finished run in the folder.  Raises what `train` raises."""
     recipe = prepared.recipe
     if recipe.model_class.is_counted:
+        if processes.n > 1:
+            raise ConfigError("this model is trained by counting, in one pass: start it without torchrun")
         return count(prepared, run, device, resume, screen)
     loss = None
     if prepared.teacher is not None:
@@ -49,6 +56,7 @@ def start(prepared: Prepared, run: Path, device: torch.device, resume: bool, scr
         loss=loss,
         lora=recipe.lora,
         settle=lambda: write_recipe(recipe, run),
+        team=Team(processes, recipe.distribution),
     )
 
 

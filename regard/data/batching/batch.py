@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.data.batching.packing import cut
 from regard.nn.layout import Ragged
+from regard.processes import spread
 
 
 @dataclass(frozen=True)
@@ -108,11 +109,13 @@ def read_each(
     model: Callable[[Tensor, Ragged], Tensor], documents: Sequence[np.ndarray], budget: int, device: torch.device
 ) -> Tensor:
     """What a model makes of each document, on the host (documents, ...)."""
-    groups, rows = [], []
-    for group, tokens, layout in read_together(documents, budget, device):
-        groups.append(group)
-        rows.append(model(tokens, layout).float().cpu())
-    return put_back(rows, groups)
+
+    def rows(group: np.ndarray) -> Tensor:
+        tokens, layout = flat([documents[i] for i in group])
+        return model(tokens.to(device), layout.to(device)).float()
+
+    groups = by_length(np.array([len(document) for document in documents], np.int64), budget)
+    return put_back(spread(groups, rows), groups)
 
 
 def put_back(rows: Sequence[Tensor], groups: Sequence[np.ndarray]) -> Tensor:

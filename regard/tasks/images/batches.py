@@ -22,6 +22,7 @@ from regard.data.notes import Notes
 from regard.errors import DataError
 from regard.nn.grid import Grid, GridForm, Shape
 from regard.nn.layout import Ragged
+from regard.processes import spread
 
 ImageArrays = Sequence[np.ndarray]  # images (H, W, C), 8-bit
 
@@ -186,11 +187,11 @@ def read_each(
     """What a model makes of each image, on the host (images, ...); those of about one length are read together."""
     shapes = np.array([form.shape_of(*image.shape[:2]) for image in images]).reshape(-1, 2)
     lengths = form.class_row + shapes.prod(1)
-    groups, rows = [], []
-    for group in by_length(lengths, budget):
-        places = group[np.lexsort(shapes[group].T)]
+    groups = [group[np.lexsort(shapes[group].T)] for group in by_length(lengths, budget)]
+
+    def rows(places: np.ndarray) -> Tensor:
         pixels, layout = read_pixels([images[i] for i in places], form)
         batch = ImageBatch([], pixels, layout, None).to(device)
-        groups.append(places)
-        rows.append(model(batch.patches(), batch.layout).float().cpu())
-    return put_back(rows, groups)
+        return model(batch.patches(), batch.layout).float()
+
+    return put_back(spread(groups, rows), groups)

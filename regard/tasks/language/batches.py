@@ -16,6 +16,7 @@ from regard.models.writing import TextModel, TextWriter
 from regard.nn.layout import Ragged, filled
 from regard.nn.loss import IGNORED
 from regard.nn.state import State
+from regard.processes import spread
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class TextBatch(Batch):
     layout: Ragged
     begins: bool = True  # False: these windows go on where those of the batch before ended
     n_added: int = 0  # rows that `filled` added
+    shard: int = 0  # the virtual one, which has a state of its own
 
     is_fillable: ClassVar[bool] = True
 
@@ -50,14 +52,15 @@ class TextBatch(Batch):
 Measure = Callable[[TextBatch], Tensor]
 
 
-def make_batch(stream: Stream, windows: np.ndarray, begins: bool = True) -> TextBatch:
+def make_batch(stream: Stream, windows: np.ndarray, begins: bool = True, shard: int = 0) -> TextBatch:
     """Windows (n, 2) of a stream.  A line that is a text of its own begins with <s>."""
     places = np.concatenate([np.arange(start, stop) for start, stop in windows])
     tokens, layout = stream.tokens[places], Ragged(windows[:, 1] - windows[:, 0])
     if stream.unit == "lines":
         tokens[tokens == stream.end_id] = stream.start_id  # no line sees the end of the one before
     lines = [stream.where(int(start) + 1) for start in windows[:, 0]]
-    return TextBatch(lines, torch.from_numpy(tokens), torch.from_numpy(stream.tokens[places + 1]), layout, begins)
+    labels = torch.from_numpy(stream.tokens[places + 1])
+    return TextBatch(lines, torch.from_numpy(tokens), labels, layout, begins, shard=shard)
 
 
 def total_nats(model: TextModel, stream: Stream, window: int, batch_tokens: int, context: int = 0) -> float:
@@ -90,7 +93,7 @@ def once_each(
 
     def total(windows: np.ndarray) -> float:
         groups = in_batches(windows, np.arange(len(windows)), batch_tokens)
-        return sum(float(measure(make_batch(stream, group).to(device))) for group in groups)
+        return sum(map(float, spread(groups, lambda group: measure(make_batch(stream, group).to(device)))))
 
     if stream.unit == "lines":
         return total(stream.line_windows(width))

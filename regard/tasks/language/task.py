@@ -25,7 +25,7 @@ from regard.tasks.language.sizing import draft
 from regard.tasks.language.use import Continuations, Reached, measure_reach
 from regard.tasks.language.verbs import Generate, Reach
 from regard.tasks.own_words import OwnWordsConfig
-from regard.tasks.setup import Sample, Use, Verbs
+from regard.tasks.setup import Sample, Setup, TaskConfig, Use, Verbs
 from regard.viewer.capture import Capture
 from regard.viewer.looking import Asked, look_at_text, look_at_votes
 
@@ -83,9 +83,13 @@ class Language(StreamTask[LanguageModel, TextBatch]):
     exchange = CAUSAL
     purpose = "was trained to write text, one token after the other"
     config: LanguageConfig
-    state: CarriedState | None = None  # from window to window
+    states: dict[int, CarriedState]  # from window to window, of each virtual shard
     recognize = staticmethod(plain_text)
     draft = staticmethod(draft)
+
+    def __init__(self, config: TaskConfig, setup: Setup):
+        super().__init__(config, setup)
+        self.states = {}
 
     @cached_property
     def writer(self) -> Continuations:
@@ -100,11 +104,14 @@ class Language(StreamTask[LanguageModel, TextBatch]):
     def plan_text(self, epoch: int) -> list[np.ndarray]:
         if not self.config.carry:
             return super().plan_text(epoch)
-        first, n = self.first_place(epoch), max(1, self.batch_tokens // self.config.window)
-        return self.train.columns(min(n, len(self.train) - first), self.config.window, first)
+        first, n_shards = self.first_place(epoch), self.setup.n_shards
+        n = max(1, min(self.batch_tokens // self.config.window, (len(self.train) - first) // n_shards))
+        windows = self.train.columns(n * n_shards, self.config.window, first)
+        return [row for rows in windows for row in np.split(rows, n_shards)]  # a shard has columns of its own
 
     def batch(self, epoch: int, index: int) -> TextBatch:
-        batch = make_batch(self.train, self.plan(epoch)[index], begins=index == 0)
+        n_shards = self.setup.n_shards
+        batch = make_batch(self.train, self.plan(epoch)[index], begins=index < n_shards, shard=index % n_shards)
         return self.blanked(batch, epoch, index) if self.config.blank else batch
 
     def blanked(self, batch: TextBatch, epoch: int, index: int) -> TextBatch:
@@ -134,15 +141,24 @@ class Language(StreamTask[LanguageModel, TextBatch]):
         if not self.config.carry:
             read = self.config.text_read(model, batch.tokens, batch.layout, self.setup.seed, self.step)
             return super().loss(model, replace(batch, tokens=read))
-        before = None if batch.begins else self.state
-        loss, self.state = model.carried_loss(batch.tokens, batch.labels, batch.layout, before, self.config.smoothing)
+        before = None if batch.begins else self.states.get(batch.shard)
+        loss, self.states[batch.shard] = model.carried_loss(
+            batch.tokens, batch.labels, batch.layout, before, self.config.smoothing
+        )
         return loss
 
     def tensors(self) -> dict[str, Tensor]:
-        return {} if self.state is None else self.state.tensors()
+        if self.setup.n_shards == 1:
+            return {name: tensor for state in self.states.values() for name, tensor in state.tensors().items()}
+        return {f"{i}/{name}": tensor for i, state in self.states.items() for name, tensor in state.tensors().items()}
 
     def restore(self, tensors: dict[str, Tensor], model: LanguageModel) -> None:
-        self.state = model.reader.state_of(tensors) if tensors else None
+        named = tensors if self.setup.n_shards > 1 else {f"0/{name}": tensor for name, tensor in tensors.items()}
+        self.states.clear()
+        for i in self.shards:
+            own = {name.removeprefix(f"{i}/"): tensor for name, tensor in named.items() if name.startswith(f"{i}/")}
+            if own:
+                self.states[i] = model.reader.state_of(own)
 
     # Validation and measuring.
 

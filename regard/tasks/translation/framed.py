@@ -11,8 +11,8 @@ from regard.models.interface import Model, Translator
 from regard.nn.loss import cross_entropy
 from regard.nn.watch import Seen, watch
 from regard.tasks.framing import Frame
-from regard.tasks.setup import B, M, Setup, TaskConfig, Use
-from regard.tasks.task import P, R, Task
+from regard.tasks.setup import B, M, P, R, Setup, TaskConfig, Use
+from regard.tasks.task import Task
 from regard.tasks.translation.batches import PairBatch, make_batch
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture

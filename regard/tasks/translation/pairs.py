@@ -4,6 +4,7 @@ do: questions and answers, say."""
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
@@ -24,6 +25,7 @@ from regard.evaluation.rouge import rouge
 from regard.evaluation.translation import bleu, chrf, exact_match, paired, side_by_side
 from regard.models.heads import LanguageModel
 from regard.models.interface import AnyTranslator
+from regard.processes import spread_lines
 from regard.tasks.setup import B, Sample, TaskConfig, Use, Verbs
 from regard.tasks.task import AnyTask
 from regard.tasks.translation.batches import PairSet, Weigh
@@ -118,7 +120,7 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
         }
         n = min(self.config.validation_lines, len(part))
         if n:
-            outputs = self.greedily(model, part.texts(0)[:n])
+            outputs = spread_lines(part.texts(0)[:n], partial(self.greedily, model))
             values[self.config.measured] = MEASURES[self.config.measured](outputs, part.texts(1)[:n])
         return values
 
