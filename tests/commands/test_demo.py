@@ -33,7 +33,7 @@ def untold(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.commands.tour.Tour.give", lambda tour: None)
 
 
-def test_the_story_and_the_folder(small: None, regard: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_story_and_the_folder(small: None, regard: Call, tmp_path: Path) -> None:
     told = regard("demo", *STEPS)
     assert told.code == 0, told.err
     assert "exact match" in told.out and "|tok:13a|" in told.out
@@ -57,16 +57,24 @@ def test_the_story_and_the_folder(small: None, regard: Call, tmp_path: Path, mon
     assert "regard translate runs/demo" in told.out and "runs/demo/attention.html" in told.out
     assert regard("translate", "runs/demo", "--device", "cpu", stdin=TIRED.encode()).code == 0
 
+
+@pytest.mark.slow  # each telling takes four seconds
+def test_a_finished_demo_is_told_again_word_for_word(small: None, regard: Call) -> None:
+    told, shown = regard("demo", *STEPS), regard("demo", "--device", "cpu")
+    assert shown.out[shown.out.index("Sentences it") :] == told.out[told.out.index("Sentences it") :]
+
+
+def test_a_finished_demo_is_shown_or_begun_anew(untold: None, regard: Call, tmp_path: Path) -> None:
+    assert regard("demo", *STEPS).code == 0
+    run = tmp_path / "runs/demo"
     written = (run / "model.safetensors").stat().st_mtime_ns
     shown = regard("demo", "--device", "cpu")
     assert shown.code == 0 and "holds a finished demo" in shown.out and "validation at" not in shown.out
     assert (run / "model.safetensors").stat().st_mtime_ns == written
-    assert shown.out[shown.out.index("Sentences it") :] == told.out[told.out.index("Sentences it") :]
 
     other = regard("demo", "--steps", "2", "--device", "cpu")
     assert other.code == 1 and "has 3 steps; --again starts over with 2" in other.err
 
-    monkeypatch.setattr("regard.commands.tour.Tour.give", lambda tour: None)  # it was told twice
     anew = regard("demo", "--steps", "2", "--device", "cpu", "--again")
     assert anew.code == 0 and "2 steps" in anew.out
     assert (run / "model.safetensors").stat().st_mtime_ns != written

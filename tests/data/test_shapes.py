@@ -152,6 +152,7 @@ def test_an_empty_corpus_is_refused() -> None:
         generate(0)
 
 
+@pytest.mark.slow  # the folder has all its pictures to test on: five seconds
 def test_the_folder_is_read_as_images_with_captions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["shapes", str(tmp_path), "--n", "30"])

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 SECONDS, BYTES = 10.0, 2 << 30
 BY_THE_CLOCK = 6  # times the seconds of the processor
+NO_ANSWER = 70  # the exit code of a child whose answer could not be sent
 BUG = "This is a bug in regard"
 
 
@@ -59,16 +60,17 @@ def bounded(function: Callable[[], object], seconds: float = SECONDS) -> End:
     sys.stderr.flush()
     child = os.fork()
     if not child:
-        os.close(reader)
-        limit = memory_used() + BYTES
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds)))  # then SIGKILL
         try:
+            os.close(reader)
+            limit = memory_used() + BYTES
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds)))  # then SIGKILL
             with os.fdopen(writer, "wb") as file:
                 pickle.dump(tuple(ended(function)), file)
-        finally:
-            os._exit(0)  # whatever happens: a child that went on would run all other tests, too
+            os._exit(0)
+        finally:  # also where nobody reads any more: a child that came back would go on with all the other tests
+            os._exit(NO_ANSWER)
     os.close(writer)
     content, deadline = b"", time.monotonic() + BY_THE_CLOCK * seconds
     with os.fdopen(reader, "rb") as file:
