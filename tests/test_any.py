@@ -15,6 +15,7 @@ ANY = {
     "config.py": "values of TOML and JSON, which whoever reads them checks",
     "data/batching/batch.py": "the fields of a batch, each of its own type",
     "decoding/interface.py": "a generator with any state",
+    "decoding/pool.py": "a generator with any state, and PyTorch's handle of a graph's memory",
     "errors.py": "a module of a library that may be missing",
     "evaluation/translation.py": UNTYPED,
     "games/table.py": "states: each game has its own kind",

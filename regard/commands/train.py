@@ -11,7 +11,6 @@ from regard.commands.options import BeginWith, Device, Overrides, RecipeName
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-
     from regard.data.report import Row
 
 LEARNED = 0.1  # nats a prediction of a batch that was learned by heart

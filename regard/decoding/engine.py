@@ -17,7 +17,7 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.interface import AnyGenerator, Ids, Progress, Prompts
 from regard.decoding.outputs import Hypothesis
 from regard.decoding.packed import packed
-from regard.decoding.pool import Pools, PoolSlots, captures
+from regard.decoding.pool import PoolKeeper, PoolSlots, captures
 from regard.decoding.search import Search, plan
 from regard.decoding.shortlist import AllowedWords, Shortlisted
 from regard.decoding.slots import Lane, Slots
@@ -73,7 +73,7 @@ class Engine:
         self.waiting: deque[Ticket] = deque()
         self.arriving: list[Arriving] = []
         self.slots: dict[Lane, Slots[Any] | PoolSlots[Any]] = {}
-        self.pools: Pools[Any] = Pools()
+        self.pools: PoolKeeper[Any] = PoolKeeper()
         self.is_pooled = False  # whether searches that begin now run in pools
 
     @cached_property

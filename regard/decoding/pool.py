@@ -162,7 +162,7 @@ class Pool(Generic[PS]):
         self.state.lengths.masked_fill_(is_idle, 0)
 
 
-class Pools(Generic[PS]):
+class PoolKeeper(Generic[PS]):
     """The pools of an engine, kept for later searches: capturing a step takes as long as many steps."""
 
     most = 8
@@ -190,7 +190,7 @@ class PoolSlots(Generic[PS]):
 
     lets_in = True
 
-    def __init__(self, model: Generator[PS], lane: Lane, pools: Pools[PS]) -> None:
+    def __init__(self, model: Generator[PS], lane: Lane, pools: PoolKeeper[PS]) -> None:
         self.model, self.lane, self.pools = model, lane, pools
         self.pool: Pool[PS] | None = None
         self.n_unasked = 0
