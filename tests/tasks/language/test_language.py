@@ -151,23 +151,6 @@ def test_a_carried_text_in_one_column_is_the_text_in_one_piece(tmp_path, n_colum
     assert found == pytest.approx(float(expected), rel=1e-6)
 
 
-def test_a_long_carried_text_is_read_in_more_columns(tmp_path, monkeypatch):
-    task = make(tmp_path, unit="text", carry=True)
-    model, n = lstm(task.tokenizer.vocab_size), len(task.valid)
-
-    def in_columns(n_columns):
-        return pytest.approx(carried_nats(model, task.valid, task.config.window, n_columns) / n, rel=1e-6)
-
-    use = Use(model, Engine(model), task.setup.decoding)
-    validated, tested = task.figures(model, task.valid)["loss"], task.test_figures(use, task.valid)["loss"]
-    assert validated == in_columns(10) and tested == in_columns(1) and tested != in_columns(10)
-    monkeypatch.setattr("regard.tasks.language.task.VALIDATION_COLUMN", n // 12)
-    monkeypatch.setattr("regard.tasks.language.task.TEST_COLUMN", n // 2 + 1)
-    validated, tested = task.figures(model, task.valid)["loss"], task.test_figures(use, task.valid)["loss"]
-    assert validated == in_columns(-(-n // (n // 12))) and validated != in_columns(10)
-    assert tested == in_columns(2)
-
-
 @pytest.mark.parametrize("settings", [{"order": 2}, {"order": 4}, {"kind": "skips", "reach": 3}], ids=str)
 def test_a_chain_carries_its_last_words(tmp_path, settings):
     task = make(tmp_path, unit="text", carry=True)
