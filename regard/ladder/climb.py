@@ -13,6 +13,7 @@ import torch
 from regard import config
 from regard.checks import expect
 from regard.config import Settings
+from regard.data.config import DataConfig
 from regard.errors import ConfigError, RunError
 from regard.ladder.rungs import Ladder, Rung
 from regard.ladder.standings import RungRow
@@ -23,11 +24,15 @@ from regard.runs.history import read_metrics
 from regard.runs.recipe import Recipe
 from regard.runs.records import read_result
 from regard.runs.run import Run, load
+from regard.text.tokenizer import Tokenizer, TokenizerConfig
 from regard.training.environment import reproducible
 from regard.training.learner import Learner
 from regard.training.prepare import Prepared, prepare
 from regard.training.screen import Screen
 from regard.training.start import start
+
+# What was learned from the same texts with the same settings: rungs share it.
+SharedTokenizers = dict[tuple[TokenizerConfig, DataConfig], Tokenizer]
 
 TIMED = {"cpu": 8, "cuda": 40}  # steps; those of a GPU are quick, and differ more
 METRICS = "metrics.jsonl"
@@ -155,6 +160,7 @@ def climb(
     open_screen: Callable[[], Screen],
 ) -> Iterator[RungRow]:
     """One row for each rung, as soon as it is trained.  Finished rungs are not trained again; others are resumed."""
+    tokenizers: SharedTokenizers = {}
     for number, (name, recipe) in enumerate(recipes.items(), start=1):
         screen, rung, run = open_screen(), ladder.rungs[name], folder / name
         screen.say(f"rung {number} of {len(recipes)}: {rung.title}, in {run}")
@@ -163,17 +169,21 @@ def climb(
             screen.say("trained already")
         else:
             with only_one(run):
-                train(recipe, run, budget, device, screen)
+                train(recipe, run, budget, device, screen, tokenizers)
         screen.close()
         yield measure(name, rung, load(run, str(device)))
 
 
-def train(recipe: Recipe, run: Path, budget: Budget, device: torch.device, screen: Screen) -> None:
+def train(
+    recipe: Recipe, run: Path, budget: Budget, device: torch.device, screen: Screen, tokenizers: SharedTokenizers
+) -> None:
     resume = (run / "checkpoints").is_dir()
     if resume:
         check_same(run, recipe, budget)
         recipe = Recipe.of_run(run)
-    prepared = prepare(recipe, run, resume)
+    texts = recipe.tokenizer, recipe.data
+    prepared = prepare(recipe, run, resume, learned=tokenizers.get(texts))
+    tokenizers[texts] = prepared.tokenizer
     if budget.seconds is not None and not resume and not recipe.model_class.is_counted:
         fitting = course_in(budget, budget.seconds, prepared, device)
         screen.say(f"{fitting['steps']:,} steps fit into {budget.seconds:,.0f} seconds, measured on the first of them")

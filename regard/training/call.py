@@ -117,7 +117,7 @@ def train_recipe(
             with processes.leader_first(), left_as_found(folder) if processes.is_leader else nullcontext():
                 if processes.is_leader:
                     note_job(folder)
-                prepared = prepare(recipe, folder, resume, weights_from, processes.is_leader)
+                prepared = prepare(recipe, folder, resume, weights_from, is_leader=processes.is_leader)
             start(prepared, folder, on, resume, screen, processes)
     return prepared, screen
 

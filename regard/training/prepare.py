@@ -33,13 +33,19 @@ class Prepared:
 
 
 def prepare(
-    recipe: Recipe, folder: Path, resume: bool = False, weights_from: Path | None = None, is_leader: bool = True
+    recipe: Recipe,
+    folder: Path,
+    resume: bool = False,
+    weights_from: Path | None = None,
+    learned: Tokenizer | None = None,
+    is_leader: bool = True,
 ) -> Prepared:
     """Write recipe.toml and tokenizer.json into the run folder, tokenize the data, make the model.
 
     A resumed run keeps its tokenizer, and its recipe.toml until it is known to go on; `weights_from` gives a new run
     another's tokenizer (unless that one reads no text) and weights, and a teacher its tokenizer and some of its layers.
     A process that does not lead reads what the leader has written, and writes nothing.
+    `learned` is what this recipe's tokenizer would be, where another run with the same texts has learned it.
     """
     check(recipe, weights_from)
     if not resume and is_leader:
@@ -47,7 +53,7 @@ def prepare(
     folder.mkdir(parents=True, exist_ok=True)
     has_steps = bool(named_steps(folder / "checkpoints"))
     changes = refuse_other_settings(folder, Recipe.of_run(folder), recipe) if resume and has_steps else []
-    recipe, tokenizer = with_tokenizer(recipe, folder, resume, weights_from, is_leader)
+    recipe, tokenizer = with_tokenizer(recipe, folder, resume, weights_from, learned, is_leader)
     check_memory(memory_of(recipe.sketch()), "this model", "make [model] smaller")
     cache = Path(recipe.data.cache) if recipe.data.cache else folder / "cache"
     task = recipe.task_class.make(recipe.task, recipe.setup(tokenizer, cache))
@@ -105,7 +111,12 @@ def check(recipe: Recipe, weights_from: Path | None) -> None:
 
 
 def with_tokenizer(
-    recipe: Recipe, folder: Path, resume: bool, weights_from: Path | None, is_leader: bool
+    recipe: Recipe,
+    folder: Path,
+    resume: bool,
+    weights_from: Path | None,
+    learned: Tokenizer | None,
+    is_leader: bool,
 ) -> tuple[Recipe, Tokenizer]:
     """The tokenizer of the run, of another that gives it weights or teaches it, or a new one; and the recipe with its
     vocabulary, and without validation where there is nothing to validate on."""
@@ -115,7 +126,7 @@ def with_tokenizer(
     elif source and (weights_from is None or Recipe.of_run(weights_from).task_class.reads_text):
         tokenizer = Tokenizer.load(source)
     else:
-        tokenizer = Tokenizer.train(recipe.task_class.texts(recipe.data), recipe.tokenizer)
+        tokenizer = learned or Tokenizer.train(recipe.task_class.texts(recipe.data), recipe.tokenizer)
     if not (recipe.data.valid or recipe.data.valid_share):
         recipe = replace(recipe, training=replace(recipe.training, validate_every=0, patience=0))
     recipe = recipe.with_vocabulary(tokenizer.vocab_size)

@@ -13,6 +13,7 @@ from regard.data.corpora.grammar import generate
 from regard.ladder.rungs import LADDERS, LANGUAGE, TRANSLATION
 from regard.models import ARCHITECTURES
 from regard.runs.recipe import Recipe
+from regard.text.tokenizer import Tokenizer
 from regard.training.signals import Stopped
 
 TINY = [
@@ -78,6 +79,19 @@ def test_every_rung_has_its_row(place: Path, whole: Outcome) -> None:
     for head in (*LANGUAGE.figures.values(), "seconds", "tokens/s", "weights"):
         assert head in whole.out
     assert (place / "whole" / "ladder.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_rungs_share_one_tokenizer(place: Path, whole: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
+    learned = []
+    train = Tokenizer.train
+    monkeypatch.setattr(Tokenizer, "train", lambda texts, config: learned.append(config) or train(texts, config))
+    other = ("--set", "masked.tokenizer.vocab_size=290")
+    shared = climb(place, "shared", *STEPS, "--rungs", "n-gram,skips,masked", *other)
+    assert shared.code == 0, shared.err
+    assert [config.vocab_size for config in learned] == [300, 290]  # the third rung has its own
+    files = [(place / "shared" / name / "tokenizer.json").read_bytes() for name in ("n-gram", "skips", "masked")]
+    assert files[0] == files[1] != files[2]
+    assert files[0] == (place / "whole" / "skips" / "tokenizer.json").read_bytes()
 
 
 def test_the_order_depends_on_the_budget_and_the_table_says_so(place: Path, whole: Outcome) -> None:
