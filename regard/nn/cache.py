@@ -166,10 +166,12 @@ class PooledCache(Cache):
         keys, values = self.content[:, layer]
         return Memory(keys, values, Rectangle(lengths, self.room), self.ancestors if self.is_reordered else None)
 
+    def queries(self, n: int) -> Rectangle:
+        self.ends = self.lengths + n  # once for all layers
+        return super().queries(n)
+
     def extend(self, layer: int, new: Memory) -> Memory:
         assert new.keys.shape[1] == 1, "a step of a CUDA graph has one token"
-        if layer == 0:
-            self.ends = self.lengths + 1
         write_last(self.content[:, layer], self.lengths, new.keys[:, 0], new.values[:, 0])
         return self.view(layer, self.room, self.ends)
 

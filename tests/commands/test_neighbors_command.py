@@ -74,12 +74,12 @@ def test_the_tables(run: Run) -> None:
 def test_the_picture_has_a_color_for_each_class(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     drawn: dict[str, list[str]] = {}
 
-    def draw(vectors: np.ndarray, labels: list[str], path: Path, classes: list[str]) -> None:
+    def draw(vectors: np.ndarray, labels: list[str], path: Path, classes: list[str], *_: object) -> None:
         assert vectors.shape == (len(labels), 16)
         drawn.clear()
         drawn.update({label: [kind] for label, kind in zip(labels, classes, strict=True)})
 
-    monkeypatch.setattr("regard.viewer.picture.embeddings", draw)
+    monkeypatch.setattr("regard.viewer.plane.embeddings", draw)
     call("cat", "king", "-n", "1", "--png", str(tmp_path / "a.png"))
     assert drawn["␣cat"] == drawn["␣dog"] == ["cat"]
     (tmp_path / "classes.tsv").write_text("king\troyal\nqueen\troyal\ncat\tanimal\n", encoding="utf-8")

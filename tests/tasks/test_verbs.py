@@ -82,7 +82,7 @@ def translator() -> Run:
 
 def test_a_method_shows_the_fields_of_its_request(translator):
     signature = inspect.signature(translator.translate)
-    assert list(signature.parameters) == [field.name for field in fields(VERBS["translate"])]
+    assert list(signature.parameters) == [*(field.name for field in fields(VERBS["translate"])), "draft"]
     assert signature.parameters["decoding"].default is None
     assert signature.parameters["alignments"].annotation is bool  # without what the command line says of it
     assert signature.return_annotation == list[Translated]
