@@ -28,7 +28,7 @@ $(READY): $(DEMO)  # what the tests, the benches and the other commands need
 demo: $(DEMO)  ## learn to translate on this machine, then look at the attention (3 minutes)
 	$(BIN)/regard demo
 
-test: $(READY)  ## the fast tests (under 5 minutes on 2 cores)
+test: $(READY)  ## the fast tests
 	$(PARALLEL)
 
 test-slow: $(READY) browser  ## the slow tests: real data, whole trainings, a browser
