@@ -30,6 +30,20 @@ def pytest_xdist_auto_num_workers() -> int:
     return len(os.sched_getaffinity(0)) if "sched_getaffinity" in dir(os) else os.cpu_count() or 1
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`@pytest.mark.sampled(reason, cases=n)`: n cases of a test, evenly spread, are fast; the others are slow."""
+    of_test: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            of_test.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in of_test.values():
+        share = cases[0].get_closest_marker("sampled").kwargs.get("cases", 1) / len(cases)
+        for i, item in enumerate(cases):
+            if i and int(i * share) == int((i - 1) * share):
+                item.add_marker(pytest.mark.slow)
+
+
 def pytest_collection_finish() -> None:
     """All that was imported stays: the garbage collector need not walk it again, nor a forked child copy it."""
     gc.collect()

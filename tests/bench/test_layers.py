@@ -13,6 +13,7 @@ from regard.nn.sight import window
 CPU = torch.device("cpu")
 
 
+@pytest.mark.sampled("the cases differ in shape alone", cases=3)
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("n", [2, 17, WIDTH + 1, WIDTH + 2])
 def test_a_change_travels_as_far_as_the_formula_says(name, n):

@@ -1,5 +1,6 @@
 """Attention in segments, as the bench runs it: equal to full attention with the rule of a memory."""
 
+import pytest
 import torch
 
 from bench import long
@@ -35,6 +36,7 @@ def test_segments_see_the_segment_before(monkeypatch):
     torch.testing.assert_close(compressed[8], torch.einsum("hk,khe->he", weights, values))
 
 
+@pytest.mark.slow  # drawn by Matplotlib
 def test_time_and_memory_are_drawn(tmp_path):
     report = Report("long", "ms", "work", less_is_better=True)
     for name in long.RULES:

@@ -134,6 +134,7 @@ def test_evaluate_gives_bleu_with_all_references_and_writes_outputs(ask: Call, g
     assert outputs == ask("caption", "run", *(f"{i}.png" for i in range(24, 32)), "--device", "cpu").out.splitlines()
 
 
+@pytest.mark.slow  # two runs of their own
 def test_two_runs_are_compared_on_one_test(ask: Call, gallery: Path) -> None:
     shutil.copytree(gallery / "run", gallery / "rival")
     recipe = gallery / "rival" / "recipe.toml"

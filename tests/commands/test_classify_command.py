@@ -117,6 +117,7 @@ def test_evaluate_says_who_was_taken_for_whom(days: Path, regard: Call) -> None:
         assert heading in table_.out
 
 
+@pytest.mark.slow  # drawn by Matplotlib
 def test_a_picture_is_of_a_classifier(lab: Path, regard: Call) -> None:
     ended = regard("evaluate", lab / "one", "--picture", "p.png")
     assert ended.code == 1 and "--picture draws the confusion matrix" in ended.err
@@ -181,6 +182,7 @@ def test_a_label_that_only_the_test_file_has(days: Path, regard: Call, tmp_path:
     assert ended.code == 1 and said in ended.err
 
 
+@pytest.mark.sampled("every case is a run of the command of its own")
 @pytest.mark.parametrize("name", ["bag", "lstm"])
 def test_texts_of_one_token_and_of_none(days: Path, regard: Call, tmp_path: Path, name: str) -> None:
     table(tmp_path / "train.tsv", [("yes", "y"), ("no", "n"), ("", "n"), ("yes", "y"), ("no", "n")])
@@ -207,6 +209,7 @@ def test_only_a_classifier_classifies(lab: Path, days: Path, regard: Call) -> No
 # The doctor.
 
 
+@pytest.mark.sampled("every case is a run of the command of its own")
 @pytest.mark.parametrize("name", ["bag", "lstm"])
 def test_the_doctor_looks_at_labeled_data(days: Path, regard: Call, tmp_path: Path, name: str) -> None:
     table(
@@ -229,6 +232,7 @@ def test_the_doctor_looks_at_labeled_data(days: Path, regard: Call, tmp_path: Pa
     assert "one batch by heart" in ended.out
 
 
+@pytest.mark.sampled("every case is a run of the command of its own")
 @pytest.mark.parametrize("architecture", ["markov", "recurrent"])
 def test_the_doctor_looks_at_running_text(regard: Call, tmp_path: Path, architecture: str) -> None:
     (tmp_path / "train.txt").write_text("a b a b\n\n" * 30, encoding="utf-8")

@@ -64,6 +64,7 @@ def test_a_finished_demo_is_told_again_word_for_word(small: None, regard: Call) 
     assert shown.out[shown.out.index("Sentences it") :] == told.out[told.out.index("Sentences it") :]
 
 
+@pytest.mark.slow  # a demo of its own; the story above is fast
 def test_a_finished_demo_is_shown_or_begun_anew(untold: None, regard: Call, tmp_path: Path) -> None:
     assert regard("demo", *STEPS).code == 0
     run = tmp_path / "runs/demo"
@@ -80,6 +81,7 @@ def test_a_finished_demo_is_shown_or_begun_anew(untold: None, regard: Call, tmp_
     assert (run / "model.safetensors").stat().st_mtime_ns != written
 
 
+@pytest.mark.slow  # a demo of its own; the story above is fast
 def test_a_stopped_demo_goes_on(untold: None, regard: Call, tmp_path: Path) -> None:
     assert regard("demo", *STEPS).code == 0
     run = tmp_path / "runs/demo"

@@ -101,6 +101,7 @@ def films(lab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.slow  # two whole trainings
 def test_both_directions_learn_from_plain_text_and_from_a_column(films: Path) -> None:
     rows = [json.loads(line) for line in (films / "elmo" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     losses = [row["loss"] for row in rows if "lr" in row]
@@ -137,6 +138,7 @@ def test_a_frozen_model_needs_weights_to_begin_with(films: Path) -> None:
     assert not (films / "alone").exists()
 
 
+@pytest.mark.sampled("every case is a run of the command of its own")
 # ELMo gives the mix, whatever reads it; a language model its last layer; a translator its encoder's rows.
 @pytest.mark.parametrize(("name", "width"), [("elmo", 24), ("sentiment", 24), ("language", 8), ("one", 32)])
 def test_a_line_has_the_same_vector_alone_and_among_others(films: Path, name: str, width: int) -> None:

@@ -78,6 +78,7 @@ def test_lines_in_lines_out(place: Path) -> None:
     assert [len(words) for words in record["words"]] == [2, 2] and record["notes"] == []
 
 
+@pytest.mark.slow  # a training of a batch
 def test_the_doctor_looks_at_documents_and_learns_a_batch(place: Path) -> None:
     found = call(place, "doctor", "tiny.toml", "--seconds", "2")
     assert found.code == 0, found.err

@@ -81,6 +81,7 @@ def test_every_rung_has_its_row(place: Path, whole: Outcome) -> None:
     assert (place / "whole" / "ladder.png").read_bytes()[:4] == b"\x89PNG"
 
 
+@pytest.mark.slow  # a ladder of its own
 def test_rungs_share_one_tokenizer(place: Path, whole: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
     learned = []
     train = Tokenizer.train
@@ -94,6 +95,7 @@ def test_rungs_share_one_tokenizer(place: Path, whole: Outcome, monkeypatch: pyt
     assert files[0] == (place / "whole" / "skips" / "tokenizer.json").read_bytes()
 
 
+@pytest.mark.slow  # a ladder of its own
 def test_the_order_depends_on_the_budget_and_the_table_says_so(place: Path, whole: Outcome) -> None:
     note = "after another number of steps, the order of the rungs can be another"
     assert note in " ".join(whole.out.split())
@@ -118,6 +120,7 @@ def test_rungs_may_end_when_nothing_gets_better(place: Path) -> None:
     assert (place / "until" / "ladder-curves.png").read_bytes()[:4] == b"\x89PNG"
 
 
+@pytest.mark.slow  # a ladder of its own
 def test_a_time_may_be_the_most_until_nothing_gets_better(place: Path) -> None:
     """Far more steps fit into ten seconds than the ruined RNN takes; the folder knows the ladder again."""
     until = ("--rungs", "n-gram,rnn", "--minutes", "0.17", "--patience", "2", "--set", "rnn.training.learning_rate=1.0")
@@ -152,6 +155,7 @@ def test_counting_knows_the_text_and_three_steps_do_not(place: Path, whole: Outc
     assert max(bits["n-gram"], bits["masked"]) < min(bits["rnn"], bits["transformer"])
 
 
+@pytest.mark.slow  # a ladder of its own
 def test_a_stopped_ladder_goes_on_and_ends_as_if_never_stopped(
     place: Path, whole: Outcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:

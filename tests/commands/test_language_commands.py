@@ -73,6 +73,7 @@ def at(desk: Path) -> Callable[..., str]:
     return run
 
 
+@pytest.mark.sampled("every case is a run of the command of its own")
 @pytest.mark.parametrize("name", MODELS)
 def test_evaluate_says_the_same_as_training_and_in_python(desk: Path, at: Call, name: str) -> None:
     report = json.loads(at("evaluate", name, "--json", "--device", "cpu"))
@@ -271,20 +272,19 @@ def test_neighbors_of_a_reader_and_of_a_model_that_counts(desk: Path, at: Call, 
     assert told.code == 1 and "has no embeddings" in told.err
 
 
-def test_a_stopped_count_is_counted_again(desk: Path, at: Call, regard: Call, tmp_path: Path) -> None:
-    before = (desk / "trigram" / "model.safetensors").read_bytes()
+def test_a_stopped_count_is_counted_again(desk: Path, at: Call, regard: Call) -> None:
+    weights = desk / "trigram" / "model.safetensors"
+    before = weights.read_bytes()
     refused = regard("train", desk / "trigram.toml", "--run", desk / "trigram", "--device", "cpu")
     assert refused.code == 1 and "already holds a run" in refused.err
-    (desk / "trigram" / "model.safetensors").unlink()
+    weights.unlink()
     at("train", "trigram", "--resume", "--device", "cpu")
-    assert (desk / "trigram" / "model.safetensors").read_bytes() == before
+    assert weights.read_bytes() == before
     assert len((desk / "trigram" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()) == 1
 
 
 def test_a_count_refuses_the_smoothing_of_labels(desk: Path, regard: Call, tmp_path: Path) -> None:
-    """Its own smoothing is another setting, which would otherwise be meant and not changed."""
-    where = ("--run", tmp_path / "run", "--device", "cpu")
-    told = regard("train", desk / "trigram.toml", "--set", "task.smoothing=0.1", *where)
+    told = regard("train", desk / "trigram.toml", "--set", "task.smoothing=0.1", "--run", tmp_path, "--device", "cpu")
     assert told.code == 1 and "for counts set model.smoothing" in told.err
 
 

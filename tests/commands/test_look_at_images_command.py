@@ -60,6 +60,7 @@ def test_look_at_an_image_in_the_terminal(shapes: Path, regard: Call) -> None:
     assert rollout.code == 0 and "Attention rollout\n" in rollout.out and rollout.out != shown.out
 
 
+@pytest.mark.slow  # drawn by Matplotlib
 def test_pictures_and_pages_of_images(shapes: Path, regard: Call, tmp_path: Path) -> None:
     asked: dict[str, tuple[str, ...]] = {
         "one": (),

@@ -47,6 +47,7 @@ def test_look_draws_the_positions(lab: Path, regard: Call, tmp_path: Path) -> No
     assert "sinusoidal, source and target: added to the embeddings, 60 of 128 positions by 32 channels" in drawn.out
 
 
+@pytest.mark.slow  # drawn by Matplotlib
 def test_the_picture_of_the_lectures_needs_no_run(lab: Path, regard: Call, tmp_path: Path) -> None:
     drawn = regard("look", "--sinusoids", "lecture.png")
     assert drawn.code == 0, drawn.err

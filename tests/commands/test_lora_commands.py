@@ -195,6 +195,7 @@ def test_what_cannot_be_tuned_is_refused(place: Path, words: tuple[str, ...], sa
     assert refused.code == 1 and said in refused.err and not (place / "refused").exists()
 
 
+@pytest.mark.slow  # an export with its certificate
 def test_merged_weights_are_exported(place: Path, tmp_path: Path) -> None:
     """A language model with adapters apart: what transformers reads gives the logits that the run gives."""
     transformers = pytest.importorskip("transformers")

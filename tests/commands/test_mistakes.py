@@ -8,6 +8,7 @@ import safetensors.torch
 from calling import Call
 
 
+@pytest.mark.sampled("every case is a run of the command of its own", cases=3)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -83,6 +84,7 @@ def test_a_prefix_that_does_not_fit_is_said_clearly(lab: Path, regard: Call) -> 
     assert "bug in regard" not in ended.err
 
 
+@pytest.mark.sampled("every case is a run of the command of its own")
 @pytest.mark.parametrize("option", ["--html", "--png"])
 def test_a_folder_that_is_not_there_is_said_clearly(lab: Path, regard: Call, option: str) -> None:
     ended = regard("look", lab / "one", "dog", option, "none/a.file", "--device", "cpu")

@@ -110,6 +110,7 @@ MADE = {
 }
 
 
+@pytest.mark.sampled("every case is a run of the command of its own")
 @pytest.mark.parametrize("kind", some_fast(MADE, every=3))  # a proposal and a training each
 def test_what_it_writes_can_be_trained(kind: str, regard: Call, tmp_path: Path) -> None:
     files = MADE[kind](tmp_path)

@@ -75,6 +75,7 @@ def test_luck_is_no_skill(lucky: Call) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow  # drawn by Matplotlib
 def test_a_run_is_looked_into_and_its_data_are_examined(tmp_path: Path) -> None:
     regard = prepare(tmp_path, "key-to-door", 60, "training.steps=5")
     looked = regard("look", "run", "--device", "cpu")

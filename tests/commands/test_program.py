@@ -38,6 +38,7 @@ def processor_time(*arguments: str) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+@pytest.mark.slow  # a figure of time, for a machine that is left alone
 def test_help_is_quick() -> None:
     """Beside what importing PyTorch takes on the same machine: nothing heavy is imported."""
     whole = processor_time("-c", "import torch")

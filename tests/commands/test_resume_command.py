@@ -39,6 +39,7 @@ def test_files_that_were_moved_are_known_again(run: Path, regard: Call) -> None:
     assert str(run.parent / "data") in (run / "recipe.toml").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow  # a process that imports PyTorch and is interrupted
 def test_what_ctrl_c_says_is_no_error(lab: Path, tmp_path: Path, regard: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stopped, where all is saved, and how to resume; then the resumed run ends as if nothing had happened."""
     update = Learner.update

@@ -68,6 +68,7 @@ def test_a_damaged_data_json_is_said(run: Path, regard: Call) -> None:
     assert regard("train", run, "--resume", *MORE).code == 0
 
 
+@pytest.mark.sampled("every case is a run of the command of its own")
 @pytest.mark.parametrize("damage", [b"", b"[]", b"{}", b'{"weights": 3}', b"\xff", b"[" * 100_000])
 def test_a_damaged_result_json_spoils_no_use(run: Path, regard: Call, damage: bytes) -> None:
     (run / "result.json").write_bytes(damage)

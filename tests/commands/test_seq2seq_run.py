@@ -74,6 +74,7 @@ def test_a_resumed_training_ends_bit_for_bit_the_same(place: Path) -> None:
     assert weights[0] != (place / "plain" / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow  # drawn by Matplotlib
 def test_alignments_are_drawn_and_written(place: Path) -> None:
     looked = call(place, "look", "whole", SENTENCE, "--png", "alignment.png", "--device", "cpu")
     assert looked.code == 0, looked.err

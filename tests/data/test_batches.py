@@ -11,6 +11,7 @@ from regard.errors import ConfigError, DataError
 LENGTHS = st.lists(st.integers(0, 60), min_size=1, max_size=300).map(np.array)
 
 
+@pytest.mark.sampled("the cases differ in their file alone")
 @pytest.mark.parametrize("order", ORDERS)
 @given(lengths=LENGTHS, budget=st.integers(1, 100), seed=st.integers(0, 2**40), epoch=st.integers(0, 5))
 def test_every_example_once_within_the_budget(

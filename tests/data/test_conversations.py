@@ -141,6 +141,7 @@ def test_messages_as_programs_give_them() -> None:
         check_prompt(())
 
 
+@pytest.mark.slow  # writes the whole corpus
 def test_instructions_are_answered_rightly_and_nothing_held_out_is_learnt(tmp_path: Path) -> None:
     made = generate()
     learnt = {message.content for talk in made.train for message in talk} | {turn.asked for turn in made.preferred}

@@ -166,6 +166,7 @@ def test_one_english_sentence_has_one_translation() -> None:
     assert len(set(sources)) == len(sources)
 
 
+@pytest.mark.slow  # writes the whole corpus
 def test_combinations_are_held_out_and_words_are_not(corpus: PairCorpus) -> None:
     parts = [corpus.train, corpus.valid, corpus.held_out]
     assert [len(part) for part in parts] == [12_000, 200, 1000]
@@ -193,6 +194,7 @@ def test_neither_noun_is_the_better_guess(corpus: PairCorpus) -> None:
         assert 0.45 < pronouns["il"] / pronouns.total() < 0.55
 
 
+@pytest.mark.slow  # writes the whole corpus
 def test_the_seed_decides(corpus: PairCorpus) -> None:
     assert generate(12_000, seed=0) == corpus
     other = generate(12_000, seed=1)

@@ -68,6 +68,7 @@ def plain_beam(model: TableModel, prompt: list[int], config: DecodingConfig) -> 
     return sorted(finished, reverse=True)[: config.n_best]
 
 
+@pytest.mark.sampled("every architecture or strategy takes its own searches; one shows that the way holds")
 @pytest.mark.parametrize("beam", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_narrow_beam_is_the_algorithm_in_lists(seed: int, beam: int) -> None:
@@ -100,6 +101,7 @@ class Patient(Beam):
         return tokens, parents, torch.zeros_like(done)
 
 
+@pytest.mark.slow  # thousands of searches
 @given(seed=st.integers(0, 10**6), end_bias=st.floats(-2, 3), alpha=st.floats(0, 1.5), beam=st.integers(2, 5))
 @settings(max_examples=40, deadline=None)
 def test_stopping_early_changes_nothing(seed: int, end_bias: float, alpha: float, beam: int) -> None:
@@ -122,6 +124,7 @@ def test_stopping_early_saves_steps_and_done_prompts_are_dropped() -> None:
     assert model.rows_stepped[-1] < model.rows_stepped[0]
 
 
+@pytest.mark.slow  # thousands of searches
 @given(
     order=st.permutations(range(len(PROMPTS))),
     seed=st.integers(0, 10**6),
@@ -142,6 +145,7 @@ def test_a_prompt_alone_is_as_in_any_batch(order: list[int], seed: int, beam: in
         assert all(same(one, other) for one, other in zip(alone, together[place], strict=True))
 
 
+@pytest.mark.slow  # hundreds of searches
 @given(
     seed=st.integers(0, 10**6),
     end_bias=st.floats(-2, 3),

@@ -64,6 +64,7 @@ def run_in_company(engine: Engine, searches: list[Search], random: random.Random
     return tickets
 
 
+@pytest.mark.slow  # hundreds of searches; one kind of state comes and goes below
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=25, deadline=None)
 def test_an_answer_is_the_same_alone_and_in_any_company(seed: int) -> None:
@@ -94,6 +95,7 @@ ARCHITECTURES = {
 }
 
 
+@pytest.mark.sampled("every architecture or strategy takes its own searches; one shows that the way holds")
 @pytest.mark.parametrize("name", ARCHITECTURES)
 @pytest.mark.parametrize("seed", range(2))
 def test_every_kind_of_state_lets_searches_come_and_go(name: str, seed: int) -> None:
@@ -221,6 +223,7 @@ def test_a_long_prompt_is_read_in_pieces_beside_running_searches(monkeypatch: py
             assert [h.tokens for h in ticket.answer()] == [h.tokens for h in expected]
 
 
+@pytest.mark.sampled("every architecture or strategy takes its own searches; one shows that the way holds")
 @pytest.mark.parametrize("beam", [1, 2, 4])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_stream_gives_the_answer_and_never_takes_a_word_back(beam: int, seed: int) -> None:

@@ -38,6 +38,7 @@ def test_where_someone_watches_and_on_a_cpu_nothing_is_captured(monkeypatch: pyt
     assert not captures(ARCHITECTURES["transformer-xl"]())  # its memory moves
 
 
+@pytest.mark.sampled("every architecture or strategy takes its own searches; one shows that the way holds")
 @pytest.mark.usefixtures("everywhere")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", CAPTURABLE)

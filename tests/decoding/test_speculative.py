@@ -37,6 +37,7 @@ def near(model: TableModel, noise: float, seed: int = 7) -> TableModel:
     return draft
 
 
+@pytest.mark.sampled("every architecture or strategy takes its own searches; one shows that the way holds")
 @pytest.mark.parametrize("manner", MANNERS)
 @pytest.mark.parametrize("draft_tokens", [1, 3, 20])
 def test_greedy_search_writes_the_same_tokens_with_any_draft(manner: str, draft_tokens: int) -> None:
@@ -83,6 +84,7 @@ def exact(model: TableModel, prompt: list[int], n: int, temperature: float) -> d
     return texts
 
 
+@pytest.mark.sampled("every architecture or strategy takes its own searches; one shows that the way holds")
 @pytest.mark.parametrize("draft_tokens", [1, 3])
 def test_samples_have_the_distribution_of_the_model(draft_tokens: int) -> None:
     """χ² of all texts of three tokens, against the table; the draft's own distribution fails by far."""
@@ -131,6 +133,7 @@ DRAFTS = {
 }
 
 
+@pytest.mark.sampled("every architecture or strategy takes its own searches; one shows that the way holds")
 @pytest.mark.parametrize(("name", "weights"), [("stack", "float32"), ("transformer", "float32"), ("stack", "int8")])
 def test_models_write_the_same_with_a_draft(name: str, weights: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "SMALLEST", 1)

@@ -73,6 +73,7 @@ def test_stems_are_nltks(word: str) -> None:
     assert stem(word) == PorterStemmer().stem(word)
 
 
+@pytest.mark.slow  # a whole corpus
 @pytest.mark.skipif(not DATA.is_dir(), reason="the data are not beside the checkout")
 def test_stems_of_a_whole_corpus_are_nltks() -> None:
     text = lzma.decompress((DATA / "aeslc" / "dev.jsonl.xz").read_bytes()).decode().lower()

@@ -75,6 +75,7 @@ def test_exact_match_is_a_share() -> None:
     assert "n:3" in metric.signature
 
 
+@pytest.mark.slow  # a thousand draws of a corpus
 def test_a_clear_difference_is_significant_and_none_is_not() -> None:
     worse = spoil(REFERENCES, 0.6, 2)
     for comparison in paired(OUTPUTS, worse, REFERENCES):

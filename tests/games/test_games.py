@@ -126,6 +126,7 @@ def test_gymnasium_never_imports_what_a_recipe_names() -> None:
             make_game(f"gymnasium:{name}")
 
 
+@pytest.mark.sampled("every case plays games of its own")
 @pytest.mark.parametrize("name", ["CartPole-v1", "Acrobot-v1"])
 def test_rules_for_gymnasium_are_good(name: str) -> None:
     pytest.importorskip("gymnasium")

@@ -34,6 +34,7 @@ def with_setting(run: Path, target: Path, name: str, value: int) -> Path:
     return target
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize(
     ("setting", "value", "said"),
     [
@@ -55,6 +56,7 @@ def test_a_run_from_elsewhere_takes_no_more_than_its_weights(
     assert refused.code == 1 and said in refused.err, refused.err
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize("settings", [["beam=1000000"], ["beam=100000000000"], ["sample=true", "n_best=1000000"]])
 def test_a_search_that_does_not_fit_is_refused(runs: Runs, tmp_path: Path, settings: list[str]) -> None:
     changes = [part for setting in settings for part in ("--set", setting)]
@@ -62,6 +64,7 @@ def test_a_search_that_does_not_fit_is_refused(runs: Runs, tmp_path: Path, setti
     assert refused.code == 1 and "a search of" in refused.err and "lower beam" in refused.err, refused.err
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded", cases=3)
 @pytest.mark.parametrize(
     ("task", "setting", "said"),
     [
@@ -135,6 +138,7 @@ def test_a_full_disk_under_the_cache_says_why(tmp_path: Path) -> None:
     assert "File too large" in end.value[1] and "None" not in end.value[1]
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 # `tokenizer show` of what is not there ends before PyTorch is imported, which `translate` needs three times.
 @pytest.mark.parametrize(
     "command", ["recipes", "tokenizer show nowhere", pytest.param("translate nowhere", marks=pytest.mark.slow)]

@@ -89,6 +89,7 @@ def sound_copy(run: Path, target: Path) -> Path:
     return target
 
 
+@pytest.mark.slow  # a training for each damaged file
 def test_a_few_changed_files_of_a_run(runs: Runs, tmp_path: Path) -> None:
     damage_and_use(runs, N_FAST, tmp_path, seed=1)
 

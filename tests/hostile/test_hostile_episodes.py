@@ -31,6 +31,7 @@ def learn(place: Path, runs: Runs, states: list[list[object]], *more: list[str])
     return within_limits(place, *((words, b"") for words in calls))
 
 
+@pytest.mark.slow  # a whole training
 def test_symbols_are_whatever_they_are(runs: Runs, tmp_path: Path) -> None:
     states = [[line, other] for line, other in zip(FITTING.values(), list(FITTING.values())[::-1], strict=True)]
     further = [["evaluate", "run", "--device", "cpu"], ["look", "run", "hostile.jsonl:2", "--device", "cpu"]]
@@ -38,6 +39,7 @@ def test_symbols_are_whatever_they_are(runs: Runs, tmp_path: Path) -> None:
     assert [outcome.code for outcome in outcomes] == [0] * 4, outcomes
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize("name", sorted(LINES.keys() - FITTING.keys()))
 def test_symbols_that_are_too_long_or_hold_nul_are_named(name: str, runs: Runs, tmp_path: Path) -> None:
     for outcome in learn(tmp_path, runs, [["fine"], [LINES[name]]]):
@@ -55,6 +57,7 @@ def test_bytes_that_are_no_text_are_an_error(runs: Runs, tmp_path: Path) -> None
     assert outcome.code == 1 and "bytes.jsonl:1 is not UTF-8 (byte 0xe9)" in outcome.err
 
 
+@pytest.mark.slow  # dozens of recipes, each read and built
 def test_some_settings_with_absurd_values(runs: Runs, tmp_path: Path) -> None:
     own = [setting for setting in settings_of("decisions", runs) if setting.startswith("task.")]
     cases = [(setting, value) for setting in own for value in ABSURD]
@@ -64,6 +67,7 @@ def test_some_settings_with_absurd_values(runs: Runs, tmp_path: Path) -> None:
         train("decisions", setting, value, runs, place)
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize("words", [["--episodes", "0"], ["--seed", "-1"], ["--return", "1e400"], ["--return", "x"]])
 def test_absurd_options_of_play_are_refused(words: list[str], runs: Runs, tmp_path: Path) -> None:
     (outcome,) = within_limits(tmp_path, (["play", runs["decisions"], *words, "--device", "cpu"], b""))
@@ -71,6 +75,7 @@ def test_absurd_options_of_play_are_refused(words: list[str], runs: Runs, tmp_pa
     assert outcome.code in (1, 2)
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize("value", ["1e30", "-1e30", "1e6", "0"])
 def test_any_return_can_be_asked_for_until_numbers_end(value: str, runs: Runs, tmp_path: Path) -> None:
     (outcome,) = within_limits(tmp_path, (["play", runs["decisions"], "--return", value, "--device", "cpu"], b""))

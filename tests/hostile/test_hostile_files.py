@@ -98,6 +98,7 @@ def use(command: str, task: str, runs: Runs, files: list[Path], place: Path) -> 
     return within_limits(place, (words, b""))[0]
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded", cases=3)
 @pytest.mark.parametrize(
     ("command", "task"),
     [
@@ -136,6 +137,7 @@ def test_alone_each_is_read_or_refused(task: str, line: str, runs: Runs, tmp_pat
         assert outcome.out.strip() if outcome.code == 0 else outcome.err.startswith("error: "), outcome
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize(
     ("command", "task"), [case for case in OF_EACH_KIND if case[0] == "evaluate" or case[1] == "language"]
 )
@@ -158,6 +160,7 @@ def test_pairs_are_scored_or_the_line_that_is_too_long_is_named(runs: Runs, tmp_
     assert refused.code == 1 and f"source line {len(LINES)} has 8001 tokens" in refused.err, refused.err
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize(
     "form", ["doctor RECIPE DATA --seconds 0 --device cpu", "evaluate RUN FILES --outputs outputs.txt --device cpu"]
 )

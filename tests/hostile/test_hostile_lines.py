@@ -63,6 +63,7 @@ def expect_answers(command: str, runs: Runs, lines: list[str], place: Path) -> N
     assert outcome.out.count("\n") == len(lines)
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_all_together_each_has_its_answer(command: str, runs: Runs, tmp_path: Path) -> None:
     expect_answers(command, runs, list(LINES.values()), tmp_path)
@@ -75,6 +76,7 @@ def test_alone_each_has_its_answer(command: str, line: str, runs: Runs, tmp_path
     expect_answers(command, runs, [LINES[line]], tmp_path)
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_bytes_that_are_no_text_are_an_error(command: str, runs: Runs, tmp_path: Path) -> None:
     contents = (b"fine\n" * (command != "answer") + content + b"\n" for content in NOT_TEXT.values())
@@ -93,6 +95,7 @@ NO_QUESTIONS = {
 }
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize("line", NO_QUESTIONS)
 def test_a_question_that_is_no_text_is_an_error(line: str, runs: Runs, tmp_path: Path) -> None:
     content = b'{"question": "Who", "context": "the cat"}\n' + line.encode() + b"\n"
@@ -102,6 +105,7 @@ def test_a_question_that_is_no_text_is_an_error(line: str, runs: Runs, tmp_path:
     )
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize("options", [["--json"], []])
 @pytest.mark.parametrize("command", ["fill", "generate", "answer"])
 def test_an_argument_that_is_no_text_has_its_answer(
@@ -115,6 +119,7 @@ def test_an_argument_that_is_no_text_has_its_answer(
     assert outcome.code == 0, outcome.err
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("command", ARGUMENTS)
 def test_every_argument_has_an_answer_or_an_error(command: str, every: int, runs: Runs, tmp_path: Path) -> None:

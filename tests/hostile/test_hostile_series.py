@@ -72,6 +72,7 @@ def commands(runs: Runs, path: Path) -> list[tuple[list[str], bytes]]:
     return [(filled(form, **names), b"") for form in forms]
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize("place", PLACES)
 def test_a_hostile_field_is_read_or_refused(place: str, runs: Runs, tmp_path: Path) -> None:
     """In Python, field by field, where a start of the program would take most of the time."""

@@ -28,6 +28,7 @@ def in_time(place: Path, *arguments: str | Path, stdin: str = "") -> Outcome:
     return outcome
 
 
+@pytest.mark.slow  # learns a tokenizer from long texts
 @pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("n", [160_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_a_tokenizer_is_learned_from_one_long_word(word: str, n: int, tmp_path: Path) -> None:
@@ -36,6 +37,7 @@ def test_a_tokenizer_is_learned_from_one_long_word(word: str, n: int, tmp_path: 
     assert "2 lines, 6 words" in outcome.out
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize("word", WORDS)
 def test_the_tokens_of_a_long_word_are_shown(word: str, tmp_path: Path) -> None:
     Tokenizer.train(["the cat says meow"] * 2, TokenizerConfig(vocab_size=300)).save(tmp_path / "tokenizer.json")
@@ -44,6 +46,7 @@ def test_the_tokens_of_a_long_word_are_shown(word: str, tmp_path: Path) -> None:
     assert shown.out.count("\n") > 20_000 and f"{len(text)} characters" in shown.out
 
 
+@pytest.mark.slow  # learns a tokenizer from long texts
 def test_a_token_may_be_a_long_word(tmp_path: Path) -> None:
     """The merges that made it are found in no time, too."""
     tokenizer = Tokenizer.train(["ab" * (LONGEST_WORD // 2)], TokenizerConfig(vocab_size=8000))
@@ -52,6 +55,7 @@ def test_a_token_may_be_a_long_word(tmp_path: Path) -> None:
     assert "100000 characters" in shown.out and "a+b" in shown.out
 
 
+@pytest.mark.slow  # learns a tokenizer from long texts
 def test_words_of_ordinary_length_are_not_cut() -> None:
     """The merges are those of the reference, which cuts nothing; of a longer word, those of its parts."""
     lines = [f"it's {WORDS['letters'](n)}  and 12\t{'-' * n}, {WORDS['syllables'](n)}'ll  " for n in (5, 70, 998)]

@@ -57,6 +57,7 @@ def some_of_all(runs: Runs, n: int) -> list[tuple[str, str, str]]:
     return random.Random(7).sample(cases, n)
 
 
+@pytest.mark.slow  # dozens of recipes, each read and built
 def test_some_settings_with_absurd_values(runs: Runs, tmp_path: Path) -> None:
     for i, case in enumerate(some_of_all(runs, FEW)):
         place = tmp_path / str(i)
@@ -97,6 +98,7 @@ def decode(setting: str, values: Sequence[str], runs: Runs, place: Path) -> None
 DECODING = [field.name for field in dataclasses.fields(DecodingConfig)]
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded", cases=3)
 @pytest.mark.parametrize("setting", DECODING)
 def test_every_decoding_setting_with_some_absurd_values(setting: str, runs: Runs, tmp_path: Path) -> None:
     place = DECODING.index(setting)

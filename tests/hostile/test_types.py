@@ -59,6 +59,7 @@ def parameters(method: str, runs: Runs) -> tuple[object, list[str]]:
     return bound, needed
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize("method", METHODS)
 def test_a_string_is_one_text(method: str, runs: Runs) -> None:
     bound, names = parameters(method, runs)
@@ -67,6 +68,7 @@ def test_a_string_is_one_text(method: str, runs: Runs) -> None:
     assert repr(alone) == repr(listed[0])
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize("method", METHODS)
 def test_what_is_no_text_is_an_error_that_says_what_was_expected(method: str, runs: Runs) -> None:
     bound, names = parameters(method, runs)
@@ -102,6 +104,7 @@ def test_a_beginning_of_a_text_from_a_label_may_be_a_string() -> None:
     assert checked(GenerateAs("good"))[1] is False
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize("what", WRONG)
 def test_what_is_no_image_is_an_error_that_says_what_was_expected(what: str, runs: Runs) -> None:
     bound = load(runs["captions"], device="cpu").caption
@@ -112,6 +115,7 @@ def test_what_is_no_image_is_an_error_that_says_what_was_expected(what: str, run
     assert "image" in text and ("expected" in text or "no file" in text), text
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize("what", WRONG)
 def test_what_is_no_history_is_an_error_that_says_what_was_expected(what: str, runs: Runs) -> None:
     bound = load(runs["forecasting"], device="cpu").forecast
@@ -147,6 +151,7 @@ def test_a_string_as_stop_is_one_stop_string() -> None:
     assert checked(Generate([TEXT], stop="\n\n"))[0].stop == ["\n\n"]
 
 
+@pytest.mark.sampled("every case of the corpus takes minutes; one shows that the way is guarded")
 @pytest.mark.parametrize("messages", ["hello", [3], [{"role": "user", "content": b"x"}], {"role": "user"}, [None]])
 def test_what_is_no_conversation_is_an_error(messages: object, runs: Runs) -> None:
     bound = load(runs["chat"], device="cpu").chat

@@ -78,6 +78,7 @@ def convert(make: Callable[[Path], Any], files: list[str], place: Path) -> Path:
     return place / "ct2"
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("name", some_fast(FOLDERS, every=3))  # a second each
 def test_converted_folders_become_runs(name: str, tmp_path: Path) -> None:
     make, files = FOLDERS[name]
@@ -101,6 +102,7 @@ def test_converted_folders_become_runs(name: str, tmp_path: Path) -> None:
 FAST = ("T5",)  # the others take as long, and their own tests of export and import are fast
 
 
+@pytest.mark.slow  # an export and an import with certificates
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in TRANSLATORS]
 )
@@ -114,6 +116,7 @@ def test_what_was_written_for_it_comes_back(name: str, tmp_path: Path) -> None:
         assert result.exit_code == 0, (result.output, result.exception)
 
 
+@pytest.mark.slow  # an export and an import with certificates
 def test_a_source_that_begins_with_a_token_comes_back(tmp_path: Path) -> None:
     (tmp_path / "hf").mkdir()
     model = bart(tmp_path / "hf")

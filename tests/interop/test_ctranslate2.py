@@ -70,6 +70,7 @@ def inputs(run: Run) -> list[list[int]]:
     return random_tokens(8, 20, run.recipe.model.vocab_size, without={0, 1, 2, 3})
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("name", TRANSLATORS)
 def test_translators_say_the_same(name: str, tmp_path: Path) -> None:
     run = save_translator(tmp_path / "run", **TRANSLATORS[name])
@@ -80,6 +81,7 @@ def test_translators_say_the_same(name: str, tmp_path: Path) -> None:
     assert ours.greedy(inputs(run), 12) == theirs.greedy(inputs(run), 12)
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("name", WRITERS)
 def test_writers_say_the_same(name: str, tmp_path: Path) -> None:
     run = save_writer(tmp_path / "run", **WRITERS[name])
@@ -130,6 +132,7 @@ def test_what_ctranslate2_has_not_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("quantization", ["float32", "int8", "int16", "float16", "bfloat16"])
 @pytest.mark.parametrize("settings", [{"pre_norm": True}, {"scale_embedding": False, "embedding_norm": True}], ids=str)
 def test_its_files_come_back_as_ours(quantization: str, settings: dict[str, Any], tmp_path: Path) -> None:
@@ -161,6 +164,7 @@ def smaller(folder: Path, run: Run, quantization: str) -> None:
     spec.save(str(folder))
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("settings", [{"output_bias": True}, {}, {"tied": False}], ids=str)
 def test_a_start_from_nothing_is_one_more_word_that_is_never_said(settings: dict[str, Any], tmp_path: Path) -> None:
     """As Marian's models have it: the embedding of the start is zeros."""

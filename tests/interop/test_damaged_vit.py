@@ -25,6 +25,7 @@ def damaged_images(folder: Path, chance: random.Random, n: int) -> Iterator[dict
         yield {processor.name: changed if i % 4 else mutate_bytes(content, chance)}
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("n", [60, pytest.param(2_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MAKERS)
 def test_damaged_files_are_errors_and_nothing_worse(name: str, n: int, tmp_path: Path) -> None:

@@ -106,6 +106,7 @@ def make_run(name: str, folder: Path, tokenizer: Tokenizer) -> Run:
     return load(folder, "cpu")
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("name", some_fast(RUNS, every=2))  # half a second each
 def test_a_run_of_ours_is_the_same_in_transformers(name: str, tmp_path: Path, tokenizer: Tokenizer) -> None:
     run = make_run(name, tmp_path / "run", tokenizer)
@@ -194,6 +195,7 @@ def test_roberta_needs_its_own_padding(tmp_path: Path, tokenizer: Tokenizer) -> 
     assert not (tmp_path / "hf").exists()
 
 
+@pytest.mark.slow  # an export of its own
 def test_a_certificate_tells_another_model(tmp_path: Path, tokenizer: Tokenizer) -> None:
     run = make_run("gpt2", tmp_path / "run", tokenizer)
     export_folder(run, tmp_path / "hf")

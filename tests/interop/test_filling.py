@@ -13,6 +13,7 @@ TEXTS = ["the {} sat on the mat.", "{} good day {}", "{}"]
 PAIRS = [("the cat {}.", "it was {} good"), ("a", "{}")]
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("name", ["bert", "roberta", "distilbert"])
 def test_hidden_words_have_the_same_probabilities(name: str, tmp_path: Path) -> None:
     folder = make_folder(name, tmp_path / "hf")

@@ -94,6 +94,7 @@ def test_a_pipeline_fills_what_regard_fills(tmp_path: Path) -> None:
         assert [word for word, _ in answer.words[0]] == [run.tokenizer.token(o["token"]) for o in there]
 
 
+@pytest.mark.slow  # a whole training, export and pipeline
 def test_special_tokens_that_are_typed_stay_text(tmp_path: Path) -> None:
     """As the tokenizer reads a text by default: nobody tells it to."""
     run = writer(tmp_path / "run", "stream")
@@ -119,6 +120,7 @@ def test_a_classifier_reads_typed_special_tokens_as_text(tmp_path: Path) -> None
         assert there["score"] == pytest.approx(answer.probabilities[answer.label], abs=1e-5)
 
 
+@pytest.mark.slow  # a whole training, export and pipeline
 def test_a_chat_is_a_chat_there(tmp_path: Path) -> None:
     run = save(tmp_path / "run", "chat", "stack", ChatConfig(), StackConfig, GPT, extra=SPEAKERS)
     certificate = certified(run, tmp_path / "hf")
@@ -139,6 +141,7 @@ def test_a_chat_is_a_chat_there(tmp_path: Path) -> None:
         assert there["content"].strip() == run.chat(talk, usual_length(run.model.max_length)).text
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("to", ["hf", "ctranslate2", pytest.param("onnx", marks=pytest.mark.slow)])
 def test_a_translator_from_text_to_text(to: str, tmp_path: Path) -> None:
     pytest.importorskip({"hf": "transformers", "ctranslate2": "ctranslate2", "onnx": "onnxscript"}[to])
@@ -171,6 +174,7 @@ def test_a_gpt_by_its_tokenizer_json(to: str, tmp_path: Path) -> None:
         assert words.decode(result.sequences_ids[0]) == run.generate(PROMPTS[:1], 9)[0][0].text
 
 
+@pytest.mark.slow  # a whole training, export and pipeline
 def test_the_certificate_notices_what_a_user_would(tmp_path: Path) -> None:
     """Logits and tokens are as before; only what stands before a text is not."""
     run = writer(tmp_path / "run", "stream")
@@ -188,6 +192,7 @@ def test_the_certificate_notices_what_a_user_would(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow  # a whole training, export and pipeline
 def test_settings_of_decoding_go_along(tmp_path: Path) -> None:
     run = writer(tmp_path / "run", "stream")
     changed = dataclasses.replace(
@@ -212,6 +217,7 @@ def test_settings_that_a_folder_cannot_hold_are_named(tmp_path: Path) -> None:
     assert "such a folder holds no settings of decoding; this run's are: repetition_penalty = 1.5" in notes
 
 
+@pytest.mark.slow  # a whole training, export and pipeline
 def test_prompts_of_a_task_in_one_sequence(tmp_path: Path) -> None:
     """<s> source <answer>: the tokenizer there puts both around a source."""
     model = GPT | {"max_length": 400, "n_layers": 1}

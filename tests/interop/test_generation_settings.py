@@ -97,6 +97,7 @@ def qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_folder("qwen2", tmp_path_factory.mktemp("qwen") / "hf")
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("name", some_fast([*OF_ALL, *OF_TARGETS], every=3))  # a second each
 def test_a_translator_follows_its_settings(name: str, bart: Path, tmp_path: Path) -> None:
     end = Tokenizer.load(bart).end_id
@@ -119,6 +120,7 @@ def test_a_translator_follows_its_settings(name: str, bart: Path, tmp_path: Path
     assert translate_there(tmp_path / "hf") == there
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("name", OF_ALL)
 def test_a_language_model_follows_its_settings(name: str, qwen: Path, tmp_path: Path) -> None:
     words = Tokenizer.load(qwen)
@@ -147,6 +149,7 @@ def test_a_language_model_follows_its_settings(name: str, qwen: Path, tmp_path: 
     assert Recipe.of_run(tmp_path / "run").decoding == run.recipe.decoding
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize(
     "asked", [{"no_repeat_ngram_size": 1}, {"repetition_penalty": 3.0}, {"bad_words_ids": "begun"}]
 )
@@ -181,6 +184,7 @@ def test_what_was_read_counts_as_written(asked: dict[str, Any], qwen: Path, tmp_
     assert write_here(dataclasses.replace(config, counted="written")) != write_here(config)
 
 
+@pytest.mark.slow  # an export of its own
 def test_what_is_not_followed_is_named(qwen: Path, tmp_path: Path) -> None:
     end = Tokenizer.load(qwen).end_id
     asked = {"eos_token_id": [7], "do_sample": True, "temperature": 0.6, "top_k": 50, "num_beams": 4}

@@ -126,6 +126,7 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
 FAST = {"beta_fast": 4.0, "beta_slow": 0.5}
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize(
     ("rope", "angles"),
     [
@@ -183,6 +184,7 @@ def test_other_angles_are_refused_by_their_name(rope: dict[str, Any], message: s
         read(tmp_path / "a.gguf")
 
 
+@pytest.mark.slow  # hundreds of damaged files
 def test_damaged_files_are_errors_and_nothing_worse(tmp_path: Path) -> None:
     make(tmp_path / "a.gguf")
     content, chance, n_refused = (tmp_path / "a.gguf").read_bytes(), random.Random(0), 0

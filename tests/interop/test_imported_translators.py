@@ -93,6 +93,7 @@ def bart(folder: Path) -> Any:
 FOLDERS: dict[str, Callable[[Path], Any]] = {"marian": marian, "t5": t5, "bart": bart}
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("family", FOLDERS)
 def test_from_text_to_text(family: str, tmp_path: Path) -> None:
     folder = tmp_path / family
@@ -166,6 +167,7 @@ def test_another_frame_is_found_by_the_certificate(tmp_path: Path) -> None:
     assert wrong == ["share of identical sources with the tokens around them"]
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("text", ["the {} did not cross", "it was too {}.", "{} the street {}", "nothing missing"])
 def test_bart_repairs_what_transformers_repairs(text: str, tmp_path: Path) -> None:
     model = bart(tmp_path).eval()

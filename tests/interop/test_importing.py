@@ -83,6 +83,7 @@ def brought_in(folder: Path, run: Path) -> Any:
     return load(run, "cpu")
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("name", some_fast(FOLDERS, every=4))  # two seconds each; test_families.py has all, in a moment
 def test_in_and_out_with_certificates(name: str, folders: Callable[[str], Path], tmp_path: Path) -> None:
     """Both commands compare the two sides themselves, and fail where they differ."""
@@ -110,6 +111,7 @@ def test_an_imported_gpt_writes(folders: Callable[[str], Path], tmp_path: Path) 
     assert run.look("The dog crossed the street.").maps
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("name", ["gpt2", "llama", "qwen2"])
 @pytest.mark.parametrize("starts", [False, True])
 def test_a_prompt_is_read_as_transformers_reads_it(
@@ -179,6 +181,7 @@ def test_an_imported_reader_embeds(folders: Callable[[str], Path], tmp_path: Pat
     np.testing.assert_allclose(run.embed(texts), (rows * seen).sum(1) / seen.sum(1), atol=1e-5)
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("name", ["bert that classifies", "distilbert that classifies"])
 def test_an_imported_classifier_tells_what_transformers_tells(name: str, folders: Any, tmp_path: Path) -> None:
     run = brought_in(folders(name), tmp_path / "run")

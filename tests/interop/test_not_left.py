@@ -40,6 +40,7 @@ def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_folder("gpt2", tmp_path_factory.mktemp("hf"))
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("name", some_fast(BAD, every=3))  # half a second each
 def test_settings_that_only_transformers_checks(name: str, gpt2: Path, tmp_path: Path) -> None:
     """Either they change nothing and the certificate holds, or transformers' complaint is the error."""
@@ -54,6 +55,7 @@ def test_settings_that_only_transformers_checks(name: str, gpt2: Path, tmp_path:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow  # an export of its own
 def test_a_run_that_differs_is_not_left(gpt2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (certificate, in_transformers):
         monkeypatch.setattr(module, "LIMIT", -1.0)
@@ -63,6 +65,7 @@ def test_a_run_that_differs_is_not_left(gpt2: Path, tmp_path: Path, monkeypatch:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow  # an export of its own
 def test_what_was_in_the_folder_stays(gpt2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(certificate, "LIMIT", -1.0)
     monkeypatch.setattr(in_transformers, "LIMIT", -1.0)

@@ -29,6 +29,7 @@ def fresh(folder: Path) -> Any:
     return transformers.LlamaForCausalLM.from_pretrained(folder).eval()
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @torch.no_grad()
 @pytest.mark.parametrize("name", tiny.ROPES)
 def test_prompts_and_what_is_written_after_them_are_theirs(name: str, tmp_path: Path) -> None:

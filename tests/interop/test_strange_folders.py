@@ -106,6 +106,7 @@ def test_layers_that_look_at_a_window_are_refused_by_their_name(types: Any, tmp_
         imported(tmp_path)
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("n_positions", [1, 2, 3])
 def test_a_writer_of_few_positions_is_compared(
     n_positions: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -16,6 +16,7 @@ from tests.interop.small_runs import save, save_translator
 LIMIT = 30  # tokens
 
 
+@pytest.mark.slow  # a whole training, export and import
 @pytest.mark.parametrize(
     ("pre_norm", "family"), [(False, "marian"), pytest.param(True, "pegasus", marks=pytest.mark.slow)]
 )

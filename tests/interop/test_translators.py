@@ -122,12 +122,14 @@ def assert_same(recipe: Recipe, model: Any, folder: Path) -> None:
     assert len(set(map(tuple, written))) > 1  # not one answer to everything
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("name", MODELS)
 def test_imported_translators_answer_as_theirs(name: str, tmp_path: Path) -> None:
     make(name, tmp_path)
     assert_same(*imported(tmp_path), tmp_path)
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("name", MODELS)
 def test_exported_translators_answer_as_ours(name: str, tmp_path: Path) -> None:
     make(name, tmp_path)
@@ -168,6 +170,7 @@ def own_recipe(**model: Any) -> Recipe:
     )
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize(
     ("model_type", "settings"),
     [

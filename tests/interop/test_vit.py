@@ -47,6 +47,7 @@ def change(path: Path, **settings: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("newer", [False, True], ids=["older names", "newer names"])
 @pytest.mark.parametrize("name", some_fast(FOLDERS, every=3))
 def test_an_imported_vit_answers_as_transformers_does(name: str, newer: bool, tmp_path: Path) -> None:
@@ -58,6 +59,7 @@ def test_an_imported_vit_answers_as_transformers_does(name: str, newer: bool, tm
     assert certificate.holds, certificate.text()
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("name", FOLDERS)
 def test_out_again_it_has_the_same_weights_bit_for_bit(name: str, tmp_path: Path) -> None:
     make_vit(tmp_path / "hf", **FOLDERS[name])
@@ -94,6 +96,7 @@ def test_labels_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert any("crane (3), crane (7)" in note for note in certify_vit(run, tmp_path / "hf", "vit").notes)
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize(
     ("model", "task"),
     [
@@ -123,6 +126,7 @@ def test_a_certificate_notices_a_weight(tmp_path: Path) -> None:
     assert held["largest difference of pixels, of 255"]
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize(
     "changed",
     [{"image_mean": [0.485, 0.456, 0.42]}, {"image_std": [0.229, 0.3, 0.225]}, {"resample": 2}],
@@ -157,6 +161,7 @@ def test_the_commands(tmp_path: Path) -> None:
     assert answer.output.split()[0] in NAMES
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -184,6 +189,7 @@ def test_settings_that_regard_lacks_are_named(settings: dict[str, Any], message:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds", cases=3)
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -238,6 +244,7 @@ def test_a_pooler_is_left_out_with_a_word(tmp_path: Path) -> None:
     assert answer.exit_code == 0, answer.output
 
 
+@pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize(
     ("model", "task", "message"),
     [

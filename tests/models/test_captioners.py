@@ -67,6 +67,7 @@ def targets() -> tuple[Tensor, Ragged]:
     return torch.randint(0, V, (sum(TARGETS),), generator=torch.Generator().manual_seed(2)), Ragged(TARGETS)
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture")
 @pytest.mark.parametrize("name", MODELS)
 def test_alone_as_beside_images_of_other_sizes(name: str) -> None:
     model = made(name)
@@ -77,6 +78,7 @@ def test_alone_as_beside_images_of_other_sizes(name: str) -> None:
         torch.testing.assert_close(alone, together, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture")
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_written_depends_on_the_image(name: str) -> None:
     model = made(name)
@@ -113,6 +115,7 @@ def test_by_default_there_is_no_penalty(make) -> None:
     torch.testing.assert_close(hidden, model(*source, target, layout))
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture")
 @pytest.mark.parametrize("make", [recurrent, transformer])
 @pytest.mark.parametrize("settings", [{"beam": 3, "n_best": 2}, {"sample": True, "n_best": 3, "seed": 4}], ids=str)
 def test_an_image_gets_the_same_captions_in_any_company(make, settings: dict[str, object]) -> None:

@@ -68,6 +68,7 @@ def test_sizes_by_hand():
     torch.testing.assert_close(after.compressed[1], expected)
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture")
 @pytest.mark.parametrize("position", ["rotary", "alibi", "buckets", "none"])
 @pytest.mark.parametrize("pre_norm", [True, False])
 def test_rows_before_a_segment_are_seen_as_rows_of_one_text(position, pre_norm):
@@ -125,6 +126,7 @@ def test_the_loss_is_the_equation_and_moves_the_compression_alone(heads):
     ]
 
 
+@pytest.mark.slow  # a whole training
 def test_training_adds_the_loss_to_that_of_the_text_and_lowers_it():
     model, tokens = LanguageModel(make().train()), texts(2, 15)
     layout = Ragged([5, 5])
@@ -143,6 +145,7 @@ def test_training_adds_the_loss_to_that_of_the_text_and_lowers_it():
     assert torch.equal(model.carried_loss(*batch, 0.0)[0], model.carried_nats(*batch)[0])
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture")
 @pytest.mark.parametrize("position", ["rotary", "alibi", "buckets", "none"])
 def test_steps_are_segments_of_the_longest_length(position):
     """Far past max_length, from a cache that does not grow."""
@@ -154,6 +157,7 @@ def test_steps_are_segments_of_the_longest_length(position):
         assert state.content.shape[3] == 3 + 4 + 1 + 5 and state.lengths.tolist() == [31, 31]
 
 
+@pytest.mark.slow  # long texts, token by token
 def test_texts_of_several_lengths_are_written_as_each_alone():
     model = LanguageModel(make())
     prompts = [[1, 2, 3], [4] * 23, [5, 6], [7] * 12]

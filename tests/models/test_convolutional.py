@@ -29,6 +29,7 @@ def close(one, other):
     torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-10)
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture", cases=3)
 @pytest.mark.parametrize("variant", KINDS, ids=str)
 @pytest.mark.parametrize("causal", [True, False])
 def test_a_sequence_alone_is_as_in_the_batch_and_in_a_rectangle(variant, causal):
@@ -71,6 +72,7 @@ def test_the_receptive_field_is_as_the_formula_says(kind, causal, n_layers):
     assert field == {"convs2s": {1: 3, 3: 7, 6: 13}, "bytenet": {1: 3, 3: 15, 6: 65}}[kind][n_layers]
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture")
 @pytest.mark.parametrize("variant", [*KINDS, {"kernel": 1}, {"kernel": 2, "kind": "bytenet"}], ids=str)
 def test_stepping_equals_the_whole(variant):
     model = make(variant)

@@ -40,6 +40,7 @@ def test_the_additive_score_costs_two_maps_and_a_third_look_more():
     assert more == 2 * 2 * (3 * maps + looks)  # layers, FLOPs
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture", cases=3)
 @pytest.mark.parametrize("n_layers", [1, 2])
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize(

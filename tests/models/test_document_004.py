@@ -164,6 +164,7 @@ def test_the_mask_leaves_the_word_that_matters(text, knows, next_word):
     torch.testing.assert_close(model.predictor.rows(tokens[None]), table({"": {next_word: 1.0}}, words))
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture")
 @pytest.mark.parametrize("text", [PROGRAM, BATTERY, "check the program log and find out", "check", "please ran"])
 @pytest.mark.parametrize("kind", ["skips", "masked"])
 def test_attention_is_a_matrix_product(text, kind):

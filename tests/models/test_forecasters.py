@@ -45,6 +45,7 @@ def window(model: Forecaster, n: int = 2) -> tuple[Tensor, Tensor]:
     return past, torch.randn(n, form.n_steps, form.n_known, generator=draw)
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture")
 @pytest.mark.parametrize("name", make())
 @torch.no_grad()
 def test_windows_do_not_see_each_other_and_have_their_shape(name: str) -> None:
@@ -56,6 +57,7 @@ def test_windows_do_not_see_each_other_and_have_their_shape(name: str) -> None:
         torch.testing.assert_close(model(past[i : i + 1], features[i : i + 1])[0], together[i], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture")
 @pytest.mark.parametrize("name", make())
 @torch.no_grad()
 def test_a_window_that_is_shifted_and_stretched_has_such_a_forecast(name: str) -> None:

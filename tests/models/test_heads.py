@@ -41,6 +41,7 @@ def close(one, other):
     torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture")
 @torch.no_grad()
 @pytest.mark.parametrize("copies", [1, 3])
 def test_prompts_of_all_lengths_go_on_as_the_whole_does(model, copies):

@@ -25,6 +25,7 @@ def windows(model, longest=3):
             yield ([V] * width + list(words))[-width:]
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture", cases=3)
 @pytest.mark.parametrize("settings", MODELS, ids=str)
 def test_every_context_has_a_distribution(settings):
     model = make(**settings)
@@ -44,6 +45,7 @@ def test_scores_are_entries_of_the_rows(settings):
     torch.testing.assert_close(model.log_probs(tokens, labels, layout), rows.gather(1, labels[:, None])[:, 0])
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture", cases=3)
 @pytest.mark.parametrize("settings", MODELS, ids=str)
 def test_the_future_and_the_neighbours_do_not_matter(settings):
     model = make(**settings)
@@ -98,6 +100,7 @@ def test_counts_survive_a_file(kind, tmp_path):
 # Decoding.
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture", cases=3)
 @pytest.mark.parametrize("settings", MODELS, ids=str)
 def test_steps_give_what_reading_gives(settings):
     model = make(**settings)
@@ -223,6 +226,7 @@ def test_one_word_is_certain(settings):
     torch.testing.assert_close(model.log_probs(tokens, tokens, Ragged([3, 0, 1])), torch.zeros(4), atol=1e-6, rtol=0)
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture", cases=3)
 @pytest.mark.parametrize("settings", MODELS, ids=str)
 def test_short_sequences_change_nothing(settings):
     model = Markov(MarkovConfig(vocab_size=V, **settings))

@@ -29,6 +29,7 @@ def stack(**settings):
     return Stack(StackConfig(vocab_size=V, d_model=D, n_heads=2, n_layers=3, d_ff=32, max_length=N, **settings)).eval()
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture")
 @pytest.mark.parametrize("score", [name for name in SCORES if name != "additive"])  # whose tanh PyTorch does not count
 @pytest.mark.parametrize("causal", [True, False])
 def test_a_stack_costs_what_pytorch_counts(score, causal, monkeypatch):

@@ -16,6 +16,7 @@ from regard.training.screen import Screen
 from regard.training.start import start
 
 
+@pytest.mark.slow  # a whole training
 def test_the_command_writes_the_sentences(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "regard.data.corpora.grammar", str(tmp_path / "sentences")]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout

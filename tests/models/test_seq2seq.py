@@ -52,6 +52,7 @@ def close(one, other):
     torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture", cases=3)
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_the_future_does_not_change_the_past(variant):
     model = make(**variant)
@@ -64,6 +65,7 @@ def test_the_future_does_not_change_the_past(variant):
     assert (one[2:4] - other[2:4]).abs().max() > 1e-3
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture", cases=3)
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_a_sentence_alone_is_as_in_the_batch(variant):
     model = make(**variant)
@@ -76,6 +78,7 @@ def test_a_sentence_alone_is_as_in_the_batch(variant):
     close(target_layout.flatten(padded), whole)
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture", cases=3)
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_steps_give_the_logits_of_the_whole(variant):
     model = make(**variant)
@@ -90,6 +93,7 @@ def test_steps_give_the_logits_of_the_whole(variant):
             assert state.n_rows == 3 and state.lengths.tolist() == [4, 4, 4]
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture", cases=3)
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_select_and_join_keep_every_row_its_own(variant):
     model = make(**variant)
@@ -109,6 +113,7 @@ def test_select_and_join_keep_every_row_its_own(variant):
             state.truncate(torch.tensor([1, 1]))
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture", cases=3)
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_copies_share_one_memory_and_give_the_same_logits(variant):
     model = make(**variant)
@@ -167,6 +172,7 @@ def test_the_forward_pass_is_the_equations(look):
         close(row[: len(weights)], weights)
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture", cases=3)
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("look", LOOKS)
@@ -271,6 +277,7 @@ def test_wrong_settings_say_what_is_right(settings, message):
         make(**settings)
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture", cases=3)
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_bfloat16_products_are_near(variant):
     """As training on a GPU and its validation run: under autocast, with float32 weights."""

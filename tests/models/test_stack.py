@@ -40,6 +40,7 @@ def close(one, other):
     torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture", cases=3)
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_token_sees_its_past_and_not_causal_its_future(kind, causal):
@@ -52,6 +53,7 @@ def test_a_token_sees_its_past_and_not_causal_its_future(kind, causal):
     assert moved.tolist() == [False] * 5 + past + [True] * 3
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture", cases=3)
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_sequence_alone_is_as_in_the_batch(kind, causal):
@@ -64,6 +66,7 @@ def test_a_sequence_alone_is_as_in_the_batch(kind, causal):
     close(layout.flatten(padded), whole)
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture", cases=3)
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_steps_give_the_rows_of_the_whole(kind):
     model = make(**kind)
@@ -77,6 +80,7 @@ def test_steps_give_the_rows_of_the_whole(kind):
             assert state.n_rows == 2 and state.lengths.tolist() == [6, 6]
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture", cases=3)
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_select_truncate_and_join_keep_every_row_its_own(kind):
     model = make(**kind)

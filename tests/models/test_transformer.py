@@ -41,6 +41,7 @@ def close(one, other):
     torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture")
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_the_future_does_not_change_the_past(variant):
     model = make(variant)
@@ -53,6 +54,7 @@ def test_the_future_does_not_change_the_past(variant):
     assert (one[2:4] - other[2:4]).abs().max() > 1e-3
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture")
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_a_sentence_alone_is_as_in_the_batch(variant):
     model = make(variant)
@@ -62,6 +64,7 @@ def test_a_sentence_alone_is_as_in_the_batch(variant):
         close(model(s, Ragged([len(s)]), t, Ragged([len(t)])), whole[i, : len(t)])
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture")
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_cached_steps_give_the_same_logits(variant):
     model = make(variant)

@@ -31,6 +31,7 @@ def read_in_segments(model, tokens, sizes):
     return torch.cat(rows, 1), state
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture")
 @pytest.mark.parametrize("position", RELATIVE)
 @pytest.mark.parametrize("pre_norm", [True, False])
 def test_with_a_window_within_the_memory_cuts_change_nothing(position, pre_norm):
@@ -71,6 +72,7 @@ def test_a_row_sees_the_segment_before_and_gradients_stop_there():
     assert after.layers[0].shape == (1, 3, 8) and after.lengths.tolist() == [10]
 
 
+@pytest.mark.slow  # long texts, token by token
 def test_texts_of_several_lengths_are_written_past_the_longest_as_each_alone():
     model = LanguageModel(make(attention_window=4))
     prompts = [[1, 2, 3], [4] * 20, [5, 6]]

@@ -72,6 +72,7 @@ def padded(tokens: Tensor, lengths: list[int]) -> tuple[Tensor, Tensor]:
     return layout.pad(tokens), layout.pad(torch.ones(len(tokens)))
 
 
+@pytest.mark.slow  # a model of transformers'; its two streams are compared beside it
 @pytest.mark.parametrize("n_segments", [0, 3])
 def test_a_plain_reading_equals_transformers(n_segments: int) -> None:
     model = small(n_segments)
@@ -115,6 +116,7 @@ def foretold(model: XLNet, tokens: Tensor, layout: Ragged, ranks: Tensor) -> Ten
 RANKS = torch.tensor([[4, 2, 0, 1, 3], [0, 1, 2, 3, 4], [0, 0, 2, 1, 0]])
 
 
+@pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture")
 @pytest.mark.parametrize("score", SCORES)
 def test_no_query_sees_its_own_token_or_a_later_one(score: str) -> None:
     """By substitution: another token at place j changes the queries of later turns, all of them, and no others."""

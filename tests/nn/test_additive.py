@@ -29,6 +29,7 @@ def test_chunks_equal_the_equation_in_values_and_gradients(shape, chunk, monkeyp
         torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.sampled("the cases differ in shape alone")
 @pytest.mark.parametrize("chunk", [1, 400])
 def test_the_gradient_is_the_slope(chunk, monkeypatch):
     monkeypatch.setitem(module.CHUNK, "cpu", chunk)

@@ -56,6 +56,7 @@ def in_float32(attend, handed, learnt, layout, rule, push):
     return expected, torch.autograd.grad(expected, exact, push)
 
 
+@pytest.mark.sampled("the cases differ in shape alone")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("score", "position", "dtype"), covering_fast(SCORES, IN_ATTENTION, TOLERANCE))
 def test_fast_paths_equal_the_equation_in_values_and_gradients(score, position, dtype, device):

@@ -85,6 +85,7 @@ def test_the_gates_of_the_documents_block_or_let_pass(path):
     close(h, torch.tensor([[1, 0.5, 0]]) * math.tanh(0.8))
 
 
+@pytest.mark.sampled("the cases differ in shape alone", cases=3)
 @pytest.mark.parametrize(("n_layers", "bidirectional"), SHAPES)
 @pytest.mark.parametrize("cell", CELLS)
 def test_equations_and_kernels_are_equal_in_outputs_and_gradients(cell, n_layers, bidirectional):

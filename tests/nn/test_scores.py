@@ -198,6 +198,7 @@ def test_half_precision_by_autocast_learns_about_the_same(name):
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
+@pytest.mark.slow  # a compilation
 @pytest.mark.parametrize("name", ["additive", "location"])  # the two that say something to the compiler
 def test_compiled_attention_gives_the_same(name):
     torch.manual_seed(0)
@@ -212,6 +213,7 @@ def test_compiled_attention_gives_the_same(name):
         close(torch.compile(look, backend="eager")(x), look(x))
 
 
+@pytest.mark.sampled("the cases differ in shape alone")
 @pytest.mark.parametrize("name", SCORES)
 def test_beam_search_finds_the_same_alone_and_in_a_batch(name):
     model = make(name)

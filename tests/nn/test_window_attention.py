@@ -30,6 +30,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(paths, "SMALLEST_BLOCK", 4)
 
 
+@pytest.mark.sampled("the cases differ in shape alone", cases=3)
 @pytest.mark.parametrize("position", ["none", "rotary", "alibi", "buckets"])
 @pytest.mark.parametrize(("rule", "shape"), list(itertools.product(RULES, LENGTHS)))
 def test_blocks_equal_the_equation_in_values_and_gradients(rule, shape, position):

@@ -54,6 +54,7 @@ def test_every_parameter_of_the_client_is_known(path: str) -> None:
     assert set(form.neutral) <= names  # what is refused by name is one of theirs
 
 
+@pytest.mark.sampled("every case asks a server of its own")
 @pytest.mark.parametrize("path", ROUTES)
 def test_what_is_not_supported_names_itself(client: TestClient, path: str) -> None:
     form, body, _ = ROUTES[path]

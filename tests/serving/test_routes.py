@@ -37,6 +37,7 @@ def narrow(runs: dict[str, Run]) -> Iterator[TestClient]:
         yield client
 
 
+@pytest.mark.sampled("every case asks a server of its own")
 @pytest.mark.parametrize("verb", REQUESTS)
 def test_every_verb_answers_as_the_run_does(client: TestClient, runs: dict[str, Run], verb: str) -> None:
     for i in (0, 7):
@@ -168,6 +169,7 @@ def test_every_cap_names_itself(narrow: TestClient, path: str, body: dict[str, A
     assert answer.status_code == 400 and f"the server's cap {cap})" in answer.text
 
 
+@pytest.mark.sampled("every case asks a server of its own", cases=3)
 @pytest.mark.parametrize("name", BODIES)
 def test_hostile_bodies(client: TestClient, name: str) -> None:
     for path in ("/v1/embed", "/v1/completions", "/v1/chat/completions", "/v1/play", "/translate", "/v1/attention"):

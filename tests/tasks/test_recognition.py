@@ -152,6 +152,7 @@ def test_chosen_and_rejected_answers_are_preferences(tmp_path):
     assert names == ["preference"]
 
 
+@pytest.mark.sampled("every case is a training of its own")
 @pytest.mark.parametrize(
     "name, data",
     [

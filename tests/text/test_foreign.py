@@ -74,6 +74,7 @@ def has_marks(text: str) -> bool:
     return any(unicodedata.combining(character) or character == "\N{ZERO WIDTH JOINER}" for character in text)
 
 
+@pytest.mark.sampled("the cases differ in their corpus alone")
 @pytest.mark.parametrize("name", some_fast(MODELS, every=3))  # a second each
 def test_the_same_pieces_as_sentencepiece(name: str, tmp_path: Path) -> None:
     """All of them, but where accents are piled up, which the `tokenizers` library normalises in its own way, and where
@@ -185,6 +186,7 @@ def test_every_piece_that_is_found_has_an_id_of_the_list(marian: Path) -> None:
     assert max(n for ids in ours.encode_batch(LINES) for n in ids) < ours.vocab_size
 
 
+@pytest.mark.slow  # a library of others learns its vocabulary
 def test_vocab_json_and_merges(tmp_path: Path) -> None:
     for family in ("gpt2", "roberta", "qwen2"):
         whole = tmp_path / family / "whole"

@@ -75,6 +75,7 @@ def test_a_file(tmp_path: Path) -> None:
             Tokenizer.load(tmp_path / "model.gguf")
 
 
+@pytest.mark.sampled("the cases differ in their corpus alone")
 @pytest.mark.parametrize(("pre", "model_type"), [("gpt-2", "gpt2"), ("qwen2", "qwen2")])
 def test_merges(pre: str, model_type: str, tmp_path: Path) -> None:
     model = byte_pairs([END_OF_TEXT, "<|im_start|>"])
@@ -93,6 +94,7 @@ def test_digits_stand_alone_in_smollm() -> None:
         assert [piece for piece in pieces if any(map(str.isdigit, piece))] == [c for c in text if c.isdigit()]
 
 
+@pytest.mark.sampled("the cases differ in their corpus alone")
 @pytest.mark.parametrize(
     ("name", "kind"),
     [("bpe as it is", "llama"), ("bpe as it is with bytes", "llama"), ("unigram as it is", "t5")],
@@ -105,6 +107,7 @@ def test_scores(name: str, kind: str) -> None:
     assert (ours.start_id, ours.end_id, ours.unknown_id) == (1, 2, 0)
 
 
+@pytest.mark.sampled("the cases differ in their corpus alone")
 @pytest.mark.parametrize(
     ("said", "expected"), [({}, None), ({"add_bos_token": True}, True), ({"add_bos_token": False}, False)]
 )
@@ -116,6 +119,7 @@ def test_a_start_token_is_put_first_where_the_file_says_so(said: dict[str, bool]
         assert Tokenizer.from_files(files).adds_start is (usual if expected is None else expected)
 
 
+@pytest.mark.sampled("the cases differ in their corpus alone")
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [

@@ -108,6 +108,7 @@ def ours(folder: Path) -> Tokenizer:
     return Tokenizer.load(folder)
 
 
+@pytest.mark.sampled("the cases differ in their corpus alone")
 @pytest.mark.parametrize("n", [300, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_the_same_ids_and_texts_as_in_transformers(ours: Tokenizer, theirs: Any, n: int) -> None:
     texts = strings(n, seed=n)
@@ -119,6 +120,7 @@ def test_the_same_ids_and_texts_as_in_transformers(ours: Tokenizer, theirs: Any,
     assert len({token for ids in found for token in ids}) > 150
 
 
+@pytest.mark.sampled("the cases differ in their family alone", cases=3)
 def test_what_begins_and_ends_a_text(family: str, ours: Tokenizer, theirs: Any) -> None:
     begins = theirs.bos_token_id if theirs.bos_token_id is not None else theirs.cls_token_id
     ends = theirs.eos_token_id if theirs.eos_token_id is not None else theirs.sep_token_id
@@ -136,6 +138,7 @@ def test_what_begins_and_ends_a_text(family: str, ours: Tokenizer, theirs: Any) 
     assert ours.vocab_size == len(theirs)
 
 
+@pytest.mark.sampled("the cases differ in their family alone", cases=3)
 def test_typed_special_tokens_stay_text(ours: Tokenizer, theirs: Any, tmp_path: Path) -> None:
     ours.save(tmp_path / "tokenizer.json")
     again = [Tokenizer.load(tmp_path), pickle.loads(pickle.dumps(ours)), copy.deepcopy(ours)]
@@ -152,6 +155,7 @@ def test_typed_special_tokens_stay_text(ours: Tokenizer, theirs: Any, tmp_path: 
         assert each.tokens([each.start_id, each.end_id]) == theirs.convert_ids_to_tokens([each.start_id, each.end_id])
 
 
+@pytest.mark.sampled("the cases differ in their family alone", cases=3)
 def test_saving_keeps_everything(ours: Tokenizer, folder: Path, tmp_path: Path) -> None:
     ours.save(tmp_path / "tokenizer.json")
     for name in ("tokenizer.json", "tokenizer_config.json"):
@@ -170,6 +174,7 @@ def test_tokens_read_as_text(family: str, ours: Tokenizer) -> None:
         assert n in ours.lookup(ours.token(n)) and n in ours.lookup(ours.token(n).removeprefix(" "))
 
 
+@pytest.mark.sampled("the cases differ in their family alone", cases=3)
 def test_losses(family: str, ours: Tokenizer) -> None:
     assert ours.losses("the animal was too tired") == []
     if family == "bert-uncased":
@@ -208,6 +213,7 @@ def mutate(settings: Any, chance: random.Random, depth: int = 0) -> None:
         mutate(settings[key], chance, depth + 1)
 
 
+@pytest.mark.sampled("the cases differ in their corpus alone")
 @pytest.mark.parametrize("n", [20, pytest.param(3000, marks=pytest.mark.slow)])
 def test_mutated_files_are_read_or_refused(folder: Path, n: int) -> None:
     whole = {name: (folder / name).read_text() for name in ("tokenizer.json", "tokenizer_config.json")}
@@ -238,6 +244,7 @@ def gpt2(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.sampled("the cases differ in their corpus alone")
 @pytest.mark.parametrize(
     ("config", "message"),
     [

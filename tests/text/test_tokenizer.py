@@ -70,6 +70,7 @@ def test_surrogates_are_joined_or_replaced(tokenizer: Tokenizer) -> None:
     Tokenizer.train(["a\ud800"], TokenizerConfig(kind=tokenizer.kind, vocab_size=400))
 
 
+@pytest.mark.sampled("hundreds of drawn texts for every kind", cases=2)
 @given(text=st.text(st.sampled_from("The animal\n§日xЖ'</s>1")))
 @settings(max_examples=300, deadline=None)
 def test_what_is_not_lost_comes_back(tokenizer: Tokenizer, text: str) -> None:
@@ -101,6 +102,7 @@ def test_typed_special_tokens_stay_text(tokenizer: Tokenizer, tmp_path: Path) ->
                 assert min(each.sample(text, 5, 0.5)) >= len(each.special)
 
 
+@pytest.mark.sampled("a large batch for every kind", cases=2)
 def test_a_large_batch_is_its_texts_in_order(tokenizer: Tokenizer) -> None:
     texts = [f"{LINES[n % len(LINES)]} {n}" for n in range(1_500)]
     texts[len(texts) // 2] = "\ud800"

@@ -89,6 +89,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.sampled("every case is a training of its own")
 @pytest.mark.parametrize("at_loss", [2, 4, 5, 7, 8, 11, 14])  # within epochs, at their ends, after a save
 def test_killed_at_any_step_it_ends_the_same_bit_for_bit(whole: Path, tmp_path: Path, at_loss: int) -> None:
     with pytest.raises(Killed):
@@ -113,6 +114,7 @@ HELD = {
 }
 
 
+@pytest.mark.sampled("every case is a training of its own")
 @pytest.mark.parametrize("name", REMEMBERING)
 def test_a_killed_memory_ends_the_same_bit_for_bit(name: str, tmp_path: Path) -> None:
     """Rows of a Transformer, and what they were compressed to, are carried as states are."""

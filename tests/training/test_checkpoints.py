@@ -99,6 +99,7 @@ def test_an_average_that_is_worse_is_not_taken(tmp_path: Path) -> None:
     assert (tmp_path / "single/model.safetensors").read_bytes() == best.read_bytes()
 
 
+@pytest.mark.sampled("every case is a training of its own")
 @pytest.mark.parametrize("full_after", [0, 1, 9, 14])  # files written before the disk is full
 def test_a_full_disk_says_what_is_intact(tmp_path: Path, full_after: int, monkeypatch: pytest.MonkeyPatch) -> None:
     left = full_after

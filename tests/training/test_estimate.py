@@ -54,6 +54,7 @@ def recipe(tmp_path: Path) -> Recipe:
     return Recipe.read(str(tmp_path / "tiny.toml"))
 
 
+@pytest.mark.slow  # a figure of time, for a machine that is left alone
 def test_the_estimate_is_near_the_time_that_it_takes(recipe: Recipe, tmp_path: Path) -> None:
     """Loosely, as other programs use the cores: they may come and go between."""
     prepared = prepare(recipe, tmp_path / "run")

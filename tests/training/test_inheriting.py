@@ -56,6 +56,7 @@ def test_every_recipe_without_a_model_has_one_here() -> None:
     assert sorted(MODELS) == sorted(tuning_recipes())
 
 
+@pytest.mark.sampled("every case is a training of its own", cases=3)
 @pytest.mark.parametrize("name", MODELS)
 def test_shipped_recipes_take_the_model_of_a_run(name: str, tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", *MODELS[name])

@@ -58,6 +58,7 @@ def test_a_filled_batch_has_the_loss_and_gradients_of_its_sentences(lengths: lis
     torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow  # walks whole epochs
 def test_all_batches_together_have_few_shapes_and_few_rows_more() -> None:
     random = np.random.default_rng(0)
     sources = np.clip(24 * np.exp(0.55 * random.standard_normal(50_000)), 3, 120).astype(int)

@@ -54,6 +54,7 @@ def kill_everywhere(root: Path, names: Iterable[str], which: str) -> None:
         assert found["rows"] > 8
 
 
+@pytest.mark.slow  # a child for each of a dozen moments
 def test_killed_at_some_moments_it_ends_the_same_bit_for_bit(tmp_path: Path) -> None:
     """While a file is half written, or before it gets its name, once for each name."""
     kill_everywhere(tmp_path, ["averaged"], "some")
@@ -65,6 +66,7 @@ def test_killed_at_every_moment_it_ends_the_same_bit_for_bit(tmp_path: Path, nam
     kill_everywhere(tmp_path, [name], "every")
 
 
+@pytest.mark.sampled("every case is a training of its own")
 @pytest.mark.parametrize("at_loss", [6, 7])  # 6 batches an epoch: its last and the first of the next
 def test_killed_while_it_computes(tmp_path: Path, at_loss: int) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
@@ -108,6 +110,7 @@ def test_on_cpu_the_algorithms_are_deterministic_while_it_trains(tmp_path: Path)
     assert not torch.are_deterministic_algorithms_enabled()
 
 
+@pytest.mark.slow  # trainings with threads that the other tests lack
 def test_two_threads_are_reproducible_too(tmp_path: Path) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -119,6 +122,7 @@ def test_two_threads_are_reproducible_too(tmp_path: Path) -> None:
     assert read_metrics(tmp_path / "one/metrics.jsonl") == read_metrics(tmp_path / "other/metrics.jsonl")
 
 
+@pytest.mark.sampled("every case is a training of its own")
 @pytest.mark.parametrize("damage", ["half written", "cut off", "changed byte", "lost file", "no state"])
 def test_a_damaged_newest_checkpoint_is_passed_over_and_said(tmp_path: Path, damage: str) -> None:
     whole, run = tmp_path / "whole", tmp_path / "run"
@@ -187,6 +191,7 @@ class BestAtFive(TinyTask):
         return {"loss": float(self.calls)}
 
 
+@pytest.mark.sampled("every case is a training of its own")
 @pytest.mark.parametrize(("before", "after"), [(0.0, 0.9), (0.9, 0.0)])
 def test_the_best_weights_are_those_that_were_validated_also_where_ema_has_changed(
     tmp_path: Path, before: float, after: float

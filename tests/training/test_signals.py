@@ -12,6 +12,7 @@ from regard.runs.history import read_metrics
 from regard.training.signals import Stopped
 
 
+@pytest.mark.sampled("every case is a training of its own")
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
 def test_a_signal_finishes_the_step_saves_and_gives_its_exit_code(tmp_path: Path, name: str, code: int) -> None:
     whole, run = tmp_path / "whole", tmp_path / "run"

@@ -69,6 +69,7 @@ def losses(run: Path, *kinds: str) -> list[float]:
     return [row["loss"] for row in read_metrics(run / "metrics.jsonl") if row["kind"] in kinds]
 
 
+@pytest.mark.slow  # seven processes that each import PyTorch
 def test_one_process_or_four_and_then_two_have_the_same_weights(tmp_path: Path) -> None:
     """States that are carried, dropout, masks of weights and validation are those of the virtual shards."""
     recipe = write_recipe(tmp_path, "recurrent, carried", **EXACT)

@@ -46,6 +46,7 @@ def test_a_finished_run_holds_every_file_and_a_filled_card(tmp_path: Path) -> No
     assert result.tokens == sum(row["n_tokens"] for row in rows if row["kind"] == "train")
 
 
+@pytest.mark.slow  # drawn by Matplotlib
 def test_the_lines_of_the_loss_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_tiny(tmp_path)
     with_legend: list[str] = []

@@ -8,6 +8,7 @@ import pytest
 from regard.training.feed import Feed
 
 
+@pytest.mark.sampled("every case is a training of its own")
 @pytest.mark.parametrize(
     ("seconds", "is_idle", "least", "most"),
     [(0.05, True, 0.5, 1.0), (0.0, True, 0.0, 0.5), (0.05, False, 0.0, 0.0)],

@@ -45,6 +45,7 @@ def test_the_words_of_a_translation_are_those_that_are_written(kind: str) -> Non
     assert target_words([], tokenizer) == []
 
 
+@pytest.mark.sampled("every case draws or reads a page of its own")
 @pytest.mark.parametrize("kind", ["bpe", "words", "characters"])
 @pytest.mark.parametrize(
     "line", ["y" * 100 + " The horse was hungry.", "它累了。街很宽！" * 9, "The oats. " * 9, " It was xyzzy! " * 9]
@@ -62,6 +63,7 @@ def test_alignments_of_a_split_line_stay_within_its_words(kind: str, line: str) 
     assert words - {NO_WORD} == set(range(len(line.split())))
 
 
+@pytest.mark.sampled("every case draws or reads a page of its own")
 @pytest.mark.parametrize(("n_layers", "taken"), [(1, 0), (2, 0), (4, 2)])
 def test_alignments_come_from_the_last_layer_but_one(n_layers: int, taken: int) -> None:
     tokenizer = trained("bpe")

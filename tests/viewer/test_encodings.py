@@ -115,6 +115,7 @@ def test_every_encoding_has_a_table(position: str) -> None:
     assert len(tables) == 1 and tables[0].title.startswith(f"{position}: ")
 
 
+@pytest.mark.slow  # drawn by Matplotlib
 @pytest.mark.parametrize("position", some_fast((name for name in POSITIONS if name != "none"), every=4))
 def test_every_encoding_is_drawn(position: str, tmp_path: Path) -> None:
     tables = position_tables(writer(position), 60)

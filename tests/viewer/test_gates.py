@@ -129,6 +129,7 @@ def test_a_plain_rnn_has_a_state_and_no_gates(tmp_path: Path) -> None:
     assert trained(tmp_path, "rnn").look(TEXT).kinds == ["hidden"]
 
 
+@pytest.mark.slow  # drawn by Matplotlib
 def test_gates_in_the_terminal_and_drawn(tmp_path: Path) -> None:
     capture = trained(tmp_path, "gru").look(TEXT)
     stream = io.StringIO()

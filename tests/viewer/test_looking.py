@@ -88,6 +88,7 @@ def test_the_mask_points_at_the_battery(tmp_path: Path) -> None:
     assert ballots.weights[best, 0] == 1
 
 
+@pytest.mark.slow  # drawn by Matplotlib
 def test_votes_are_shown_by_every_view(tmp_path: Path) -> None:
     capture = trained("masked", tmp_path).look(TEXT)
     console = Console(width=200, record=True, file=io.StringIO())
@@ -112,6 +113,7 @@ def test_a_stack_shows_every_head_of_the_text(tmp_path: Path) -> None:
     np.testing.assert_array_equal(one.weights, capture.pick("self", 1, 0).weights)
 
 
+@pytest.mark.sampled("every case draws or reads a page of its own")
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [

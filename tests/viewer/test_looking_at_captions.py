@@ -16,6 +16,7 @@ from regard.viewer import half_blocks, page, panels
 from regard.viewer.capture import Capture
 
 
+@pytest.mark.sampled("every case draws or reads a page of its own")
 @pytest.mark.parametrize("architecture", CAPTIONERS)
 def test_every_word_looks_at_the_patches_of_the_image(architecture: str, tmp_path: Path) -> None:
     run = captioner(tmp_path, architecture)
@@ -41,6 +42,7 @@ def test_words_change_where_they_look_but_not_what_stands_before_them(tmp_path: 
     assert not np.allclose(one[3], other[3], atol=1e-6)
 
 
+@pytest.mark.sampled("every case draws or reads a page of its own")
 @pytest.mark.parametrize("architecture", CAPTIONERS)
 def test_all_views_show_a_picture_for_each_word(architecture: str, tmp_path: Path) -> None:
     run = captioner(tmp_path, architecture)
@@ -62,6 +64,7 @@ def test_its_own_caption_and_mistakes(tmp_path: Path) -> None:
         run.look("")
 
 
+@pytest.mark.slow  # drawn by Matplotlib
 def test_the_doctor_draws_captioned_images_too(tmp_path: Path) -> None:
     captioner(tmp_path, "image-transformer")
     task = prepare(Recipe.read(str(tmp_path / "recipe.toml")), tmp_path / "again").task

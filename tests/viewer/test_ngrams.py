@@ -57,6 +57,7 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     return np.exp(scores) / np.exp(scores).sum()
 
 
+@pytest.mark.sampled("every case draws or reads a page of its own")
 @pytest.mark.parametrize("features", FEATURES)
 def test_the_rows_add_up_to_the_answer(features: str, tmp_path: Path) -> None:
     run = trained(tmp_path, features)
@@ -94,6 +95,7 @@ def test_a_long_text_keeps_its_sum(tmp_path: Path) -> None:
     np.testing.assert_allclose(map.weights.sum(0), (whole - whole.mean()).detach(), atol=1e-4)
 
 
+@pytest.mark.slow  # drawn by Matplotlib
 def test_every_view(tmp_path: Path) -> None:
     capture = trained(tmp_path).look("not bad at all")
     stream = io.StringIO()

@@ -54,6 +54,7 @@ def test_every_word_has_its_panel(drawn: list[tuple[np.ndarray, str]], tmp_path:
     check(drawn, [seen.colors, *(seen.lit(np.eye(12)[i]) for i in range(4))])
 
 
+@pytest.mark.slow  # drawn by Matplotlib
 def test_titles_are_text_and_never_formulas(tmp_path: Path) -> None:
     capture = captioned(image())
     odd = ["$\\alpha$", "$x", "😀", "\ud800"]

@@ -43,6 +43,7 @@ def test_every_kind_has_its_hues() -> None:
     assert all(is_color_like(color) for hues in picture.HUES.values() for color in hues)
 
 
+@pytest.mark.sampled("every case draws or reads a page of its own")
 @pytest.mark.parametrize("kind", some_fast(KINDS, every=8))  # half a second each
 def test_every_kind_has_its_colours(kind: str, tmp_path: Path) -> None:
     map = Map(kind=kind, layer=0, head=0, queries=ODD, keys=ODD, weights=np.eye(len(ODD)))
@@ -50,6 +51,7 @@ def test_every_kind_has_its_colours(kind: str, tmp_path: Path) -> None:
     assert is_drawn(tmp_path / "map.png")
 
 
+@pytest.mark.slow  # drawn by Matplotlib
 def test_attention_draws_the_head_it_is_asked_for(capture: Capture, tmp_path: Path) -> None:
     for name, head in (("one", 0), ("same", 0), ("other", 1), ("mean", None)):
         picture.attention(capture.pick("encoder", layer=1, head=head), tmp_path / f"{name}.png")
@@ -65,6 +67,7 @@ def test_grid_of_all_heads(capture: Capture, tmp_path: Path) -> None:
         picture.grid(capture, tmp_path / "grid.png", "self")
 
 
+@pytest.mark.slow  # drawn by Matplotlib, at its largest
 @pytest.mark.parametrize("n", [300, pytest.param(1000, marks=pytest.mark.slow)])  # the names alone take seconds
 def test_a_thousand_words(n: int, tmp_path: Path) -> None:
     words = [f"w{i}" for i in range(n)]
@@ -79,6 +82,7 @@ def test_one_word(tmp_path: Path) -> None:
     assert is_drawn(tmp_path / "one.png")
 
 
+@pytest.mark.slow  # drawn by Matplotlib
 def test_positions(tmp_path: Path) -> None:
     picture.positions([lecture_table()], tmp_path / "positions.png")
     assert is_drawn(tmp_path / "positions.png")

@@ -91,6 +91,7 @@ def test_pairs_in_which_only_meaning_tells() -> None:
     assert only_meaning_tells(make_pair(replace(WIDE, plural_object=True, plural_subject=True)))
 
 
+@pytest.mark.slow  # counts every pair of a corpus
 @pytest.mark.parametrize("kind", ["words", "bpe"])
 def test_scores_equal_a_count_pair_by_pair(kind: str, model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.tasks.translation.reference.BATCH", 40)

@@ -148,6 +148,7 @@ def test_labels_are_shared_as_pixels_are(config: Augmentation, first: int) -> No
         assert torch.equal(mixed, mixed[..., :1, :1].expand_as(mixed))
 
 
+@pytest.mark.slow  # thousands of draws
 def test_a_batch_is_mixed_in_one_of_two_ways() -> None:
     kept = [float(draw_some(ALL, np.array([first, 0])).kept[0, 0]) for first in range(1000)]
     assert np.mean(np.array(kept) == 0) == pytest.approx(0.5, abs=0.079)

@@ -29,6 +29,7 @@ def test_every_operation_is_one_of_place_or_of_color() -> None:
     assert sorted(["identity", *TABLES, *PLAINER, *MAPS]) == sorted(NAMES)
 
 
+@pytest.mark.sampled("the cases differ in their file alone", cases=3)
 @pytest.mark.parametrize("n_channels", [1, 3])
 @pytest.mark.parametrize("name", [*TABLES, *PLAINER])
 @pytest.mark.parametrize("strength", [-28, -9, 9, 10, 30])

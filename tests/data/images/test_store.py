@@ -28,6 +28,7 @@ def images(tmp_path: Path) -> Images:
     return Images([(folder, name) for name in names])
 
 
+@pytest.mark.sampled("the cases differ in their file alone")
 @pytest.mark.parametrize("in_memory", [True, False])
 @pytest.mark.parametrize("form", [PixelForm(), FORM, PixelForm(channels=1, size=4, resize="crop")])
 def test_each_image_is_as_if_decoded_alone(images: Images, form: PixelForm, in_memory: bool, tmp_path: Path) -> None:
@@ -67,6 +68,7 @@ def test_arrays_are_kept_as_they_are(tmp_path: Path) -> None:
         assert all((pixels[i] == array[i].reshape(pixels[i].shape)).all() for i in range(len(array)))
 
 
+@pytest.mark.sampled("the cases differ in their file alone")
 @pytest.mark.parametrize("name", [*FILES, "digests.json"])
 @pytest.mark.parametrize("harm", ["cut", "flip", "remove"])
 def test_a_harmed_store_is_made_again(images: Images, tmp_path: Path, name: str, harm: str) -> None:

@@ -23,6 +23,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return load(place / "run", "cpu")
 
 
+@pytest.mark.slow  # a whole training
 def test_it_learns_to_answer_and_when_not_to(run: Run) -> None:
     what, metrics = run.measure()[:2]
     found = {metric.name: metric.value for metric in metrics}
@@ -138,6 +139,7 @@ def test_a_small_batch_has_something_to_learn(tmp_path: Path) -> None:
         assert (prepared.task.small_batch(n_tokens).spans[:, 1] > 0).any()
 
 
+@pytest.mark.sampled("every case is a training of its own")
 @pytest.mark.parametrize(
     ("setting", "message"),
     [

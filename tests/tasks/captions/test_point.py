@@ -79,6 +79,7 @@ def run(request: pytest.FixtureRequest, place: Path) -> Run:
     return load(folder, "cpu")
 
 
+@pytest.mark.slow  # a whole training
 def test_a_batch_points_where_each_image_alone_does(run: Run, place: Path) -> None:
     """`look` gives the weights of one image and one caption, by the names of words and patches."""
     boxes, rows = read_boxes(place / "boxes.jsonl"), (place / "test.csv").read_text(encoding="utf-8").splitlines()[1:]
@@ -114,6 +115,7 @@ def test_objects_that_training_does_not_have_are_counted_apart(run: Run, place: 
     assert names[:3] == ["all nouns", "objects of the training data", "other objects"]
 
 
+@pytest.mark.sampled("every case is a training of its own")
 @pytest.mark.parametrize("unknown", ["Õ", "hexagon", "a", "unheard-of,"])
 def test_nouns_that_the_tokenizer_does_not_know_are_found(run: Run, place: Path, unknown: str) -> None:
     text, path = (place / "test.csv").read_text(encoding="utf-8"), place / "strange.csv"

@@ -60,6 +60,7 @@ def test_what_happened_to_a_text_is_noted(run: Run) -> None:
     assert answers[1].probability == max(answers[1].probabilities.values())
 
 
+@pytest.mark.sampled("every case is a training of its own")
 @pytest.mark.parametrize("architecture", ["bag", "recurrent"])
 def test_a_resumed_run_is_the_same_to_the_bit(architecture: str, tmp_path: Path) -> None:
     recipe = write_reviews(tmp_path, architecture)

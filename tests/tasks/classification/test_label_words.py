@@ -41,6 +41,7 @@ def run(recipe: Path) -> Run:
     return load(recipe.parent / "run", "cpu")
 
 
+@pytest.mark.slow  # a whole training
 def test_it_learns_and_is_asked_like_a_classifier(run: Run) -> None:
     texts = reviews(30, seed=2)
     names = {"bad": "so bad", "good": "so very good"}

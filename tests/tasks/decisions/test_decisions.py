@@ -96,6 +96,7 @@ def test_rows_hold_what_they_say(tmp_path: Path) -> None:
     assert read == task.train.raw.all[won].states.tolist()
 
 
+@pytest.mark.sampled("every case is a training of its own")
 @pytest.mark.parametrize("kind", ["stack", "recurrent"])
 @pytest.mark.parametrize("game", ["steer", "key-to-door"])
 def test_a_decision_sees_the_past_alone(kind: str, game: str, tmp_path: Path) -> None:
@@ -113,6 +114,7 @@ def test_a_decision_sees_the_past_alone(kind: str, game: str, tmp_path: Path) ->
         assert differs[step] == (row <= 3 * step + 1)
 
 
+@pytest.mark.sampled("every case is a training of its own")
 @pytest.mark.parametrize(
     ("kind", "played_in", "conditioned"),
     covering_fast(["stack", "recurrent"], [("steer", 3), ("key-to-door", 0), ("key-to-door", 5)], [True, False]),

@@ -57,6 +57,7 @@ def test_the_first_column_are_the_originals(channels: int, sizes: tuple[int, ...
     assert n_changed > N_IMAGES * N_EPOCHS / 2
 
 
+@pytest.mark.slow  # drawn by Matplotlib
 @pytest.mark.parametrize(("channels", "sizes"), [(1, (8, 10, 7)), pytest.param(3, (8,), marks=pytest.mark.slow)])
 def test_the_sheet_is_drawn(channels: int, sizes: tuple[int, ...], tmp_path: Path) -> None:
     """Once among the fast tests: a drawing takes as long as all the rest."""

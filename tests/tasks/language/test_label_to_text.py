@@ -94,6 +94,7 @@ def kind_of(text: str) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
+@pytest.mark.slow  # a whole training
 def test_the_label_decides_what_is_written(run: Run) -> None:
     many = DecodingConfig(sample=True, n_best=40, temperature=0.7)
     for label in ("bad", "good"):
@@ -104,6 +105,7 @@ def test_the_label_decides_what_is_written(run: Run) -> None:
         assert len(set(texts)) > 20
 
 
+@pytest.mark.slow  # a whole training
 def test_a_text_is_more_probable_with_its_own_label(run: Run) -> None:
     what, metrics = run.measure()[:2]
     found = {metric.name: metric.value for metric in metrics}

@@ -62,6 +62,7 @@ def chain(task, **settings):
     return model
 
 
+@pytest.mark.sampled("every case is a training of its own", cases=3)
 @pytest.mark.parametrize("kind", ["characters", "spaces"])
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("window", [1, 5, 7, 1000])

@@ -167,6 +167,7 @@ def test_a_model_must_see_both_sides_and_a_window_must_fit(tmp_path: Path) -> No
         model(task, max_length=12)
 
 
+@pytest.mark.sampled("every case is a training of its own", cases=3)
 @pytest.mark.parametrize("architecture", [name for name, row in ARCHITECTURES.items() if row.module.role == "reader"])
 @pytest.mark.parametrize("kind", ["masked", "replaced"])
 def test_a_reader_that_cannot_predict_masked_words_is_refused_with_a_way_out(architecture: str, kind: str) -> None:

@@ -17,6 +17,7 @@ from regard.tasks.setup import Use
 from regard.text import Tokenizer, TokenizerConfig
 
 
+@pytest.mark.slow  # a whole training
 @pytest.mark.parametrize(
     "settings",  # a training each; T5's gaps are filled among words, BART's are a case of them
     [pytest.param({"noises": ("infill",)}, id="bart", marks=pytest.mark.slow), pytest.param(SPANS, id="t5")],

@@ -36,6 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return load(place / "run", "cpu")
 
 
+@pytest.mark.slow  # a whole training
 def test_numbers_are_learned_in_their_own_unit(run: Run) -> None:
     figures = {metric.name: metric.value for metric in run.measure()[1]}
     assert figures["r2"] > 95 and figures["rmse"] < 3
@@ -51,6 +52,7 @@ def test_numbers_are_learned_in_their_own_unit(run: Run) -> None:
     assert run.tag([lines[3]])[0].tags == pytest.approx(answers[3].tags) and run.tag([""])[0].notes == ["empty"]
 
 
+@pytest.mark.slow  # a whole training
 def test_the_loss_is_the_squared_error_in_deviations(run: Run, tmp_path: Path) -> None:
     prepared = prepare(Recipe.read(str(write_recipe(tmp_path))), tmp_path / "run")
     settings, batch = prepared.task.config, prepared.task.small_batch(100)

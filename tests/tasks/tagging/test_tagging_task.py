@@ -94,6 +94,7 @@ def test_every_line_has_an_answer_and_its_story(run: Run) -> None:
     assert run.tag([]) == []
 
 
+@pytest.mark.slow  # a whole training
 @pytest.mark.parametrize("tokenizer", some_fast(["bpe", "words", "characters"], every=3))  # a training each
 def test_words_of_several_tokens(tmp_path: Path, tokenizer: str) -> None:
     recipe = write_sentences(tmp_path, "recurrent", tokenizer)

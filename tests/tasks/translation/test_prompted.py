@@ -69,6 +69,7 @@ def test_the_loss_is_the_score_of_the_answers(setup: Setup) -> None:
     assert task.validate(model)["loss"] == pytest.approx(expected / batch.n_targets, rel=1e-5)
 
 
+@pytest.mark.slow  # a whole training
 def test_what_was_learnt_by_heart_is_written(setup: Setup) -> None:
     """Training and decoding frame a source alike."""
     setup = replace(setup, decoding=DecodingConfig(length_ratio=1.0, extra_length=20))
