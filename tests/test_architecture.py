@@ -86,6 +86,7 @@ PARAMETERS = {
     "enwik8-xl": 37_907_456,
     "enwik8-compressive": 50_496_512,
     "enwik8-long": 37_907_456,
+    "enwik8-window": 37_907_456,
     "recall": 69_856,
     "listops": 4_747_786,
     "imdb-bytes": 4_806_146,

@@ -25,7 +25,8 @@ from regard.nn.watch import Watchable, is_watched
 
 DEVICES = ("cuda",)
 SMALLEST_ROOM = 32
-ASK = 8  # steps before it is asked which searches are done: asking makes a GPU wait
+ASK = 4  # steps before it is asked whether a search is done; the answer is read as many steps later
+HEAR = 8  # steps before who listens is told what is certain: that makes a GPU wait
 SPARSE = 4  # times as many slots as searches: then these move into fewer
 
 
@@ -47,6 +48,23 @@ def captures(model: AnyGenerator) -> bool:
 
 def rounded(rooms: Sequence[int]) -> tuple[int, ...]:
     return tuple(power_of_two(max(room, SMALLEST_ROOM)) for room in rooms)
+
+
+class Question:
+    """Whether a search was done when this was asked.  The device goes on while the answer travels."""
+
+    def __init__(self, ended_at: Tensor) -> None:
+        self.ended_at = torch.empty(ended_at.shape, dtype=ended_at.dtype, pin_memory=ended_at.is_cuda)
+        self.ended_at.copy_(ended_at, non_blocking=True)
+        self.event = torch.cuda.Event() if ended_at.is_cuda else None
+        if self.event is not None:
+            self.event.record()
+
+    def is_yes(self, slots: list[int]) -> bool:
+        """For one of these slots."""
+        if self.event is not None:
+            self.event.synchronize()
+        return bool(self.ended_at[slots].any())
 
 
 @dataclass
@@ -126,20 +144,25 @@ class Pool(Generic[PS]):
         run = partial(self.run, active)
         if self.tokens.device.type != "cuda":
             return run
-        changing = [*self.changing.values(), *self.state.changing()]
-        before = [tensor.clone() for tensor in changing]
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):  # kernels are compiled and choose their workspaces before the capture
-            for _ in range(2):
-                run()
+        with torch.cuda.stream(side):
+            self.rehearse(run)
         torch.cuda.current_stream().wait_stream(side)
-        for tensor, value in zip(changing, before, strict=True):
-            tensor.copy_(value)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.memory, capture_error_mode="thread_local"):
             run()
         return graph.replay
+
+    def rehearse(self, run: Callable[[], None]) -> None:
+        """Kernels are compiled and choose their workspaces before the capture.  Two steps, each from the same place: a
+        row that ends in the first would write over its own beginning in the second."""
+        changing = [*self.changing.values(), *self.state.changing()]
+        before = [tensor.clone() for tensor in changing]
+        for _ in range(2):
+            run()
+            for tensor, value in zip(changing, before, strict=True):
+                tensor.copy_(value)
 
     @property
     def changing(self) -> dict[str, Tensor]:
@@ -193,7 +216,8 @@ class PoolSlots(Generic[PS]):
     def __init__(self, model: Generator[PS], lane: Lane, pools: PoolKeeper[PS]) -> None:
         self.model, self.lane, self.pools = model, lane, pools
         self.pool: Pool[PS] | None = None
-        self.n_unasked = 0
+        self.n_unasked = 0  # steps since searches were last told what they found
+        self.question: Question | None = None
 
     @property
     def tickets(self) -> list[Ticket]:
@@ -211,9 +235,20 @@ class PoolSlots(Generic[PS]):
             state.select(torch.zeros(self.lane.copies, dtype=torch.long, device=first.device))
             self.let_in(self.begun([ticket], state, first))
         is_left = any(ticket.is_over for ticket in self.tickets)  # someone has canceled
-        if new or arrived or is_left or self.n_unasked >= ASK or self.is_at_limit:
+        if new or arrived or is_left or self.is_at_limit or (self.n_unasked >= HEAR and self.is_heard):
             return self.answer()
-        return []
+        return self.answer() if self.n_unasked % ASK == 0 and self.is_one_done() else []
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether someone wants to know each word, to hear it or to stop at it."""
+        return any(ticket.listener is not None or ticket.search.stops is not None for ticket in self.tickets)
+
+    def is_one_done(self) -> bool:
+        """Whether a search was done when this was asked before; and it is asked again."""
+        assert self.pool is not None
+        before, self.question = self.question, Question(self.pool.strategy.kept["ended_at"])
+        return before is not None and before.is_yes(self.pool.taken)
 
     def begun(self, tickets: list[Ticket], state: PS, first: Tensor) -> Group[PS]:
         """With their first tokens, after these logits (searches, V)."""
@@ -244,7 +279,7 @@ class PoolSlots(Generic[PS]):
         pool = self.pool
         running = {slot: ticket for slot, ticket in enumerate(pool.tickets) if ticket and not ticket.is_over}
         finished = conclude(pool.strategy, running, max(self.n_unasked, 1))
-        self.n_unasked = 0
+        self.n_unasked, self.question = 0, None
         pool.free([slot for slot, ticket in enumerate(pool.tickets) if ticket and ticket.is_over])
         n_taken = len(pool.taken)
         if n_taken and pool.n_slots >= SPARSE * power_of_two(n_taken):

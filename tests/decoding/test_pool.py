@@ -1,17 +1,22 @@
-"""Pools of slots, which a CUDA graph steps, change the speed and nothing else.  On a CPU a pool is stepped without a
-graph, so that all but the graph is tested everywhere."""
+"""Pools of slots, which a CUDA graph steps, change the speed and nothing else.  On a CPU a step is recorded and played
+again, as a graph does it, so that all but the kernels is tested everywhere."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from test_engine import ARCHITECTURES, END, START, draw_search, run_in_company
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from regard.decoding import pool
 from regard.decoding.config import DecodingConfig
+from regard.decoding.constraints import Active
 from regard.decoding.engine import Engine
-from regard.decoding.pool import PoolSlots, captures, rounded
+from regard.decoding.pool import Pool, PoolSlots, captures, rounded
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.watch import watch
 
@@ -19,8 +24,42 @@ CAPTURABLE = ["transformer", "seq2seq", "stack", "lstm"]
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))]
 
 
+class Record(TorchDispatchMode):
+    """What is computed within, to be computed again from the same tensors into the same tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[tuple[Any, ...]] = []
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        made = operation(*args, **(kwargs or {}))
+        self.done.append((operation, args, kwargs or {}, made))
+        return made
+
+    def play(self) -> None:
+        for operation, args, kwargs, made in self.done:
+            if not operation.is_view:
+                for old, new in zip(tree_leaves(made), tree_leaves(operation(*args, **kwargs)), strict=True):
+                    if old is not new:
+                        old.copy_(new)
+
+
+def recorded(self: Pool[Any], active: Active) -> Callable[[], None]:
+    run, record = partial(self.run, active), Record()
+    self.rehearse(run)
+    changing = [*self.changing.values(), *self.state.changing()]
+    before = [tensor.clone() for tensor in changing]
+    with record:
+        run()
+    for tensor, value in zip(changing, before, strict=True):
+        tensor.copy_(value)
+    return record.play
+
+
 @pytest.fixture
 def everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    if not torch.cuda.is_available():
+        monkeypatch.setattr(Pool, "captured", recorded)
     yield monkeypatch.setattr(pool, "DEVICES", ("cuda", "cpu"))
 
 
