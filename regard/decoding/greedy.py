@@ -36,8 +36,9 @@ class Greedy(Strategy):
         tokens, log_probs, gaps = (x.view(-1, self.copies) for x in self.pick(distribution, t))
         ends = is_one_of(tokens, self.ends)
         self.record(t, tokens=tokens, log_probs=log_probs, gaps=gaps, ends=ends)
-        self.kept["ended"] = self.kept["ended"] | ends
-        return tokens, None, self.kept["ended"].all(1)
+        ended = self.kept["ended"]
+        ended |= ends
+        return tokens, None, ended[:, 0] if self.copies == 1 else ended.all(1)
 
     def stop(self, place: int, n_steps: int) -> None:
         """See `Strategy`.  This waits for the device."""

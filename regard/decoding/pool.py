@@ -50,7 +50,7 @@ def rounded(rooms: Sequence[int]) -> tuple[int, ...]:
     return tuple(power_of_two(max(room, SMALLEST_ROOM)) for room in rooms)
 
 
-class Question:
+class WhoEnded:
     """Whether a search was done when this was asked.  The device goes on while the answer travels."""
 
     def __init__(self, ended_at: Tensor) -> None:
@@ -217,7 +217,7 @@ class PoolSlots(Generic[PS]):
         self.model, self.lane, self.pools = model, lane, pools
         self.pool: Pool[PS] | None = None
         self.n_unasked = 0  # steps since searches were last told what they found
-        self.question: Question | None = None
+        self.asked: WhoEnded | None = None
 
     @property
     def tickets(self) -> list[Ticket]:
@@ -247,7 +247,7 @@ class PoolSlots(Generic[PS]):
     def is_one_done(self) -> bool:
         """Whether a search was done when this was asked before; and it is asked again."""
         assert self.pool is not None
-        before, self.question = self.question, Question(self.pool.strategy.kept["ended_at"])
+        before, self.asked = self.asked, WhoEnded(self.pool.strategy.kept["ended_at"])
         return before is not None and before.is_yes(self.pool.taken)
 
     def begun(self, tickets: list[Ticket], state: PS, first: Tensor) -> Group[PS]:
@@ -279,7 +279,7 @@ class PoolSlots(Generic[PS]):
         pool = self.pool
         running = {slot: ticket for slot, ticket in enumerate(pool.tickets) if ticket and not ticket.is_over}
         finished = conclude(pool.strategy, running, max(self.n_unasked, 1))
-        self.n_unasked, self.question = 0, None
+        self.n_unasked, self.asked = 0, None
         pool.free([slot for slot, ticket in enumerate(pool.tickets) if ticket and ticket.is_over])
         n_taken = len(pool.taken)
         if n_taken and pool.n_slots >= SPARSE * power_of_two(n_taken):

@@ -77,8 +77,8 @@ class Strategy(ABC):
         t = torch.where(runs, kept["t"], kept[self.columns[0]].shape[1] - 1)
         tokens, parents, done = self.choose(self.constraints.apply(logits, kept, active), t)
         done = done | (t + 1 >= kept["limits"])
-        kept["ended_at"] = torch.where(done & runs, t + 1, kept["ended_at"])
-        kept["t"] = kept["t"] + 1
+        torch.where(done & runs, t + 1, kept["ended_at"], out=kept["ended_at"])
+        kept["t"] += 1
         self.constraints.extend(kept, tokens, parents)
         return tokens, parents
 

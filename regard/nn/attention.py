@@ -29,11 +29,16 @@ class Memory:
     values: Tensor
     layout: Layout
     ancestors: Tensor | None = None  # (B, T): in which sequence each place of a sequence was written; None: in its own
+    new: tuple[Tensor, Tensor] | None = None  # key and value (B, H, E) of each sequence's last place, not written yet
 
     def in_place(self) -> "Memory":
-        """Each sequence where it lies."""
+        """Each sequence where it lies, and whole."""
+        if self.new is not None:
+            rows, last = torch.arange(len(self.keys), device=self.keys.device), self.layout.lengths - 1
+            for written, newest in zip((self.keys, self.values), self.new, strict=True):
+                written[rows, last] = newest.to(written.dtype)
         if self.ancestors is None:
-            return self
+            return replace(self, new=None)
         places = torch.arange(self.keys.shape[1], device=self.keys.device)
         return Memory(self.keys[self.ancestors, places], self.values[self.ancestors, places], self.layout)
 
@@ -84,7 +89,7 @@ class Attend(nn.Module):
             queries, layout, memory.keys, memory.values, memory.layout, sight, self.score.scale, self.position
         )
         if paths.fits_step(case):
-            return paths.run_step(case, memory.ancestors)
+            return paths.run_step(case, memory.ancestors, memory.new)
         memory = memory.in_place().for_heads(queries.shape[-2])
         case = replace(case, keys=memory.keys, values=memory.values)
         for fits, run in paths.FAST_PATHS.values():

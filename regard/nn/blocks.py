@@ -6,12 +6,12 @@ from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from regard.nn.activations import Activation, gelu, relu, swish, tanh_gelu
 from regard.nn.attention import Memory, MultiHeadAttention, Past
 from regard.nn.compiler import compile_failure
 from regard.nn.layout import Layout
-from regard.nn.linear import Linear, n_weights
+from regard.nn.linear import Linear, activated, n_weights
 from regard.nn.sight import Sight, everywhere
 
 NORMS: dict[str, Callable[[int, float], nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}  # of width and epsilon
@@ -63,20 +63,20 @@ def takes_one_kernel(norm: nn.Module, x: Tensor) -> TypeGuard[nn.LayerNorm]:
 class FeedForward(nn.Module):
     """FFN(x) = f(x W1 + b1) W2 + b2  (Vaswani et al. 2017, eq. 2, where f is ReLU)"""
 
-    def __init__(self, activation: Callable[[Tensor], Tensor], d_model: int, d_ff: int, bias: bool):
+    def __init__(self, activation: Activation, d_model: int, d_ff: int, bias: bool):
         super().__init__()
         self.activation = activation
         self.expand = Linear(d_model, d_ff, bias)
         self.contract = Linear(d_ff, d_model, bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.contract(self.activation(self.expand(x)))
+        return self.contract(activated(self.expand, x, self.activation))
 
 
 class GatedFeedForward(nn.Module):
     """(f(x W) * x V) W2  (Shazeer 2020)"""
 
-    def __init__(self, activation: Callable[[Tensor], Tensor], d_model: int, d_ff: int, bias: bool):
+    def __init__(self, activation: Activation, d_model: int, d_ff: int, bias: bool):
         super().__init__()
         self.activation = activation
         self.gate = Linear(d_model, d_ff, bias)
@@ -84,20 +84,15 @@ class GatedFeedForward(nn.Module):
         self.contract = Linear(d_ff, d_model, bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.contract(self.activation(self.gate(x)) * self.expand(x))
-
-
-def tanh_gelu(x: Tensor) -> Tensor:
-    """x Phi(x), with Phi approximated by tanh."""
-    return F.gelu(x, approximate="tanh")
+        return self.contract(activated(self.gate, x, self.activation) * self.expand(x))
 
 
 FEED_FORWARDS: dict[str, Callable[[int, int, bool], nn.Module]] = {  # of d_model, d_ff and whether there are biases
-    "relu": partial(FeedForward, F.relu),
-    "gelu": partial(FeedForward, F.gelu),  # x Phi(x)  (Hendrycks and Gimpel 2016; BERT)
+    "relu": partial(FeedForward, relu),
+    "gelu": partial(FeedForward, gelu),
     "gelu_tanh": partial(FeedForward, tanh_gelu),  # GPT
-    "swish": partial(FeedForward, F.silu),  # x sigmoid(x)  (Ramachandran et al. 2017; Marian)
-    "swiglu": partial(GatedFeedForward, F.silu),  # Llama
+    "swish": partial(FeedForward, swish),
+    "swiglu": partial(GatedFeedForward, swish),  # Llama
     "geglu": partial(GatedFeedForward, tanh_gelu),  # T5 v1.1
 }
 

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from regard.nn.attention import Memory, Past
-from regard.nn.compiler import compile_failure
 from regard.nn.layout import Rectangle
 from regard.nn.state import PS, RowState
 
@@ -172,8 +171,9 @@ class PooledCache(Cache):
 
     def extend(self, layer: int, new: Memory) -> Memory:
         assert new.keys.shape[1] == 1, "a step of a CUDA graph has one token"
-        write_last(self.content[:, layer], self.lengths, new.keys[:, 0], new.values[:, 0])
-        return self.view(layer, self.room, self.ends)
+        memory = self.view(layer, self.room, self.ends)
+        memory.new = new.keys[:, 0], new.values[:, 0]  # who looks at them writes them
+        return memory
 
     def advance(self, n: int) -> None:
         self.lengths += n
@@ -194,17 +194,6 @@ class PooledCache(Cache):
 
     def changing(self) -> list[Tensor]:
         return [self.lengths, self.ancestors]
-
-
-def write_last(content: Tensor, lengths: Tensor, keys: Tensor, values: Tensor) -> None:
-    """A key and a value (B, H, E) of each row, after the `lengths` that content (2, B, room, H, E) has of it."""
-    if content.is_cuda and not compile_failure("cuda"):
-        from regard.nn.step_kernels import write_step
-
-        write_step(content, lengths, keys, values)
-        return
-    rows = torch.arange(len(lengths), device=lengths.device)
-    content[0][rows, lengths], content[1][rows, lengths] = keys.to(content.dtype), values.to(content.dtype)
 
 
 class TranslatorState(Generic[PS]):

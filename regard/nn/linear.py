@@ -10,10 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.nn.activations import Activation
+
 
 class WeightCopies(Protocol):
-    def product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
-        """x W^T + b by a copy of W; None: W is better read as it is."""
+    def product(self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: Activation | None) -> Tensor | None:
+        """f(x W^T + b) by a copy of W, where there is an f; None: W is better read as it is."""
 
     def products(self, x: Tensor, linears: Sequence[nn.Linear]) -> Sequence[Tensor] | None:
         """What each of them makes of the same rows; None: they are better taken one after the other."""
@@ -38,11 +40,21 @@ class Linear(nn.Linear):
         return product(x, self.weight, self.bias)
 
 
-def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x W^T + b"""
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: Activation | None = None) -> Tensor:
+    """x W^T + b; f of it, where there is an f"""
     copies = copies_in_use()
-    by_copy = None if copies is None else copies.product(x, weight, bias)
-    return F.linear(x, weight, bias) if by_copy is None else by_copy
+    by_copy = None if copies is None else copies.product(x, weight, bias, activation)
+    if by_copy is not None:
+        return by_copy
+    made = F.linear(x, weight, bias)
+    return made if activation is None else activation(made)
+
+
+def activated(linear: nn.Module, x: Tensor, activation: Activation) -> Tensor:
+    """f(x W^T + b)"""
+    if type(linear) is Linear:  # an adapted one has a product of its own
+        return product(x, linear.weight, linear.bias, activation)
+    return activation(linear(x))
 
 
 def copies_in_use() -> WeightCopies | None:

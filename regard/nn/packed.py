@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.nn.activations import Activation, relu, tanh_gelu
 from regard.nn.compiler import compile_failure
 from regard.nn.linear import WeightCopies, in_use, joined
 
@@ -26,6 +27,10 @@ FEW_ROWS = 4  # for which a kernel of ours is faster there
 TINY = 1e-30  # in place of the largest magnitude of zeros
 # Without these instructions sums of 8-bit products overflow, so that x gets 7 bits.
 HAS_VNNI = bool(torch.cpu._is_vnni_supported())
+# Activations that kernels take after a product: oneDNN's, and cuBLAS's and ours.
+ONEDNN: dict[Activation | None, tuple[str, str]] = {relu: ("relu", ""), tanh_gelu: ("gelu", "tanh")}
+NO_ACTIVATION = "none", ""
+KERNELS: dict[Activation | None, str] = {relu: "relu", tanh_gelu: "gelu"}
 HAS_BLOCKS = platform.machine() in ("x86_64", "AMD64") and torch.backends.mkldnn.is_available()
 
 
@@ -49,7 +54,7 @@ class Copies(ABC):
     def products(self, x: Tensor, linears: Sequence[nn.Linear]) -> Sequence[Tensor] | None:
         return None
 
-    def product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
+    def product(self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: Activation | None) -> Tensor | None:
         if not isinstance(weight, nn.Parameter) or x.device.type != "cpu" or x.dtype != torch.float32:
             return None
         if torch.is_autocast_enabled("cpu"):
@@ -57,7 +62,7 @@ class Copies(ABC):
         found = self.known.get(id(weight))
         if found is None or found[1] != weight._version:
             found = self.known[id(weight)] = weight, weight._version, self.copy(weight) if self.pays(weight) else None
-        return None if found[2] is None else self.multiply(x, found[2], bias)
+        return None if found[2] is None else self.multiply(x, found[2], bias, activation)
 
     def pays(self, weight: Tensor) -> bool:
         is_plain = weight.dtype == torch.float32 and weight.is_contiguous() and weight.shape[1] % 2 == 0
@@ -68,15 +73,17 @@ class Copies(ABC):
     def copy(self, weight: Tensor) -> Any: ...  # of the kernel's own type
 
     @abstractmethod
-    def multiply(self, x: Tensor, copy: Any, bias: Tensor | None) -> Tensor: ...
+    def multiply(self, x: Tensor, copy: Any, bias: Tensor | None, activation: Activation | None) -> Tensor: ...
 
 
 class WeightBlocks(Copies):
     def copy(self, weight: Tensor) -> Tensor:
         return torch.ops.mkldnn._reorder_linear_weight(weight.detach())
 
-    def multiply(self, x: Tensor, copy: Tensor, bias: Tensor | None) -> Tensor:
-        return torch.ops.mkldnn._linear_pointwise(x, copy, bias, "none", [], "")
+    def multiply(self, x: Tensor, copy: Tensor, bias: Tensor | None, activation: Activation | None) -> Tensor:
+        name, variant = ONEDNN.get(activation, NO_ACTIVATION)
+        made = torch.ops.mkldnn._linear_pointwise(x, copy, bias, name, [], variant)
+        return made if activation is None or activation in ONEDNN else activation(made)
 
 
 class WeightsInt8(Copies):
@@ -95,13 +102,14 @@ class WeightsInt8(Copies):
             whole = torch.quantize_per_channel(F.pad(weight.detach(), (0, 2)), scales.double(), zeros, 0, torch.qint8)
             return torch.ops.quantized.linear_prepack(whole, None)
 
-    def multiply(self, x: Tensor, copy: Any, bias: Tensor | None) -> Tensor:
+    def multiply(self, x: Tensor, copy: Any, bias: Tensor | None, activation: Activation | None) -> Tensor:
         largest = x.abs().amax(-1, keepdim=True).clamp(min=TINY)
         ends = x.new_tensor([1.0, -1.0]).expand(*x.shape[:-1], 2)
         rows = torch.cat([x / largest, ends], -1)
         made = torch.ops.quantized.linear_dynamic(rows.flatten(0, -2), copy, not HAS_VNNI)
         made = made.view(*x.shape[:-1], -1) * largest
-        return made if bias is None else made + bias
+        made = made if bias is None else made + bias
+        return made if activation is None else activation(made)
 
 
 class JoinedWeights:
@@ -121,11 +129,11 @@ class JoinedWeights:
     def __exit__(self, *error: object) -> None:
         in_use.reset(self.before.pop())
 
-    def product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
+    def product(self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: Activation | None) -> Tensor | None:
         if not x.is_cuda or x.dtype != weight.dtype:
             return None
-        if len(weight) % ALIGNED == 0 or bias is not None:
-            return multiply_on_gpu(x, weight, bias)
+        if len(weight) % ALIGNED == 0 or bias is not None or activation is not None:
+            return multiply_on_gpu(x, weight, bias, activation)
         key = id(weight)
         if key not in self.known:
             self.known[key] = F.pad(weight.detach(), (0, 0, 0, -len(weight) % ALIGNED)), None
@@ -140,12 +148,17 @@ class JoinedWeights:
         return multiply_on_gpu(x, *self.known[key]).split([linear.out_features for linear in linears], dim=-1)
 
 
-def multiply_on_gpu(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def multiply_on_gpu(x: Tensor, weight: Tensor, bias: Tensor | None, activation: Activation | None = None) -> Tensor:
     if x.numel() <= FEW_ROWS * x.shape[-1] and weight.is_contiguous() and not compile_failure("cuda"):
         from regard.nn.step_kernels import few_rows  # where there is a GPU and a compiler, there is Triton
 
-        return few_rows(x, weight, bias)
-    return F.linear(x, weight, bias)
+        made = few_rows(x, weight, bias, KERNELS.get(activation, ""))
+        return made if activation is None or activation in KERNELS else activation(made)
+    if bias is not None and activation in KERNELS:
+        rows = torch._addmm_activation(bias, x.flatten(0, -2), weight.t(), use_gelu=activation is tanh_gelu)
+        return rows.view(*x.shape[:-1], -1)
+    made = F.linear(x, weight, bias)
+    return made if activation is None else activation(made)
 
 
 # By `decoding.weights`, on a CPU.

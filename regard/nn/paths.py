@@ -165,12 +165,12 @@ def fits_step(case: Case) -> bool:
     )
 
 
-def run_step(case: Case, ancestors: Tensor | None) -> Tensor:
+def run_step(case: Case, ancestors: Tensor | None, new: tuple[Tensor, Tensor] | None) -> Tensor:
     """A few queries of each sequence, against as many of its keys as it has (CUDA)."""
     from regard.nn.step_kernels import attend_step  # where there is a GPU and a compiler, there is Triton
 
     assert case.scale is not None
-    return attend_step(case.queries, case.keys, case.values, case.key_layout.lengths, ancestors, case.scale)
+    return attend_step(case.queries, case.keys, case.values, case.key_layout.lengths, ancestors, new, case.scale)
 
 
 def is_windowed(local: Local | None) -> bool:

@@ -1,5 +1,5 @@
-"""Kernels of Triton for a step of decoding on a GPU: keys and values are written after those of a row, its queries look
-at all of them, and the best next words are found in one pass over the logits.
+"""Kernels of Triton for a step of decoding on a GPU: a new key and value are written after those of a row while its
+queries look at all of them, and the best next words are found in one pass over the logits.
 
 Sums are taken in float32.  How many numbers are added at a time depends on the sizes, so that rounding does, too.
 """
@@ -14,39 +14,20 @@ PART = 4096  # columns of logits for one program
 OUTPUTS, INPUTS = 4, 4096  # of a weight, read at a time
 
 
-def write_step(content: Tensor, lengths: Tensor, keys: Tensor, values: Tensor) -> None:
-    """content[:, b, lengths[b]] = keys[b], values[b]: content (2, B, room, H, E), keys and values (B, H, E)."""
-    n_rows, n_heads, d_head = keys.shape
-    width = n_heads * d_head
-    keys, values = keys.reshape(n_rows, width), values.reshape(n_rows, width)
-    write_kernel[(n_rows, 2)](
-        content, lengths, keys, values, content.stride(0), content.stride(1), content.stride(2),
-        keys.stride(0), values.stride(0), width, BLOCK=triton.next_power_of_2(width), num_warps=4,
-    )  # fmt: skip
-
-
-@triton.jit
-def write_kernel(  # type: ignore[no-untyped-def]
-    content, lengths, keys, values, of_side, of_row, of_place, key_row, value_row, width, BLOCK: tl.constexpr
-):
-    row, side = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    columns = tl.arange(0, BLOCK)
-    fits = columns < width
-    if side == 0:
-        new = tl.load(keys + row * key_row + columns, fits)
-    else:
-        new = tl.load(values + row * value_row + columns, fits)
-    place = content + side.to(tl.int64) * of_side + row * of_row + tl.load(lengths + row) * of_place
-    tl.store(place + columns, new.to(content.dtype.element_ty), fits)
-
-
 def attend_step(
-    queries: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, ancestors: Tensor | None, scale: float
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    lengths: Tensor,
+    ancestors: Tensor | None,
+    new: tuple[Tensor, Tensor] | None,
+    scale: float,
 ) -> Tensor:
     """softmax(Q K^T scale) V: queries (B, Q, H, E) look at the first lengths[b] of keys and values (B, T, G, E).
 
     H / G heads of queries share one of keys.  Where there are `ancestors` (B, T), the key of place t of sequence b is
-    the one at [ancestors[b, t], t].
+    the one at [ancestors[b, t], t].  Where there are `new` ones (B, G, E), those are the last, and are written there;
+    then Q is 1.
     """
     n_sequences, n_queries, n_heads, d_head = queries.shape
     queries = queries if queries.stride()[2:] == (d_head, 1) else queries.contiguous()
@@ -54,20 +35,23 @@ def attend_step(
     # Few programs wait for memory, so that each asks for many keys at once; many programs hide each other's waiting.
     n_programs = n_sequences * n_queries * n_heads
     n_keys, n_warps = next(sizes for fewer, sizes in SIZES if n_programs < fewer)
+    new_keys, new_values = (keys, values) if new is None else new
     attend_kernel[(n_sequences * n_queries, n_heads)](
-        queries, keys, values, out, lengths, lengths if ancestors is None else ancestors,
-        *queries.stride()[:2], *keys.stride()[:3], *values.stride()[:3],
-        0 if ancestors is None else ancestors.stride(0), n_queries, n_heads, n_heads // keys.shape[2], scale,
-        D_HEAD=d_head, HAS_ANCESTORS=ancestors is not None, KEYS=n_keys, num_warps=n_warps,
+        queries, keys, values, out, lengths, lengths if ancestors is None else ancestors, new_keys, new_values,
+        *queries.stride()[:2], *keys.stride()[:3], *values.stride()[:3], *new_keys.stride()[:2],
+        *new_values.stride()[:2], 0 if ancestors is None else ancestors.stride(0), n_queries, n_heads,
+        n_heads // keys.shape[2], scale, D_HEAD=d_head, HAS_ANCESTORS=ancestors is not None, HAS_NEW=new is not None,
+        KEYS=n_keys, num_warps=n_warps,
     )  # fmt: skip
     return out
 
 
 @triton.jit
 def attend_kernel(  # type: ignore[no-untyped-def]
-    queries, keys, values, out, lengths, ancestors,
-    q_row, q_place, k_row, k_place, k_head, v_row, v_place, v_head, a_row, n_queries, n_heads, n_sharing, scale,
-    D_HEAD: tl.constexpr, HAS_ANCESTORS: tl.constexpr, KEYS: tl.constexpr,
+    queries, keys, values, out, lengths, ancestors, new_keys, new_values,
+    q_row, q_place, k_row, k_place, k_head, v_row, v_place, v_head, nk_row, nk_head, nv_row, nv_head, a_row,
+    n_queries, n_heads, n_sharing, scale,
+    D_HEAD: tl.constexpr, HAS_ANCESTORS: tl.constexpr, HAS_NEW: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """One head of one query.  The softmax is taken as the keys come: highest score, sum and mixture are kept."""
     query, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
@@ -77,19 +61,33 @@ def attend_kernel(  # type: ignore[no-untyped-def]
     place = (query * n_heads + head) * D_HEAD + numbers
     asked = queries + sequence * q_row + (query % n_queries) * q_place + head * D_HEAD
     q = tl.load(asked + numbers).to(tl.float32) * scale
-    keys += (head // n_sharing) * k_head + numbers[None, :]
-    values += (head // n_sharing) * v_head + numbers[None, :]
+    shared = head // n_sharing
+    keys += shared * k_head
+    values += shared * v_head
     highest = -float("inf")
     size = 0.0
     mixed = tl.zeros([D_HEAD], tl.float32)
-    for begin in range(0, length, KEYS):
+    n_old = length
+    if HAS_NEW:
+        n_old = length - 1
+        new_k = tl.load(new_keys + sequence * nk_row + shared * nk_head + numbers).to(keys.dtype.element_ty)
+        new_v = tl.load(new_values + sequence * nv_row + shared * nv_head + numbers).to(values.dtype.element_ty)
+        is_first = numbers < tl.where(head % n_sharing == 0, D_HEAD, 0)  # of those that share it: it writes
+        tl.store(keys + sequence * k_row + n_old * k_place + numbers, new_k, is_first)
+        tl.store(values + sequence * v_row + n_old * v_place + numbers, new_v, is_first)
+        highest = tl.sum(new_k.to(tl.float32) * q, 0)
+        size += 1.0
+        mixed += new_v.to(tl.float32)
+    for begin in range(0, n_old, KEYS):
         places = begin + tl.arange(0, KEYS)
-        seen = places < length
+        seen = places < n_old
         rows = tl.zeros([KEYS], tl.int64) + sequence
         if HAS_ANCESTORS:
             rows = tl.load(ancestors + sequence * a_row + places, seen, 0)
-        k = tl.load(keys + (rows * k_row + places * k_place)[:, None], seen[:, None], 0.0).to(tl.float32)
-        v = tl.load(values + (rows * v_row + places * v_place)[:, None], seen[:, None], 0.0).to(tl.float32)
+        at_keys = (rows * k_row + places * k_place)[:, None] + numbers[None, :]
+        at_values = (rows * v_row + places * v_place)[:, None] + numbers[None, :]
+        k = tl.load(keys + at_keys, seen[:, None], 0.0).to(tl.float32)
+        v = tl.load(values + at_values, seen[:, None], 0.0).to(tl.float32)
         scores = tl.where(seen, tl.sum(k * q[None, :], 1), -float("inf"))
         higher = tl.maximum(highest, tl.max(scores, 0))
         shares = tl.exp(scores - higher)
@@ -160,15 +158,17 @@ def join_kernel(  # type: ignore[no-untyped-def]
         z = tl.where(candidates == which, -float("inf"), z)
 
 
-def few_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x W^T + b for few rows x (..., D): reading W takes the time, so a program asks for all that it needs at once."""
+def few_rows(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "") -> Tensor:
+    """x W^T + b for few rows x (..., D): reading W takes the time, so a program asks for all that it needs at once.
+    The activation is relu, gelu (by tanh) or none."""
     d_out, d_in = weight.shape
     rows = x.reshape(-1, d_in)
     out = torch.empty(*x.shape[:-1], d_out, dtype=x.dtype, device=x.device)
     n_inputs = min(triton.next_power_of_2(d_in), INPUTS)
     product_kernel[(triton.cdiv(d_out, OUTPUTS), len(rows))](
         rows, weight, weight if bias is None else bias, out, d_in, d_out, rows.stride(0),
-        HAS_BIAS=bias is not None, OUTPUTS=OUTPUTS, INPUTS=n_inputs, num_warps=max(1, n_inputs // 256),
+        HAS_BIAS=bias is not None, ACTIVATION=activation, OUTPUTS=OUTPUTS, INPUTS=n_inputs,
+        num_warps=max(1, n_inputs // 256),
     )  # fmt: skip
     return out
 
@@ -176,7 +176,7 @@ def few_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 @triton.jit
 def product_kernel(  # type: ignore[no-untyped-def]
     rows, weight, bias, out, d_in, d_out, row_stride,
-    HAS_BIAS: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr,
+    HAS_BIAS: tl.constexpr, ACTIVATION: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr,
 ):  # fmt: skip
     outputs = tl.program_id(0).to(tl.int64) * OUTPUTS + tl.arange(0, OUTPUTS)
     row = tl.program_id(1).to(tl.int64)
@@ -191,6 +191,10 @@ def product_kernel(  # type: ignore[no-untyped-def]
     sums = tl.sum(products, 1)
     if HAS_BIAS:
         sums += tl.load(bias + outputs, is_output, 0.0).to(tl.float32)
+    if ACTIVATION == "relu":
+        sums = tl.maximum(sums, 0.0)
+    elif ACTIVATION == "gelu":  # (1 + tanh z) / 2 = sigmoid 2z, where z = sqrt(2 / pi) (x + 0.044715 x^3)
+        sums *= tl.sigmoid(1.5957691216057308 * (sums + 0.044715 * sums * sums * sums))
     tl.store(out + row * d_out + outputs, sums.to(out.dtype.element_ty), is_output)
 
 

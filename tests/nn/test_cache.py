@@ -24,7 +24,7 @@ def test_what_goes_in_comes_out_after_what_was_there(is_pooled):
         pool.put(torch.arange(3), cache)
         cache = pool
     more = torch.randn(2, 3, 1, 2, 4)
-    memory = cache.extend(1, Memory(more[0], more[1], cache.queries(1)))
+    memory = cache.extend(1, Memory(more[0], more[1], cache.queries(1))).in_place()
     assert memory.layout.lengths.tolist() == [5, 5, 5]
     assert torch.equal(memory.keys[:, :5], torch.cat([new[0, 1], more[0]], dim=1))
     assert memory.keys.shape[1] == (8 if is_pooled else 5)  # a pool shows its whole room
