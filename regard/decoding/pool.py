@@ -181,8 +181,8 @@ class Pool(Generic[PS]):
             if after[name] is not tensor:
                 tensor.copy_(after[name])
         self.strategy.kept = {name: tensor for name, tensor in before.items() if name != "chosen"}
-        is_idle = (self.strategy.kept["ended_at"] > 0).repeat_interleave(self.copies)
-        self.state.lengths.masked_fill_(is_idle, 0)
+        is_idle = self.strategy.kept["ended_at"] > 0
+        self.state.lengths.view(-1, self.copies).masked_fill_(is_idle[:, None], 0)
 
 
 class PoolKeeper(Generic[PS]):

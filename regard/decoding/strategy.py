@@ -76,8 +76,9 @@ class Strategy(ABC):
         # Searches that are done may still have rows: what they choose is recorded where nobody reads it.
         t = torch.where(runs, kept["t"], kept[self.columns[0]].shape[1] - 1)
         tokens, parents, done = self.choose(self.constraints.apply(logits, kept, active), t)
-        done = done | (t + 1 >= kept["limits"])
-        torch.where(done & runs, t + 1, kept["ended_at"], out=kept["ended_at"])
+        n_steps = t + 1
+        done = done | (n_steps >= kept["limits"])
+        torch.where(done & runs, n_steps, kept["ended_at"], out=kept["ended_at"])
         kept["t"] += 1
         self.constraints.extend(kept, tokens, parents)
         return tokens, parents
