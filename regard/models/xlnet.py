@@ -69,7 +69,7 @@ class XLNetBlock(nn.Module):
         self.feed_forward_residual = c.make_residual()
 
     def forward(self, x: Tensor, layout: Layout, places: Tensor, memory: Memory, sight: Sight) -> Tensor:
-        x = self.attention_residual(x, lambda h: self.attention(h, layout, places, memory, sight))
+        x = self.attention_residual(x, lambda h, _: self.attention(h, layout, places, memory, sight))
         return self.feed_forward_residual(x, self.feed_forward)
 
     def multiplications(self, n_keys: float) -> float:

@@ -15,7 +15,7 @@ from regard.choose import choose
 from regard.errors import ConfigError
 from regard.nn import paths
 from regard.nn.layout import Layout
-from regard.nn.linear import Linear, n_weights, products
+from regard.nn.linear import Linear, n_weights, onto, products
 from regard.nn.positions import Position, Space
 from regard.nn.scores import SCORES, Score
 from regard.nn.sight import Sight, visible
@@ -194,19 +194,23 @@ class MultiHeadAttention(Attention):
         keys, values = products(x, [self.to_keys, self.to_values])
         return self.keep(keys, values, layout)
 
-    def look_at_self(self, x: Tensor, layout: Layout, sight: Sight, past: Past | None = None) -> Tensor:
-        """Over x alone, or over the past and x."""
+    def look_at_self(
+        self, x: Tensor, layout: Layout, sight: Sight, past: Past | None = None, added: Tensor | None = None
+    ) -> Tensor:
+        """Over x alone, or over the past and x; what it finds is added to rows, where there are any."""
         queries, keys, values = products(x, [self.to_queries, self.to_keys, self.to_values])
         memory = self.keep(keys, values, layout)
-        return self.look(queries, layout, memory if past is None else past(memory), sight)
+        return self.look(queries, layout, memory if past is None else past(memory), sight, added)
 
     def keep(self, keys: Tensor, values: Tensor, layout: Layout) -> Memory:
         return self.attend.remember(self.norm_keys(self.split_heads(keys)), self.split_heads(values), layout)
 
-    def look(self, queries: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
+    def look(
+        self, queries: Tensor, layout: Layout, memory: Memory, sight: Sight, added: Tensor | None = None
+    ) -> Tensor:
         queries = self.attend.prepare(self.norm_queries(self.split_heads(queries)), layout)
         heads = self.attend(queries, layout, memory, sight)  # rows H E
-        return self.to_output(heads.flatten(-2))
+        return onto(added, self.to_output, heads.flatten(-2))
 
     def multiplications(self, n_keys: float, n_made: float = 1.0) -> float:
         """For a row that looks at so many keys; `n_made` keys are made for each row, which often is itself a key."""

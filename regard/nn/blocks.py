@@ -11,10 +11,14 @@ from regard.nn.activations import Activation, gelu, relu, swish, tanh_gelu
 from regard.nn.attention import Memory, MultiHeadAttention, Past
 from regard.nn.compiler import compile_failure
 from regard.nn.layout import Layout
-from regard.nn.linear import Linear, activated, n_weights
+from regard.nn.linear import Linear, activated, finished, n_weights, onto
 from regard.nn.sight import Sight, everywhere
 
 NORMS: dict[str, Callable[[int, float], nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}  # of width and epsilon
+
+
+# Rows -> what it makes of them; where a second tensor is given, added to that.
+Sublayer = Callable[[Tensor, Tensor | None], Tensor]
 
 
 class Residual(nn.Module):
@@ -33,10 +37,12 @@ class Residual(nn.Module):
         """What the sublayer reads of x."""
         return self.normed(x) if self.pre_norm else x
 
-    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(self, x: Tensor, sublayer: Sublayer) -> Tensor:
+        if self.pre_norm and not self.training:
+            return sublayer(self.read(x), x)
         if self.pre_norm:
-            return x + self.dropout(sublayer(self.read(x)))
-        return self.normed(x, self.dropout(sublayer(x))).to(x.dtype)
+            return x + self.dropout(sublayer(self.read(x), None))
+        return self.normed(x, self.dropout(sublayer(x, None))).to(x.dtype)
 
     def normed(self, x: Tensor, added: Tensor | None = None) -> Tensor:
         """Norm(x + added)"""
@@ -69,8 +75,8 @@ class FeedForward(nn.Module):
         self.expand = Linear(d_model, d_ff, bias)
         self.contract = Linear(d_ff, d_model, bias)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.contract(activated(self.expand, x, self.activation))
+    def forward(self, x: Tensor, added: Tensor | None = None) -> Tensor:
+        return onto(added, self.contract, activated(self.expand, x, self.activation))
 
 
 class GatedFeedForward(nn.Module):
@@ -83,8 +89,8 @@ class GatedFeedForward(nn.Module):
         self.expand = Linear(d_model, d_ff, bias)
         self.contract = Linear(d_ff, d_model, bias)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.contract(activated(self.gate, x, self.activation) * self.expand(x))
+    def forward(self, x: Tensor, added: Tensor | None = None) -> Tensor:
+        return onto(added, self.contract, activated(self.gate, x, self.activation) * self.expand(x))
 
 
 FEED_FORWARDS: dict[str, Callable[[int, int, bool], nn.Module]] = {  # of d_model, d_ff and whether there are biases
@@ -108,7 +114,7 @@ class EncoderBlock(nn.Module):
         self.feed_forward_residual = residual()
 
     def forward(self, x: Tensor, layout: Layout, sight: Sight, past: Past | None = None) -> Tensor:
-        x = self.attention_residual(x, lambda h: self.attention.look_at_self(h, layout, sight, past))
+        x = self.attention_residual(x, lambda h, added: self.attention.look_at_self(h, layout, sight, past, added))
         return self.feed_forward_residual(x, self.feed_forward)
 
     def look(self, x: Tensor, layout: Layout, sight: Sight, past: Past | None = None) -> Tensor:
@@ -163,10 +169,10 @@ class DecoderBlock(nn.Module):
     ) -> Tensor:
         """`across` is how the rows of x lie against the memory: as in `layout`, except where several rows share one."""
 
-        def look_across(h: Tensor) -> Tensor:
-            return self.cross_attention(across.arrange(h), across, memory, everywhere).view_as(h)
+        def look_across(h: Tensor, added: Tensor | None) -> Tensor:
+            return finished(self.cross_attention(across.arrange(h), across, memory, everywhere).view_as(h), None, added)
 
-        x = self.attention_residual(x, lambda h: self.attention.look_at_self(h, layout, sight, past))
+        x = self.attention_residual(x, lambda h, added: self.attention.look_at_self(h, layout, sight, past, added))
         x = self.cross_attention_residual(x, look_across)
         return self.feed_forward_residual(x, self.feed_forward)
 

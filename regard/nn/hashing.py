@@ -110,10 +110,12 @@ class HashedAttention(MultiHeadAttention):
         self.to_keys = torch.nn.Identity()
         self.attend = HashedAttend(self.attend.score, position, hashing, self.d_head)
 
-    def look_at_self(self, x: Tensor, layout: Layout, sight: Sight, past: Past | None = None) -> Tensor:
+    def look_at_self(
+        self, x: Tensor, layout: Layout, sight: Sight, past: Past | None = None, added: Tensor | None = None
+    ) -> Tensor:
         queries, values = products(x, [self.to_queries, self.to_values])
         memory = self.attend.remember(unit(self.split_heads(queries)), self.split_heads(values), layout)
-        return self.look(queries, layout, memory if past is None else past(memory), sight)
+        return self.look(queries, layout, memory if past is None else past(memory), sight, added)
 
     def multiplications(self, n_keys: float, n_made: float = 1.0) -> float:
         hashing = self.attend.hashing

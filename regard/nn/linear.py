@@ -14,8 +14,11 @@ from regard.nn.activations import Activation
 
 
 class WeightCopies(Protocol):
-    def product(self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: Activation | None) -> Tensor | None:
-        """f(x W^T + b) by a copy of W, where there is an f; None: W is better read as it is."""
+    def product(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: Activation | None, added: Tensor | None
+    ) -> Tensor | None:
+        """added + f(x W^T + b) by a copy of W, where there are an f and rows to add; None: W is better read as it
+        is."""
 
     def products(self, x: Tensor, linears: Sequence[nn.Linear]) -> Sequence[Tensor] | None:
         """What each of them makes of the same rows; None: they are better taken one after the other."""
@@ -40,14 +43,22 @@ class Linear(nn.Linear):
         return product(x, self.weight, self.bias)
 
 
-def product(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: Activation | None = None) -> Tensor:
-    """x W^T + b; f of it, where there is an f"""
+def product(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    activation: Activation | None = None,
+    added: Tensor | None = None,
+) -> Tensor:
+    """x W^T + b; f of it, where there is an f; and rows added to it, where there are any"""
     copies = copies_in_use()
-    by_copy = None if copies is None else copies.product(x, weight, bias, activation)
-    if by_copy is not None:
-        return by_copy
-    made = F.linear(x, weight, bias)
-    return made if activation is None else activation(made)
+    by_copy = None if copies is None else copies.product(x, weight, bias, activation, added)
+    return finished(F.linear(x, weight, bias), activation, added) if by_copy is None else by_copy
+
+
+def finished(made: Tensor, activation: Activation | None, added: Tensor | None) -> Tensor:
+    made = made if activation is None else activation(made)
+    return made if added is None else added + made
 
 
 def activated(linear: nn.Module, x: Tensor, activation: Activation) -> Tensor:
@@ -55,6 +66,13 @@ def activated(linear: nn.Module, x: Tensor, activation: Activation) -> Tensor:
     if type(linear) is Linear:  # an adapted one has a product of its own
         return product(x, linear.weight, linear.bias, activation)
     return activation(linear(x))
+
+
+def onto(added: Tensor | None, linear: nn.Module, x: Tensor) -> Tensor:
+    """added + x W^T + b; where nothing is to be added, the product alone"""
+    if type(linear) is Linear:
+        return product(x, linear.weight, linear.bias, added=added)
+    return finished(linear(x), None, added)
 
 
 def copies_in_use() -> WeightCopies | None:

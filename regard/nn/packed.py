@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from regard.nn.activations import Activation, relu, tanh_gelu
 from regard.nn.compiler import compile_failure
-from regard.nn.linear import WeightCopies, in_use, joined
+from regard.nn.linear import WeightCopies, finished, in_use, joined
 
 SMALLEST = 1 << 17  # numbers: for smaller weights the call costs more than their order gains
 ROOM = 1 << 28  # numbers of all copies together, 1 GiB: weights beyond are read as they are
@@ -54,7 +54,9 @@ class Copies(ABC):
     def products(self, x: Tensor, linears: Sequence[nn.Linear]) -> Sequence[Tensor] | None:
         return None
 
-    def product(self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: Activation | None) -> Tensor | None:
+    def product(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: Activation | None, added: Tensor | None
+    ) -> Tensor | None:
         if not isinstance(weight, nn.Parameter) or x.device.type != "cpu" or x.dtype != torch.float32:
             return None
         if torch.is_autocast_enabled("cpu"):
@@ -62,7 +64,9 @@ class Copies(ABC):
         found = self.known.get(id(weight))
         if found is None or found[1] != weight._version:
             found = self.known[id(weight)] = weight, weight._version, self.copy(weight) if self.pays(weight) else None
-        return None if found[2] is None else self.multiply(x, found[2], bias, activation)
+        if found[2] is None:
+            return None
+        return finished(self.multiply(x, found[2], bias, activation), None, added)
 
     def pays(self, weight: Tensor) -> bool:
         is_plain = weight.dtype == torch.float32 and weight.is_contiguous() and weight.shape[1] % 2 == 0
@@ -83,7 +87,7 @@ class WeightBlocks(Copies):
     def multiply(self, x: Tensor, copy: Tensor, bias: Tensor | None, activation: Activation | None) -> Tensor:
         name, variant = ONEDNN.get(activation, NO_ACTIVATION)
         made = torch.ops.mkldnn._linear_pointwise(x, copy, bias, name, [], variant)
-        return made if activation is None or activation in ONEDNN else activation(made)
+        return finished(made, None if activation in ONEDNN else activation, None)
 
 
 class WeightsInt8(Copies):
@@ -108,8 +112,7 @@ class WeightsInt8(Copies):
         rows = torch.cat([x / largest, ends], -1)
         made = torch.ops.quantized.linear_dynamic(rows.flatten(0, -2), copy, not HAS_VNNI)
         made = made.view(*x.shape[:-1], -1) * largest
-        made = made if bias is None else made + bias
-        return made if activation is None else activation(made)
+        return finished(made if bias is None else made + bias, activation, None)
 
 
 class JoinedWeights:
@@ -129,11 +132,13 @@ class JoinedWeights:
     def __exit__(self, *error: object) -> None:
         in_use.reset(self.before.pop())
 
-    def product(self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: Activation | None) -> Tensor | None:
+    def product(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: Activation | None, added: Tensor | None
+    ) -> Tensor | None:
         if not x.is_cuda or x.dtype != weight.dtype:
             return None
-        if len(weight) % ALIGNED == 0 or bias is not None or activation is not None:
-            return multiply_on_gpu(x, weight, bias, activation)
+        if len(weight) % ALIGNED == 0 or not bias is activation is added is None:
+            return multiply_on_gpu(x, weight, bias, activation, added)
         key = id(weight)
         if key not in self.known:
             self.known[key] = F.pad(weight.detach(), (0, 0, 0, -len(weight) % ALIGNED)), None
@@ -148,17 +153,25 @@ class JoinedWeights:
         return multiply_on_gpu(x, *self.known[key]).split([linear.out_features for linear in linears], dim=-1)
 
 
-def multiply_on_gpu(x: Tensor, weight: Tensor, bias: Tensor | None, activation: Activation | None = None) -> Tensor:
+def multiply_on_gpu(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    activation: Activation | None = None,
+    added: Tensor | None = None,
+) -> Tensor:
+    if added is not None and added.dtype != x.dtype:
+        return added + multiply_on_gpu(x, weight, bias, activation)
     if x.numel() <= FEW_ROWS * x.shape[-1] and weight.is_contiguous() and not compile_failure("cuda"):
         from regard.nn.step_kernels import few_rows  # where there is a GPU and a compiler, there is Triton
 
-        made = few_rows(x, weight, bias, KERNELS.get(activation, ""))
-        return made if activation is None or activation in KERNELS else activation(made)
+        if activation is None or activation in KERNELS:
+            return few_rows(x, weight, bias, KERNELS.get(activation, ""), added)
+        return finished(few_rows(x, weight, bias), activation, added)
     if bias is not None and activation in KERNELS:
         rows = torch._addmm_activation(bias, x.flatten(0, -2), weight.t(), use_gelu=activation is tanh_gelu)
-        return rows.view(*x.shape[:-1], -1)
-    made = F.linear(x, weight, bias)
-    return made if activation is None else activation(made)
+        return finished(rows.view(*x.shape[:-1], -1), None, added)
+    return finished(F.linear(x, weight, bias), activation, added)
 
 
 # By `decoding.weights`, on a CPU.

@@ -9,9 +9,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-SIZES = ((256, (128, 8)), (2048, (64, 2)), (1 << 62, (32, 1)))  # for fewer programs than this: keys at a time, warps
+SIZES = ((256, (256, 8)), (2048, (64, 1)), (1 << 62, (32, 1)))  # for fewer programs than this: keys at a time, warps
 PART = 4096  # columns of logits for one program
-OUTPUTS, INPUTS = 4, 4096  # of a weight, read at a time
+# Of a weight with fewer outputs than this: outputs and inputs that are read at a time, warps.
+PRODUCTS = ((8192, (2, 4096, 4)), (1 << 62, (4, 512, 1)))
 
 
 def attend_step(
@@ -158,25 +159,30 @@ def join_kernel(  # type: ignore[no-untyped-def]
         z = tl.where(candidates == which, -float("inf"), z)
 
 
-def few_rows(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "") -> Tensor:
+def few_rows(
+    x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "", added: Tensor | None = None
+) -> Tensor:
     """x W^T + b for few rows x (..., D): reading W takes the time, so a program asks for all that it needs at once.
-    The activation is relu, gelu (by tanh) or none."""
+    The activation is relu, gelu (by tanh) or none; then rows may be added (..., outputs)."""
     d_out, d_in = weight.shape
     rows = x.reshape(-1, d_in)
     out = torch.empty(*x.shape[:-1], d_out, dtype=x.dtype, device=x.device)
-    n_inputs = min(triton.next_power_of_2(d_in), INPUTS)
-    product_kernel[(triton.cdiv(d_out, OUTPUTS), len(rows))](
-        rows, weight, weight if bias is None else bias, out, d_in, d_out, rows.stride(0),
-        HAS_BIAS=bias is not None, ACTIVATION=activation, OUTPUTS=OUTPUTS, INPUTS=n_inputs,
-        num_warps=max(1, n_inputs // 256),
+    n_outputs, n_inputs, n_warps = next(sizes for fewer, sizes in PRODUCTS if d_out < fewer)
+    n_inputs = min(triton.next_power_of_2(d_in), n_inputs)
+    more = out if added is None else added.reshape(-1, d_out)
+    product_kernel[(triton.cdiv(d_out, n_outputs), len(rows))](
+        rows, weight, weight if bias is None else bias, more, out, d_in, d_out, rows.stride(0), more.stride(-2),
+        HAS_BIAS=bias is not None, ACTIVATION=activation, IS_ADDED=added is not None, OUTPUTS=n_outputs,
+        INPUTS=n_inputs, num_warps=n_warps,
     )  # fmt: skip
     return out
 
 
 @triton.jit
 def product_kernel(  # type: ignore[no-untyped-def]
-    rows, weight, bias, out, d_in, d_out, row_stride,
-    HAS_BIAS: tl.constexpr, ACTIVATION: tl.constexpr, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr,
+    rows, weight, bias, added, out, d_in, d_out, row_stride, added_stride,
+    HAS_BIAS: tl.constexpr, ACTIVATION: tl.constexpr, IS_ADDED: tl.constexpr,
+    OUTPUTS: tl.constexpr, INPUTS: tl.constexpr,
 ):  # fmt: skip
     outputs = tl.program_id(0).to(tl.int64) * OUTPUTS + tl.arange(0, OUTPUTS)
     row = tl.program_id(1).to(tl.int64)
@@ -195,6 +201,8 @@ def product_kernel(  # type: ignore[no-untyped-def]
         sums = tl.maximum(sums, 0.0)
     elif ACTIVATION == "gelu":  # (1 + tanh z) / 2 = sigmoid 2z, where z = sqrt(2 / pi) (x + 0.044715 x^3)
         sums *= tl.sigmoid(1.5957691216057308 * (sums + 0.044715 * sums * sums * sums))
+    if IS_ADDED:
+        sums += tl.load(added + row * added_stride + outputs, is_output, 0.0).to(tl.float32)
     tl.store(out + row * d_out + outputs, sums.to(out.dtype.element_ty), is_output)
 
 

@@ -113,7 +113,7 @@ def test_weights_beyond_the_room_are_read_as_they_are(layer, monkeypatch):
 @torch.no_grad()
 def test_what_is_not_packed(weight):
     x, copies = torch.randn(4, weight.shape[1]), WeightBlocks()
-    assert copies.product(x, weight, None, None) is None
+    assert copies.product(x, weight, None, None, None) is None
     with copies:
         torch.testing.assert_close(logits(x, weight), F.linear(x, weight))
 
