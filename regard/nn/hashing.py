@@ -92,12 +92,12 @@ class HashedAttend(Attend):
             scores = self.score.compare(own.flatten(1, 2), theirs.flatten(1, 2)).unflatten(1, own.shape[1:3])
             scores = scores + ITSELF * (q_place == k_place) - n_meetings.log()
             scores = torch.where(allowed & meets[i], scores, torch.finfo(scores.dtype).min)
-            mixed = scores.softmax(-1) @ with_previous(take(values, order), size)
+            mixed = scores.softmax(-1).to(values.dtype) @ with_previous(take(values, order), size)
             back = order.argsort(dim=-1)
             outputs.append(take(mixed.flatten(2, 3)[:, :, :length], back))
             sizes.append(scores.logsumexp(-1).flatten(2, 3)[:, :, :length].gather(-1, back))
         shares = torch.stack(sizes).softmax(0)[..., None]
-        return (shares * torch.stack(outputs)).sum(0)
+        return (shares * torch.stack(outputs)).sum(0).to(values.dtype)
 
 
 class HashedAttention(MultiHeadAttention):

@@ -98,10 +98,20 @@ def run_varlen(case: Case) -> Tensor:
     return out
 
 
+def is_plain(case: Case) -> bool:
+    """Whether all rows may be looked at, or all before: kernels know this without a mask.  Every sequence begins at 0
+    and its padding lies in its future, so that nobody looks at it."""
+    if case.position.has_bias:
+        return False
+    is_full = case.layout.is_full and case.key_layout.is_full
+    return (case.sight is everywhere and is_full) or (case.sight is causal and case.layout is case.key_layout)
+
+
 def fits_flex(case: Case) -> bool:
     d_head = case.queries.shape[-1]
     return (
         case.queries.is_cuda
+        and not is_plain(case)
         and half_precision(case)  # in float32 its products are rounded to tf32
         and case.scale is not None
         and not case.position.learns_bias  # its gradient would be lost
@@ -229,9 +239,8 @@ def run_padded(case: Case) -> Tensor:
     """scaled_dot_product_attention over the padded rectangle: padding exists inside attention only."""
     queries, keys, values = padded_heads(case)
     blind: Tensor | None = None
-    if case.sight is causal and case.layout is case.key_layout and not case.position.has_bias:
-        # Every sequence begins at 0 and its padding lies in its future, so the plain causal flag hides both.
-        out = F.scaled_dot_product_attention(queries, keys, values, is_causal=True, scale=case.scale)
+    if is_plain(case):
+        out = F.scaled_dot_product_attention(queries, keys, values, is_causal=case.sight is causal, scale=case.scale)
     else:
         sides = case.layout, case.key_layout
         mask = case.sight.once("padded", *sides, lambda: visible(case.sight, *sides))

@@ -39,6 +39,16 @@ def test_chunks_equal_the_equation_restricted_to_buckets(n_rounds, rule, lengths
         torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
 
 
+def test_in_half_precision_it_is_near():
+    torch.manual_seed(0)
+    attend, layout = make(n_rounds=2), Ragged([T])
+    queries, values = (torch.randn(T, H, E).bfloat16() for _ in range(2))
+    out = attend(queries, layout, Memory(unit(queries), values, layout), causal)
+    same = attend(queries.float(), layout, Memory(unit(queries).float(), values.float(), layout), causal)
+    assert out.dtype == torch.bfloat16
+    torch.testing.assert_close(out.float(), same, atol=0.05, rtol=0.05)
+
+
 def test_a_row_attends_to_rows_that_point_its_way_and_to_no_others():
     torch.manual_seed(0)
     layout, ways = Ragged([T]), torch.randn(3, E)
