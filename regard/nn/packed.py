@@ -10,7 +10,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextvars import Token
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +34,16 @@ KERNELS: dict[Activation | None, str] = {relu: "relu", tanh_gelu: "gelu"}
 HAS_BLOCKS = platform.machine() in ("x86_64", "AMD64") and torch.backends.mkldnn.is_available()
 
 
+class Copied(NamedTuple):
+    weights: Sequence[Tensor]
+    versions: list[int]
+    content: Any  # of the kernel's own type; None: they are read as they are
+
+
+def is_plain(weight: Tensor) -> bool:
+    return weight.dtype == torch.float32 and weight.is_contiguous() and weight.shape[1] % 2 == 0
+
+
 class Copies(ABC):
     """`with copies:` around each step of the model.  A weight is copied when it is first read.
 
@@ -42,7 +52,7 @@ class Copies(ABC):
     """
 
     def __init__(self) -> None:
-        self.known: dict[int, tuple[Tensor, int, Any]] = {}  # of a weight: itself, its version, its copy
+        self.known: dict[tuple[int, ...], Copied] = {}  # of weights that are read together
         self.before: list[Token[WeightCopies | None]] = []
 
     def __enter__(self) -> None:
@@ -52,26 +62,37 @@ class Copies(ABC):
         in_use.reset(self.before.pop())
 
     def products(self, x: Tensor, linears: Sequence[nn.Linear]) -> Sequence[Tensor] | None:
-        return None
+        copy = self.copy_of(x, [linear.weight for linear in linears])
+        if copy is None:
+            return None
+        bias = None if linears[0].bias is None else torch.cat([linear.bias for linear in linears])
+        return self.multiply(x, copy, bias, None).split([linear.out_features for linear in linears], -1)
 
     def product(
         self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: Activation | None, added: Tensor | None
     ) -> Tensor | None:
-        if not isinstance(weight, nn.Parameter) or x.device.type != "cpu" or x.dtype != torch.float32:
-            return None
-        if torch.is_autocast_enabled("cpu"):
-            return None
-        found = self.known.get(id(weight))
-        if found is None or found[1] != weight._version:
-            found = self.known[id(weight)] = weight, weight._version, self.copy(weight) if self.pays(weight) else None
-        if found[2] is None:
-            return None
-        return finished(self.multiply(x, found[2], bias, activation), None, added)
+        copy = self.copy_of(x, [weight])
+        return None if copy is None else finished(self.multiply(x, copy, bias, activation), None, added)
 
-    def pays(self, weight: Tensor) -> bool:
-        is_plain = weight.dtype == torch.float32 and weight.is_contiguous() and weight.shape[1] % 2 == 0
-        n_copied = sum(other.numel() for other, _, copy in self.known.values() if copy is not None)
-        return HAS_BLOCKS and is_plain and weight.numel() >= SMALLEST and n_copied + weight.numel() <= ROOM
+    def copy_of(self, x: Tensor, weights: Sequence[Tensor]) -> Any:
+        """Of weights that are multiplied with x; None: they are better read as they are."""
+        if x.device.type != "cpu" or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
+            return None
+        if not all(isinstance(weight, nn.Parameter) for weight in weights):
+            return None
+        key, versions = tuple(map(id, weights)), [weight._version for weight in weights]
+        found = self.known.get(key)
+        if found is None or found.versions != versions:
+            self.known.pop(key, None)
+            whole = weights[0] if len(weights) == 1 else torch.cat([weight.detach() for weight in weights])
+            content = self.copy(whole) if self.pays(weights) else None
+            found = self.known[key] = Copied(weights, versions, content)
+        return found.content
+
+    def pays(self, weights: Sequence[Tensor]) -> bool:
+        size = sum(weight.numel() for weight in weights)
+        n_copied = sum(w.numel() for known in self.known.values() if known.content is not None for w in known.weights)
+        return HAS_BLOCKS and all(map(is_plain, weights)) and size >= SMALLEST and n_copied + size <= ROOM
 
     @abstractmethod
     def copy(self, weight: Tensor) -> Any: ...  # of the kernel's own type
@@ -98,6 +119,8 @@ class WeightsInt8(Copies):
     -1 after it, against weights of zero: then all rows have one range, and no row depends on its neighbors.
     """
 
+    ends = torch.tensor([1.0, -1.0])
+
     def copy(self, weight: Tensor) -> Any:
         scales = weight.detach().abs().amax(1).clamp(min=TINY) / 127
         zeros = torch.zeros(len(scales), dtype=torch.long)
@@ -107,12 +130,14 @@ class WeightsInt8(Copies):
             return torch.ops.quantized.linear_prepack(whole, None)
 
     def multiply(self, x: Tensor, copy: Any, bias: Tensor | None, activation: Activation | None) -> Tensor:
-        largest = x.abs().amax(-1, keepdim=True).clamp(min=TINY)
-        ends = x.new_tensor([1.0, -1.0]).expand(*x.shape[:-1], 2)
-        rows = torch.cat([x / largest, ends], -1)
-        made = torch.ops.quantized.linear_dynamic(rows.flatten(0, -2), copy, not HAS_VNNI)
-        made = made.view(*x.shape[:-1], -1) * largest
-        return finished(made if bias is None else made + bias, activation, None)
+        flat, width = x.flatten(0, -2), x.shape[-1]
+        largest = flat.abs().amax(-1, keepdim=True).clamp(min=TINY)
+        rows = flat.new_empty(len(flat), width + 2)
+        torch.div(flat, largest, out=rows[:, :width])
+        rows[:, width:] = self.ends
+        made = torch.ops.quantized.linear_dynamic(rows, copy, not HAS_VNNI)
+        made = made * largest if bias is None else torch.addcmul(bias, made, largest)
+        return finished(made.view(*x.shape[:-1], -1), activation, None)
 
 
 class JoinedWeights:

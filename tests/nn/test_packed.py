@@ -21,7 +21,7 @@ def layer() -> Linear:
 
 
 def copied(copies: Copies) -> list[torch.Tensor]:
-    return [weight for weight, _, copy in copies.known.values() if copy is not None]
+    return [weight for known in copies.known.values() if known.content is not None for weight in known.weights]
 
 
 def holds(layer: Linear, copies: Copies) -> bool:
@@ -49,10 +49,10 @@ def test_one_copy_serves_all_products(layer):
     x, copies = torch.randn(4, 512), WeightBlocks()
     with copies:
         layer(x)
-    first = copies.known[id(layer.weight)][2]
+    first = copies.known[id(layer.weight),].content
     with copies:
         layer(x), logits(x, layer.weight)
-    assert copies.known[id(layer.weight)][2] is first
+    assert copies.known[id(layer.weight),].content is first
 
 
 def learn(layer: Linear) -> None:
