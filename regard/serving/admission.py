@@ -46,9 +46,7 @@ class Admission:
     async def enter(self, cost: int) -> AdmittedRequest:
         """Wait for a turn, or be refused."""
         self.check_open()
-        must_wait = bool(self.queue) or not self.has_room(cost)
-        if must_wait and len(self.queue) >= self.limits.waiting:
-            raise self.full(429, "too many requests wait already", "waiting")
+        self.check_queue(cost)
         if self.turns and self.free_bytes() < self.limits.memory_reserve:
             raise self.full(503, "there is not enough free memory now", "memory_reserve")
         turn = AdmittedRequest(cost, asyncio.get_running_loop().create_future())
@@ -67,6 +65,12 @@ class Admission:
                 raise self.full(503, "the request waited too long for its turn", "wait_seconds") from None
             raise
         return turn
+
+    def check_queue(self, cost: int = 0) -> None:
+        """Refuse what could neither begin nor wait; without a cost, whatever it may be."""
+        must_wait = bool(self.queue) or not self.has_room(cost)
+        if must_wait and len(self.queue) >= self.limits.waiting:
+            raise self.full(429, "too many requests wait already", "waiting")
 
     def check_open(self) -> None:
         if self.is_stopping:

@@ -52,7 +52,7 @@ class Server:
             public=frozenset([*status.PUBLIC, *front.FILES]),
             keyed_by_body=frozenset(libretranslate.PATHS),
         )
-        self.app: ASGIApp = Gate(self.inner(origins), self.entry, self.metrics)
+        self.app: ASGIApp = Gate(self.inner(origins), self.entry, self.metrics, self.service.admission.check_queue)
 
     def inner(self, origins: Collection[str]) -> ASGIApp:
         app = FastAPI(

@@ -6,7 +6,7 @@ import logging
 import re
 import time
 import traceback
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 
@@ -48,8 +48,8 @@ class Entry:
 
 
 class Gate:
-    def __init__(self, app: ASGIApp, entry: Entry, metrics: ServerMetrics) -> None:
-        self.app, self.entry, self.metrics = app, entry, metrics
+    def __init__(self, app: ASGIApp, entry: Entry, metrics: ServerMetrics, check_queue: Callable[[], None]) -> None:
+        self.app, self.entry, self.metrics, self.check_queue = app, entry, metrics, check_queue
         self.limits = entry.limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,6 +76,8 @@ class Gate:
             n_bytes = len(body)
             if not is_known and not self.entry.keys.knows(key_in(body, headers)):
                 raise no_key()
+            if scope["method"] == "POST":
+                self.check_queue()  # under pressure a refusal must cost little: before a body is understood
             await self.app(scope, replayed(body, receive), send_safely)
         except Refusal as refusal:
             answer = JSONResponse(error_record(refusal, scope["path"], self.entry), refusal.status, refusal.headers)

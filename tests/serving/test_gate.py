@@ -39,7 +39,7 @@ def client(keys: Keys | None = None, **settings: Any) -> TestClient:
         keyed_by_body=["/translate"],
         **settings,
     )
-    gate = Gate(echo, entry, ServerMetrics())
+    gate = Gate(echo, entry, ServerMetrics(), lambda: None)
     return TestClient(gate, base_url="http://localhost", raise_server_exceptions=False)
 
 
