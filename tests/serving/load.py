@@ -68,7 +68,7 @@ def load(
     """Every client asks one after another, each beginning elsewhere in the list, until it is enough."""
     tally = Tally()
 
-    # A client each: one for all looks at all of its connections before each request, and would be slower than the server.
+    # A client each: one for all looks at all of its connections before each request, and is slower than the server.
     settings = {"base_url": server.url, "timeout": 300, "trust_env": False, "headers": headers, "verify": False}
 
     async def ask(i: int) -> None:
