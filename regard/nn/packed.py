@@ -44,6 +44,10 @@ def is_plain(weight: Tensor) -> bool:
     return weight.dtype == torch.float32 and weight.is_contiguous() and weight.shape[1] % 2 == 0
 
 
+def whole(weights: Sequence[Tensor]) -> Tensor:
+    return weights[0] if len(weights) == 1 else torch.cat(list(weights))
+
+
 class Copies(ABC):
     """`with copies:` around each step of the model.  A weight is copied when it is first read.
 
@@ -84,8 +88,7 @@ class Copies(ABC):
         found = self.known.get(key)
         if found is None or found.versions != versions:
             self.known.pop(key, None)
-            whole = weights[0] if len(weights) == 1 else torch.cat([weight.detach() for weight in weights])
-            content = self.copy(whole) if self.pays(weights) else None
+            content = self.copy(whole(weights)) if self.pays(weights) else None
             found = self.known[key] = Copied(weights, versions, content)
         return found.content
 
@@ -162,7 +165,8 @@ class JoinedWeights:
     ) -> Tensor | None:
         if not x.is_cuda or x.dtype != weight.dtype:
             return None
-        if len(weight) % ALIGNED == 0 or not bias is activation is added is None:
+        is_table = bias is None and activation is None and added is None  # of words: these alone have odd sizes
+        if not is_table or len(weight) % ALIGNED == 0:
             return multiply_on_gpu(x, weight, bias, activation, added)
         key = id(weight)
         if key not in self.known:
