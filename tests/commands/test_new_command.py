@@ -13,7 +13,6 @@ from regard.runs.recipe import Recipe
 from regard.tasks.table import TASKS
 from regard.training import proposal
 from regard.training.estimate import Estimate
-from tests.drawn import some_fast
 
 WORDS = ["apple", "bird", "black", "dog", "eats", "green", "house", "in", "man", "on", "red", "sees", "the", "under"]
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -111,7 +110,7 @@ MADE = {
 
 
 @pytest.mark.sampled("every case is a run of the command of its own")
-@pytest.mark.parametrize("kind", some_fast(MADE, every=3))  # a proposal and a training each
+@pytest.mark.parametrize("kind", MADE)  # a proposal and a training each
 def test_what_it_writes_can_be_trained(kind: str, regard: Call, tmp_path: Path) -> None:
     files = MADE[kind](tmp_path)
     made = regard("new", *files, "--minutes", "0.05", "--output", "mine.toml", "--device", "cpu")

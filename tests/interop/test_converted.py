@@ -18,7 +18,6 @@ from regard.errors import RegardError
 from regard.interop.importing import import_source, open_source
 from regard.runs.run import load
 from regard.text.tokenizer import Tokenizer
-from tests.drawn import some_fast
 from tests.interop.small_runs import save_translator
 from tests.interop.test_ctranslate2 import TRANSLATORS
 from tests.interop.test_imported_translators import LINES, T5_SIZES, bart, marian, t5
@@ -79,7 +78,7 @@ def convert(make: Callable[[Path], Any], files: list[str], place: Path) -> Path:
 
 
 @pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
-@pytest.mark.parametrize("name", some_fast(FOLDERS, every=3))  # a second each
+@pytest.mark.parametrize("name", FOLDERS)  # a second each
 def test_converted_folders_become_runs(name: str, tmp_path: Path) -> None:
     make, files = FOLDERS[name]
     folder = convert(make, files, tmp_path)

@@ -24,7 +24,6 @@ from regard.runs.run import load
 from regard.tasks.language.use import Continuations
 from regard.text.tokenizer import Tokenizer
 from regard.training.prepare import prepare
-from tests.drawn import some_fast
 from tests.interop import tiny
 from tests.text.test_imported import FAMILIES as TOKENIZERS
 
@@ -84,7 +83,7 @@ def brought_in(folder: Path, run: Path) -> Any:
 
 
 @pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
-@pytest.mark.parametrize("name", some_fast(FOLDERS, every=4))  # two seconds each; test_families.py has all, in a moment
+@pytest.mark.parametrize("name", FOLDERS)  # two seconds each; test_families.py has all, in a moment
 def test_in_and_out_with_certificates(name: str, folders: Callable[[str], Path], tmp_path: Path) -> None:
     """Both commands compare the two sides themselves, and fail where they differ."""
     run, out = tmp_path / "run", tmp_path / "hf"

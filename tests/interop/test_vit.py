@@ -19,7 +19,6 @@ from regard.interop.certifying.sample_images import write_pictures
 from regard.interop.exporting import export_folder
 from regard.interop.formats.to_onnx import write_graphs
 from regard.runs.weights import weights_of
-from tests.drawn import some_fast
 from tests.interop.tiny_vit import MEAN, NAMES, PROCESSOR, make_vit, rename, save_vit, take
 from tests.pairs.tiny_data import write_data
 
@@ -49,7 +48,7 @@ def change(path: Path, **settings: Any) -> None:
 
 @pytest.mark.sampled("every family takes its own build and export; one shows that the way holds")
 @pytest.mark.parametrize("newer", [False, True], ids=["older names", "newer names"])
-@pytest.mark.parametrize("name", some_fast(FOLDERS, every=3))
+@pytest.mark.parametrize("name", FOLDERS)
 def test_an_imported_vit_answers_as_transformers_does(name: str, newer: bool, tmp_path: Path) -> None:
     make_vit(tmp_path / "hf", **FOLDERS[name])
     if newer:
