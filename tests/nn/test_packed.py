@@ -170,5 +170,6 @@ def test_a_search_in_eight_bits_is_the_same_alone_and_in_company():
     plain = generate(model, prompts, DecodingConfig(beam=2, max_length=8), START, END)
     for prompt, (best, *_), (exact, *_) in zip(prompts, together, plain, strict=True):
         [[alone]] = generate(model, [prompt], settings, START, END)
-        assert alone.tokens == best.tokens and alone.log_prob == pytest.approx(best.log_prob, abs=1e-2)
+        # The last digits of float32 depend on the number of rows; now and then one puts a number into the next of 255.
+        assert alone.tokens == best.tokens and alone.log_prob == pytest.approx(best.log_prob, rel=5e-3)
         assert best.log_prob == pytest.approx(exact.log_prob, rel=0.05) and best.log_prob != exact.log_prob
