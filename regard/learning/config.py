@@ -16,10 +16,13 @@ class TrainingConfig:
 
     steps: int = 100_000  # updates of the weights; one update takes `accumulate` batches
     seed: int = 0  # of the weights, the order of the data and dropout
-    optimizer: str = "adam"  # `adam` or `adamw`
+    # `adam`, `adamw` or `muon` (orthogonal updates of the matrices inside layers, of such a size that AdamW's learning
+    # rate and decay can be kept; AdamW for all other weights)
+    optimizer: str = "adam"
     learning_rate: float = 1.0  # with "noam" a factor (the paper: 1), otherwise the highest rate
     betas: tuple[float, float] = (0.9, 0.98)  # of Adam
     epsilon: float = 1e-9  # of Adam
+    momentum: float = 0.95  # of Muon
     weight_decay: float = 0.0  # of the matrices; biases and norms do not decay
     schedule: str = "noam"  # `noam` (the paper), `cosine`, `linear` or `constant`, each with a linear warm-up
     warmup: int = 4_000  # steps in which the rate rises
@@ -56,7 +59,7 @@ class TrainingConfig:
         at_most(self, 100_000, "accumulate")  # all batches of an update are held at once
         not_negative(self, "seed", "warmup", "validate_every", "average", "patience", "weight_decay", "clip")
         positive(self, "learning_rate", "epsilon")
-        share(self, "ema")
+        share(self, "ema", "momentum")
         not_negative(self, "last_layers")
         if not 0 < self.layer_decay <= 1:
             raise ConfigError(f"layer_decay must be above 0 and at most 1, got {self.layer_decay}")

@@ -38,6 +38,11 @@ def depths(names: Iterable[str]) -> dict[str, int]:
     return {name: deepest if place is None else n_layers[place[0]] - place[1] for name, place in layers.items()}
 
 
+def is_inside_a_layer(name: str) -> bool:
+    """Whether a weight is what a layer multiplies its rows with: neither a table that is looked up, nor a head."""
+    return name.split(".")[-1].startswith("weight") and not INPUTS & set(name.split(".")) and bool(NUMBERED.match(name))
+
+
 def freeze(model: nn.Module, frozen: Collection[str], last_layers: int, new: Collection[str]) -> None:
     """Weights of the named parts, and those below the last layers, do not learn.  New ones learn wherever they are."""
     weights = dict(model.named_parameters())

@@ -8,15 +8,18 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from regard.choose import choose
-from regard.learning.depth import depths
+from regard.learning.depth import depths, is_inside_a_layer
+from regard.learning.muon import MOMENTUM, Muon
 
 FACTOR = "factor"  # of the rate, for a group of weights
+SEPARATING = ("muon",)  # optimizers that update matrices inside layers in a way of their own
 
 # Fused kernels update all weights in one pass, on CPU too, and can leave them alone when told so by a tensor on
 # the device (`found_inf`), which is how a non-finite step is stopped without asking the device (finite.py).
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
     "adam": partial(torch.optim.Adam, fused=True),
     "adamw": partial(torch.optim.AdamW, fused=True),
+    "muon": Muon,
 }
 
 
@@ -27,21 +30,28 @@ def make_optimizer(
     epsilon: float,
     weight_decay: float,
     layer_decay: float = 1.0,
+    momentum: float = 0.95,
 ) -> Optimizer:
     """Matrices decay; biases and the gains of norms, which have one dimension, do not.  The deeper a layer, the lower
     its rate: `layer_decay` to the power of its depth."""
     depth = depths(name for name, _ in model.named_parameters())
-    groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
+    groups: dict[tuple[bool, bool, float], list[nn.Parameter]] = {}
     for weight_name, parameter in model.named_parameters():
         if parameter.requires_grad:
             factor = 1.0 if layer_decay == 1.0 else layer_decay ** depth[weight_name]
-            groups.setdefault((parameter.ndim < 2, factor), []).append(parameter)
+            is_hidden = name in SEPARATING and parameter.ndim == 2 and is_inside_a_layer(weight_name)
+            groups.setdefault((not is_hidden, parameter.ndim < 2, factor), []).append(parameter)
     make = choose(OPTIMIZERS, name, "optimizer")
-    ordered = sorted(groups.items(), key=lambda group: (group[0][0], -group[0][1]))  # matrices first
+    ordered = sorted(groups.items(), key=lambda group: (*group[0][:2], -group[0][2]))  # matrices first
     return make(
         [
-            {"params": parameters, "weight_decay": 0.0 if is_vector else weight_decay, FACTOR: factor}
-            for (is_vector, factor), parameters in ordered
+            {
+                "params": parameters,
+                "weight_decay": 0.0 if is_vector else weight_decay,
+                FACTOR: factor,
+                **({} if is_other else {MOMENTUM: momentum}),
+            }
+            for (is_other, is_vector, factor), parameters in ordered
         ],
         lr=0.0,
         betas=betas,

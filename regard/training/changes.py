@@ -20,7 +20,8 @@ FIXED: dict[str, set[str]] = {
     "distribution": {"kind", "exact", "threads", "checkpointing", "timeout"},  # places in the data count shards
     "data": {"root", "cache", "train", "valid", "test"},  # files are known by their content
 }
-FIXED_ALONE = {("training", "frozen"), ("training", "last_layers")}  # the state of the optimizer is of what learns
+# The state of the optimizer is its own, and of what learns.
+FIXED_ALONE = {("training", "optimizer"), ("training", "frozen"), ("training", "last_layers")}
 FIXED_ALONE |= {("training", "seed"), ("task", "kind"), ("task", "metric")}  # the best value so far is of that metric
 
 

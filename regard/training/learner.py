@@ -10,9 +10,16 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
+from regard.errors import ConfigError
 from regard.learning.config import TrainingConfig
 from regard.learning.device import PRECISIONS
-from regard.learning.optimizers import make_optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
+from regard.learning.optimizers import (
+    SEPARATING,
+    make_optimizer,
+    optimizer_tensors,
+    restore_optimizer,
+    set_learning_rate,
+)
 from regard.learning.schedules import SCHEDULES, Course
 from regard.models.interface import Model
 from regard.processes import sharing
@@ -124,8 +131,19 @@ class Learner(Generic[B]):
         self.together = WAYS[team.way](model, self.sum_loss, team, config.seed, device) if team.way else None
         self.course = Course(steps=config.steps, warmup=config.warmup, d_model=d_model)
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        if config.optimizer in SEPARATING and team.way == "sharded" and team.processes.n > 1:
+            raise ConfigError(
+                f'training.optimizer = "{config.optimizer}" needs whole matrices, and distribution.kind = "sharded" '
+                'divides them: set distribution.kind = "data"'
+            )
         self.optimizer = make_optimizer(
-            config.optimizer, model, config.betas, config.epsilon, config.weight_decay, config.layer_decay
+            config.optimizer,
+            model,
+            config.betas,
+            config.epsilon,
+            config.weight_decay,
+            config.layer_decay,
+            config.momentum,
         )
         self.guard = Guard(self.optimizer, device)
         self.average = RunningAverage(model, config.ema) if config.ema else None
