@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Generic
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
-from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from regard.errors import ConfigError
 from regard.learning.config import TrainingConfig
@@ -27,6 +26,7 @@ from regard.runs.checkpoints import Tensors
 from regard.runs.weights import set_weights, weights_of
 from regard.tasks.setup import B
 from regard.tasks.task import BatchTask
+from regard.training.averaging import RunningAverage
 from regard.training.exact import ExactGradients
 from regard.training.finite import Guard, NonFinite, first_bad_layer, noting_bad_outputs
 from regard.training.recording import Learn, Recorder, can_be_recorded
@@ -64,46 +64,6 @@ class Unread:
     places: list[tuple[int, int]]
     random: dict[str, Tensor]
     carried: dict[str, Tensor]  # what the task had carried up to this step
-
-
-class RunningAverage:
-    """An average of weights, which translates better than the last weights alone:
-    average ← d · average + (1 - d) · weights after each step, with d = min(decay, (1 + step) / (10 + step)).
-
-    The smaller d of the first steps lets the average forget the weights it began with.
-    """
-
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        self.decay = decay
-        self.tensors = {name: tensor.detach().clone() for name, tensor in weights_of(model).items()}
-        learned = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
-        self.learned = list(learned.values())  # listed once: to walk a model takes as long as a small update
-        self.averages = [self.tensors[name] for name in learned]
-
-    @torch.no_grad()
-    def update(self, step: int) -> None:
-        decay = min(self.decay, (1 + step) / (10 + step))
-        get_ema_multi_avg_fn(decay)(self.averages, self.learned, 0)
-
-    @contextmanager
-    def in_place(self, model: nn.Module) -> Iterator[None]:
-        """While this lasts, the model has the average as its weights."""
-        self.swap(model)
-        try:
-            yield
-        finally:
-            self.swap(model)
-
-    @torch.no_grad()
-    def swap(self, model: nn.Module) -> None:
-        for name, weight in weights_of(model).items():
-            before = weight.clone()
-            weight.copy_(self.tensors[name])
-            self.tensors[name].copy_(before)
-
-    def restore(self, tensors: dict[str, Tensor]) -> None:
-        for name, tensor in self.tensors.items():
-            tensor.copy_(tensors[name])
 
 
 class Learner(Generic[B]):
