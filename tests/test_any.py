@@ -26,6 +26,7 @@ ANY = {
     "interop/families/preprocessing.py": "values of JSON, checked on the next lines",
     "interop/families/settings.py": "a default of the type that its check gives",
     "interop/formats/to_ctranslate2.py": UNTYPED,
+    "learning/muon.py": "groups of PyTorch's optimizers",
     "models/interface.py": "a reader or a translator with any state",
     "nn/kernels.py": AUTOGRAD,
     "nn/layout.py": AUTOGRAD,
