@@ -49,12 +49,28 @@ def load(name: str, overrides: Iterable[str] = ()) -> Settings:
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # ValueError: not UTF-8, not TOML, a number of 5,000 digits
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    if path.parent == Path(name):
+        use_own_data(settings, path.parent)
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals or not all(key.split(".")):
             raise ConfigError(f"--set needs table.name=value, got {override!r}")
         change(settings, key, parse(value), f"--set {override}")
     return settings
+
+
+def use_own_data(settings: Settings, run: Path) -> None:
+    """A run that has all files of its recipe in its own folder RUN/data reads them there, wherever it was copied to."""
+    data, inside = settings.get("data"), run / "data"
+    if not isinstance(data, dict) or not inside.is_dir():
+        return
+    lists = [files for part in ("train", "valid", "test") if isinstance(files := data.get(part, []), list)]
+    names = [Path(name) for files in lists for name in files if isinstance(name, str) and "\0" not in name]
+    root = data.get("root", "data")
+    if not names or not all((inside / name).exists() for name in names) or not isinstance(root, str):
+        return
+    if Path(root.replace("\0", "")).resolve() != inside.resolve():  # elsewhere; a name that fits stays as it is
+        data["root"] = str(inside)
 
 
 def change(settings: Settings, key: str, value: object, where: str) -> None:

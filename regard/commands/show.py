@@ -1,4 +1,4 @@
-"""regard show: the parts of a model with their shapes, and what its training takes."""
+"""regard show: whether a model can be trained here, what its training takes, and its parts with their shapes."""
 
 import re
 from collections.abc import Iterable
@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from regard.commands.options import BeginWith, Overrides, RecipeName
 
 if TYPE_CHECKING:
+    import torch
     from rich.table import Table
     from torch import Tensor
 
-    from regard.models.interface import Model
+    from regard.models.interface import Cost
     from regard.runs.recipe import Recipe
+    from regard.training.estimate import Estimate
 
 H200 = 300.0  # TFLOP/s that a large model reaches on it
 # What the paper says (Vaswani et al. 2017, table 2) and how its authors counted: time x GPUs x sustained rate.
@@ -28,42 +30,104 @@ P100 = 9.5e12  # FLOP/s that the paper takes for a P100, single precision
 
 
 def show(recipe: RecipeName, set_: Overrides = None, from_: BeginWith = None) -> None:
-    """Show a model's parts with shapes, parameters, FLOPs per token, memory and the cost of its training."""
-    import torch
-    from rich.console import Console
-    from rich.table import Table
+    """Show what training a model takes, and its parts with shapes and parameters.
 
+    The first lines say whether it can be trained here.  Figures are rough; `regard doctor` measures steps.
+    """
+    from rich.console import Console
+
+    from regard.learning.device import choose_device
     from regard.runs.inheriting import read_recipe
     from regard.runs.weights import read_tensors
+    from regard.training.estimate import by_flops
     from regard.training.prepare import parameters_by_part
 
     console = Console()
     chosen = read_recipe(recipe, set_ or [], from_)
     if chosen.model_class.is_counted:
-        table = Table("part", "shape", "numbers", title=f"{chosen.name}: {chosen.architecture}, by counting")
+        print(f"{chosen.name}: a {chosen.architecture} model, by counting; no parameters are learned by gradients.")
+        print("It is trained in one pass over the text; what it holds is what was counted.")
+        print_missing(chosen)
         weights = Path(recipe) / "model.safetensors"
-        add_parts(table, sorted(read_tensors(weights).items()) if weights.is_file() else ())
-        table.add_row("parameters", "", "0", style="bold", end_section=True)
-        console.print(table, "Trained in one pass over the text; what it holds is what was counted.")
+        if weights.is_file():
+            console.print(parts("numbers", sorted(read_tensors(weights).items())))
         return
-    with torch.device("meta"):  # shapes without memory
-        model = chosen.build_model()
-    table = Table("part", "shape", "parameters", title=f"{chosen.name}: {chosen.architecture}")
-    add_parts(table, model.named_parameters())
-    for part, count in parameters_by_part(model).items():
-        table.add_row(part, "", f"{count:,}", style="bold", end_section=True)
-    console.print(table, costs(chosen, model))
+    model = chosen.sketch()
+    device = choose_device(None)
+    cost = model.cost(chosen.task.window)
+    estimate = by_flops(chosen, model, cost.forward, device)
+    n_parameters = sum(parameter.numel() for parameter in model.parameters())
+    print(f"{chosen.name}: a {chosen.architecture} model of {n_parameters:,} parameters for {chosen.kind}.")
+    print(verdict(estimate, device.type, free_on(device)))
+    print_missing(chosen)
+    console.print(costs(chosen, cost, estimate, device.type))
+    table = parts("parameters", model.named_parameters())
+    sums = parameters_by_part(model)
+    for part, count in sums.items():
+        if part == "all" or len(sums) <= table.row_count:  # otherwise every part has its row already
+            table.add_row(part, "", f"{count:,}", style="bold")
+    console.print(table)
 
 
-def add_parts(table: "Table", tensors: "Iterable[tuple[str, Tensor]]") -> None:
-    """One row for what is alike in several layers: blocks.0-5.norm.weight."""
+def verdict(estimate: "Estimate", device: str, free: int) -> str:
+    """Whether it can be trained here, and in what time."""
+    from regard.runs.card import duration
+
+    takes = f"about {duration(max(estimate.seconds, 1))}"
+    if estimate.memory > free:
+        needs = f"training needs about {amount(estimate.memory)}, and {amount(free)} are free"
+        return f"Too large for this {device}: {needs}. With enough memory it would take {takes}."
+    return (
+        f"It can be trained on this {device}: {takes}, {amount(estimate.memory)} of the {amount(free)} that are free."
+    )
+
+
+def print_missing(chosen: "Recipe") -> None:
+    """Where files that the recipe names are not there: which, and how to get them."""
+    from regard.data.sets import how_to_get
+
+    data = chosen.data
+    files = [Path(data.root) / name for name in dict.fromkeys((*data.train, *data.valid, *data.test))]
+    missing = [file for file in files if not file.exists()]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        hint = how_to_get(missing[0]) or "check data.root and the names of the files"
+        print(f"The data are missing: {missing[0]}{more}; {hint}.")
+
+
+def free_on(device: "torch.device") -> int:
+    import torch
+
+    from regard.memory import free_memory
+
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else free_memory()
+
+
+def amount(n_bytes: int) -> str:
+    mebibytes = n_bytes / 2**20
+    return f"{mebibytes:,.0f} MiB" if mebibytes < 10_000 else f"{mebibytes / 1024:,.0f} GiB"
+
+
+def parts(heading: str, tensors: "Iterable[tuple[str, Tensor]]") -> "Table":
+    """One row for what is alike in several layers, a weight with its bias: blocks.0-5.attention.to_keys."""
+    from rich.table import Table
+
     alike: dict[tuple[str, str], list[tuple[str, Tensor]]] = {}
     for name, tensor in tensors:
         shape = " × ".join(map(str, tensor.shape))
         alike.setdefault((re.sub(r"\.\d+\.", ".#.", name), shape), []).append((name, tensor))
+    rows: list[tuple[str, str, int]] = []
     for (pattern, shape), named in alike.items():
-        n_numbers = sum(tensor.numel() for _, tensor in named)
-        table.add_row(joined(pattern, [name for name, _ in named]), shape, f"{n_numbers:,}")
+        name, n_numbers = joined(pattern, [name for name, _ in named]), sum(tensor.numel() for _, tensor in named)
+        stem = name.removesuffix(".bias")
+        if rows and stem != name and rows[-1][0] == f"{stem}.weight":
+            rows[-1] = (stem, f"{rows[-1][1]} + {shape}", rows[-1][2] + n_numbers)
+        else:
+            rows.append((name, shape, n_numbers))
+    table = Table("part", "shape", heading, title="Its parts")
+    for place, (name, shape, n_numbers) in enumerate(rows, start=1):
+        table.add_row(name, shape, f"{n_numbers:,}", end_section=place == len(rows))
+    return table
 
 
 def joined(pattern: str, names: list[str]) -> str:
@@ -75,30 +139,22 @@ def joined(pattern: str, names: list[str]) -> str:
     return pattern
 
 
-def costs(chosen: "Recipe", model: "Model") -> "Table":
+def costs(chosen: "Recipe", cost: "Cost", estimate: "Estimate", device: str) -> "Table":
     from rich.table import Table
 
-    from regard.learning.device import choose_device
     from regard.runs.card import duration
-    from regard.training.estimate import by_flops
 
     table = Table("cost", "figure", "how", title="What it takes")
-    cost = model.cost(chosen.task.window)
     table.add_row("FLOPs per token", f"{cost.forward:.3g} forward, {3 * cost.forward:.3g} training", cost.how)
-    device = choose_device(None)
-    estimate = by_flops(chosen, model, cost.forward, device)
-    memory = estimate.memory / 2**20
-    table.add_row(
-        "memory to train",
-        f"about {memory:,.0f} MiB" if memory < 10_000 else f"about {memory / 1024:,.0f} GiB",
-        "weights, gradients, Adam's moments, one batch, the program",
-    )
+    what = "weights, gradients, Adam's moments, one batch, the program"
+    table.add_row("memory to train", f"about {amount(estimate.memory)}", what)
     n_tokens = chosen.training.steps * chosen.training.accumulate * chosen.data.batch_tokens
     whole = 3 * cost.forward * n_tokens  # forward once, backward twice that
     table.add_row("the whole training", f"{whole:.2g} FLOPs", f"{chosen.training.steps:,} steps of this recipe")
-    table.add_row(f"expected time, this {device.type}", duration(estimate.seconds), estimate.how)
-    if not cost.is_sequential:
-        table.add_row("expected time, an H200", duration(whole / (H200 * 1e12)), f"at {H200:g} TFLOP/s, if it is large")
+    table.add_row(f"expected time, this {device}", duration(max(estimate.seconds, 1)), estimate.how)
+    on_h200 = whole / (H200 * 1e12)
+    if not cost.is_sequential and on_h200 >= 60:  # a small model does not reach that rate
+        table.add_row("expected time, an H200", duration(on_h200), f"at {H200:g} TFLOP/s, if it is large")
     if chosen.name in PUBLISHED:
         flops, days, n_gpus = PUBLISHED[chosen.name]
         how = f"{days:g} days × {n_gpus} P100 × 9.5 TFLOP/s: capacity, not work done"

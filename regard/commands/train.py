@@ -89,6 +89,9 @@ def train(
     ] = None,
     from_: BeginWith = None,
     resume: Annotated[bool, typer.Option("--resume", help="continue the run where it stopped")] = False,
+    keep_data: Annotated[
+        bool, typer.Option("--keep-data", help="copy the data into the run, which can then be evaluated anywhere")
+    ] = False,
     device: Device = None,
 ) -> None:
     """Train a model as a recipe says; Ctrl-C saves, --resume continues.  `torchrun -m regard train ...` uses many."""
@@ -105,6 +108,6 @@ def train(
     note = ""
     if resume and Path(recipe).resolve() != folder.resolve():
         note = f"its settings are those of {folder / 'recipe.toml'}, not of {recipe}; change them with --set"
-    prepared, screen = train_recipe(chosen, folder, device, from_, resume, note=note)
+    prepared, screen = train_recipe(chosen, folder, device, from_, resume, note=note, keeps_data=keep_data)
     for command in prepared.about.usage:
         screen.say(f"next: {command}")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from regard import config
 
+DEMO = Path("runs/demo/data")  # where the recipe `demo` looks
 TABLE = Path(__file__).with_name("sets.toml")
 
 
@@ -50,6 +51,8 @@ def sets_of(settings: config.Settings) -> list[str]:
 
 def how_to_get(path: Path) -> str:
     """What to do where a file of a known data set is missing; "" of any other file."""
+    if path.parent == DEMO:
+        return "`regard demo` generates it"
     known = data_sets().get(path.parent.name)
     if known is None or path.name not in known.files:
         return ""

@@ -16,6 +16,7 @@ from regard.runs.durable import left_as_found, only_one
 from regard.runs.inheriting import inherit
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run, load
+from regard.training.keeping import copy_data
 from regard.training.prepare import Prepared, prepare
 from regard.training.screen import Screen, open_screen
 from regard.training.start import start
@@ -32,6 +33,7 @@ def train(
     settings: Mapping[str, object] = NO_CHANGES,
     weights_from: str | Path | None = None,
     resume: bool = False,
+    keep_data: bool = False,
     device: str | None = None,
     quiet: bool = False,
 ) -> Run:
@@ -42,6 +44,7 @@ def train(
     settings:      changes of single settings, such as {"training.steps": 100}
     weights_from:  a run whose weights and tokenizer are the start
     resume:        go on where the run in this folder stopped
+    keep_data:     copy the data into the run, so that a copy of it elsewhere can be evaluated and resumed
     device:        "cpu", "cuda" or "cuda:N"; by default a GPU if there is one
     quiet:         show nothing
     """
@@ -49,7 +52,7 @@ def train(
     named = isinstance(recipe, str | Path)
     folder = folder_of(str(recipe) if named else None, None if run is None else Path(run), resume)
     chosen = changed_recipe(str(folder.resolve()) if resume else recipe, folder.name, settings, start_run)
-    train_recipe(chosen, folder, device, start_run, resume, quiet)
+    train_recipe(chosen, folder, device, start_run, resume, quiet, keeps_data=keep_data)
     return load(folder, device)
 
 
@@ -98,6 +101,7 @@ def train_recipe(
     resume: bool,
     quiet: bool = False,
     note: str = "",
+    keeps_data: bool = False,
 ) -> tuple[Prepared, Screen]:
     """Leaves a finished run in the folder; of several processes, one writes and speaks."""
     if resume and weights_from:
@@ -118,6 +122,8 @@ def train_recipe(
                 if processes.is_leader:
                     note_job(folder)
                 prepared = prepare(recipe, folder, resume, weights_from, is_leader=processes.is_leader)
+                if keeps_data and processes.is_leader:
+                    screen.say(f"the data are kept: {copy_data(prepared.recipe.data, folder)}")
             start(prepared, folder, on, resume, screen, processes)
     return prepared, screen
 

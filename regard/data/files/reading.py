@@ -110,7 +110,10 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
         return unpack(data) if unpack else data
     except FileNotFoundError:
         packed = [f"{path.name}{end}" for end in UNPACKERS if path.with_name(path.name + end).is_file()]
-        usual = "check its name and its folder (data.root of a recipe, --root of regard evaluate)"
+        usual = (
+            "check its name and its folder (data.root of a recipe; --root of regard evaluate; or the folder data "
+            "inside a run, which must have all files that its recipe names)"
+        )
         hint = f"{packed[0]} exists: use that name" if packed else how_to_get(path) or usual
         raise DataError(f"no file {path}; {hint}") from None
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
