@@ -57,7 +57,7 @@ def show(recipe: RecipeName, set_: Overrides = None, from_: BeginWith = None) ->
     cost = model.cost(chosen.task.window)
     estimate = by_flops(chosen, model, cost.forward, device)
     n_parameters = sum(parameter.numel() for parameter in model.parameters())
-    print(f"{chosen.name}: a {chosen.architecture} model of {n_parameters:,} parameters for {chosen.kind}.")
+    print(f"{chosen.name}: a {chosen.architecture} model of {n_parameters:,} parameters.")
     print(verdict(estimate, device.type, free_on(device)))
     print_missing(chosen)
     console.print(costs(chosen, cost, estimate, device.type))

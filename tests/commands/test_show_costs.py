@@ -40,7 +40,7 @@ def test_others_say_nothing_of_lectures() -> None:
 
 def test_the_verdict_comes_first(lab: Path, regard: Call) -> None:
     first, second, third, *_ = regard("show", lab / "one").out.splitlines()
-    assert re.fullmatch(r".*one: a transformer model of [\d,]+ parameters for translation\.", first)
+    assert re.fullmatch(r".*one: a transformer model of [\d,]+ parameters\.", first)
     assert re.fullmatch(
         r"It can be trained on this \w+: about \d+ s, \d+ MiB of the [\d,]+ .iB that are free\.", second
     )
