@@ -64,6 +64,7 @@ def main(plan: str, contender: str, n_threads: int) -> None:
     torch.set_num_threads(n_threads)
     collector = Collector(one_translator(PLANS[plan], contender, n_threads))
     with socket.create_server(("127.0.0.1", 0)) as place:
+        place.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as our server does
         print(f"serving {contender} on http://127.0.0.1:{place.getsockname()[1]} ", file=sys.stderr, flush=True)
         config = uvicorn.Config(collector, http="h11", log_level="warning", access_log=False)
         uvicorn.Server(config).run([place])

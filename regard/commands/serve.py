@@ -93,9 +93,12 @@ def read_limits(kind: "type[Limits]", changes: list[str]) -> "Limits":
 def bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=512)
+        place = socket.create_server((host, port), family=family, backlog=512)
     except OSError as error:
         raise ConfigError(f"{host}:{port} cannot be listened on ({error.strerror}); choose another --port") from None
+    # Connections take this over.  Otherwise the end of an answer waits until its beginning is acknowledged: 40 ms.
+    place.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return place
 
 
 def host_name(host: str) -> str:

@@ -1,6 +1,7 @@
 """A server at work: uvicorn on a socket, until SIGTERM or Ctrl-C, and an orderly end."""
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -71,6 +72,8 @@ def listen(server: Server, place: socket.socket) -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     sys.setswitchinterval(SWITCH)
+    gc.collect()
+    gc.freeze()  # what was loaded stays: a full collection would look through all of it, for a quarter of a second
     listener = Listener(server)
     listener.run([place])
     if not listener.started:

@@ -43,13 +43,23 @@ def decoding_form() -> type[BaseModel]:
     return create_model("Decoding", __config__=STRICT, **form)
 
 
+HINTS: dict[type[AnyRequest], dict[str, Any]] = {}  # of verbs that were asked for before
+
+
+def hints_of(verb: type[AnyRequest]) -> dict[str, Any]:
+    """The types of a verb's fields; to work them out takes longer than to check a body."""
+    if verb not in HINTS:
+        HINTS[verb] = get_type_hints(verb, include_extras=True)
+    return HINTS[verb]
+
+
 def is_callable(kind: object) -> bool:
     return get_origin(kind) is Callable or get_origin(kind) is get_origin(Callable[[], None])
 
 
 def form_of(verb: type[AnyRequest], runs: Mapping[str, Run]) -> type[BaseModel]:
     """The body of the verb's route, for the runs that offer it."""
-    hints = get_type_hints(verb, include_extras=True)
+    hints = hints_of(verb)
     wires = {run.task.wire.meaning: run.task.wire for run in runs.values()}
     named = FormField(
         default=None, description=f"the run: one of {', '.join(runs)}; may be left out if it is the only one"
@@ -97,7 +107,7 @@ class Asking:
 
     def request(self, verb: type[AnyRequest], sent: BaseModel) -> tuple[AnyRequest, list[str]]:
         """The request, and what to call each thing it asks about."""
-        hints = get_type_hints(verb, include_extras=True)
+        hints = hints_of(verb)
         values: dict[str, Any] = {}
         shown: list[str] = []
         for field in fields(verb):

@@ -17,6 +17,7 @@ from tiny_runs import Runs
 from typer.testing import CliRunner
 
 from regard.__main__ import app
+from regard.commands.serve import bound
 from regard.errors import ConfigError
 from regard.runs.run import load as load_run
 
@@ -132,6 +133,12 @@ def test_the_log_says_nothing_of_a_text(server: Process) -> None:
     time.sleep(0.2)
     assert "POST /v1/translate 200" in server.log and "GET unknown 404" in server.log
     assert secret not in server.log and KEY not in server.log
+
+
+def test_an_answer_leaves_whole() -> None:
+    """It is written in two parts; the second must not wait until the first is acknowledged."""
+    with bound("127.0.0.1", 0) as place, socket.create_connection(place.getsockname()), place.accept()[0] as connection:
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_another_address_needs_a_key(folders: Runs) -> None:
