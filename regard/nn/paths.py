@@ -190,8 +190,7 @@ def is_windowed(local: Local | None) -> bool:
 def blocks_of(case: Case) -> Blocks:
     local = case.sight.local()
     assert local is not None
-    size = max(SMALLEST_BLOCK, int(max(local.near)))
-    return Blocks(size, case.layout.longest, ahead=local.near[1] > 0, n_global=local.n_global)
+    return Blocks(local, max(SMALLEST_BLOCK, int(max(local.near))), case.layout.longest)
 
 
 def fits_blocks(case: Case) -> bool:
@@ -209,20 +208,26 @@ def fits_blocks(case: Case) -> bool:
 def run_blocks(case: Case) -> Tensor:
     """scaled_dot_product_attention of blocks of queries and the keys near them; global rows have a product of their
     own.  Time and memory grow with the length, not with its square."""
-    blocks, position, layout = blocks_of(case), case.position, case.layout
-    queries, keys, values = padded_heads(case)
-    near, far = case.sight.once("blocks", layout, layout, lambda: blocks.masks(case.sight, layout, queries.dtype))
-    if position.has_bias:
-        near = blocks.bias(position, near)
-    near_keys, near_values = blocks.neighbors(keys), blocks.neighbors(values)
-    out = F.scaled_dot_product_attention(blocks.cut(queries), near_keys, near_values, attn_mask=near, scale=case.scale)
-    out = blocks.join(out, layout.n_sequences)
-    if blocks.n_global:
-        places = torch.arange(layout.longest, device=queries.device)
-        mask = far + position.bias(places[None, : blocks.n_global], places).to(far.dtype) if position.has_bias else far
-        first = queries[:, :, : blocks.n_global]
-        of_global = F.scaled_dot_product_attention(first, keys, values, attn_mask=mask, scale=case.scale)
-        out = torch.cat([of_global, out[:, :, blocks.n_global :]], 2)
+    blocks, position, layout, dtype = blocks_of(case), case.position, case.layout, autocast_dtype(case)
+    queries, keys, values = (rows.to(dtype) for rows in padded_heads(case))
+    masks = case.sight.once("blocks", layout, layout, lambda: blocks.masks(case.sight, layout, dtype))
+    found = []
+    for part, mask in masks.parts:
+        if position.has_bias:
+            mask = mask + blocks.bias(position, part, mask.device).to(dtype)
+        of_part = blocks.cut(queries, part.begin, part.end)  # B n H size E
+        mask = mask.expand(*of_part.shape[:2], -1, -1, -1).flatten(0, 1)
+        near = blocks.neighbors(keys, part).flatten(0, 1), blocks.neighbors(values, part).flatten(0, 1)
+        out = F.scaled_dot_product_attention(of_part.flatten(0, 1), *near, attn_mask=mask, scale=case.scale)
+        found.append(out.unflatten(0, of_part.shape[:2]))
+    out = blocks.join(found)
+    if n := blocks.n_global:
+        mask, places = masks.of_global, torch.arange(blocks.reach, device=queries.device)
+        if position.has_bias:
+            mask = mask + position.bias(places[None, :n], places).to(dtype)
+        reached = keys[:, :, : blocks.reach], values[:, :, : blocks.reach]
+        of_global = F.scaled_dot_product_attention(queries[:, :, :n], *reached, attn_mask=mask, scale=case.scale)
+        out = torch.cat([of_global, out[:, :, n:]], 2)
     return layout.flatten(out.transpose(1, 2))
 
 
@@ -282,7 +287,7 @@ def autocast_dtype(case: Case) -> torch.dtype:
 FAST_PATHS: dict[str, tuple[Callable[[Case], bool], Callable[[Case], Tensor]]] = {
     "short": (fits_short, run_short),
     "varlen": (fits_varlen, run_varlen),
-    "flex": (fits_flex, run_flex),
     "blocks": (fits_blocks, run_blocks),
+    "flex": (fits_flex, run_flex),
     "padded": (fits_padded, run_padded),
 }

@@ -41,6 +41,7 @@ class Position(nn.Module):
 
     has_bias = False
     learns_bias = False
+    measures_global = True  # what it adds to a score of a global row depends on the distance
     sees_length = False  # what it does with a row depends on how long the text is by then
 
     def __init__(self, space: Space):
@@ -152,6 +153,7 @@ class Buckets(Position):
 
     def __init__(self, space: Space):
         super().__init__(space)
+        self.measures_global = not space.n_global
         n = space.n_buckets + (2 if space.n_global else 0)
         self.table = nn.Parameter(torch.randn(n, space.n_heads) * space.d_model**-0.5)
 

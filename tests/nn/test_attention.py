@@ -123,7 +123,7 @@ def test_flex_equals_the_equation_on_long_sequences(position):
     size = (sum(lengths), H, E)
     inputs = [torch.randn(size, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
     push = torch.randn_like(inputs[0])
-    for rule in (causal & window(64) | global_tokens(2), causal):
+    for rule in (causal & window(64) | global_tokens(2), causal | prefix(torch.tensor([70, 2, 9], device="cuda"))):
         expected = attend.readable(inputs[0], layout, Memory(inputs[1], inputs[2], layout), rule)
         case = paths.Case(inputs[0], layout, inputs[1], inputs[2], layout, rule, attend.score.scale, where)
         assert paths.fits_flex(case)

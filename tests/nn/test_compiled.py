@@ -25,6 +25,10 @@ def stack() -> nn.Module:
     return Stack(StackConfig(**SHAPE))
 
 
+def windowed() -> nn.Module:
+    return Stack(StackConfig(**SHAPE, attention_window=8, global_rows=2, position="buckets"))
+
+
 def gradients(make: Callable[[], nn.Module], lengths: tuple[list[int], ...], compiled: bool) -> dict[str, Tensor]:
     torch.manual_seed(0)
     model = make().to(DEVICE)
@@ -42,6 +46,7 @@ def gradients(make: Callable[[], nn.Module], lengths: tuple[list[int], ...], com
     [  # eight seconds and more each; among the fast tests, test_scores.py compiles the attention alone
         pytest.param(stack, LONG[:1], id="stack, long", marks=pytest.mark.slow),
         pytest.param(stack, SHORT[:1], id="stack, short", marks=pytest.mark.slow),
+        pytest.param(windowed, ([270, 9],), id="windows with global rows", marks=pytest.mark.slow),
         pytest.param(translator, SHORT, id="short", marks=pytest.mark.slow),
         pytest.param(translator, LONG, id="long", marks=pytest.mark.slow),
         pytest.param(translator, FULL, id="full", marks=pytest.mark.slow),  # the long ones without padding

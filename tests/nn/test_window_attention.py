@@ -52,6 +52,57 @@ def test_blocks_equal_the_equation_in_values_and_gradients(rule, shape, position
             torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("device", ["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
+@pytest.mark.parametrize("position", ["none", "alibi", "buckets"])
+@pytest.mark.parametrize("lengths", [[T, 3, 20], [T, T]], ids=["ragged", "full"])
+def test_blocks_in_half_precision(lengths, position, device):
+    torch.manual_seed(0)
+    layout, rule = Ragged(lengths, device), causal & (window(4) | global_tokens(2))
+    where = POSITIONS[position](Space(H * E, H, T, n_buckets=8, furthest=16, n_global=2)).to(device)
+    attend = Attend(SCORES["scaled_dot"](E, T), where)
+    inputs = [torch.randn(layout.n_rows, H, E, requires_grad=True, device=device) for _ in range(3)]
+    with torch.autocast(device, torch.bfloat16):
+        case = paths.Case(inputs[0], layout, *inputs[1:], layout, rule, attend.score.scale, where)
+        out = paths.run_blocks(case)
+    assert out.dtype is torch.bfloat16
+    expected = attend.readable(inputs[0], layout, Memory(inputs[1], inputs[2], layout), rule)
+    torch.testing.assert_close(out.float(), expected, atol=3e-2, rtol=3e-2)
+    push = torch.randn_like(inputs[0])
+    learned = [*inputs, *where.parameters()]
+    gradients = torch.autograd.grad(out.float(), learned, push), torch.autograd.grad(expected, learned, push)
+    for got, want in zip(*gradients, strict=True):
+        assert (got - want).norm() <= 0.03 * want.norm()
+
+
+@pytest.mark.parametrize("rule", ["window", "causal", "global", "causal and global"])
+def test_masks_do_not_grow_with_the_length(rule):
+    """But for that of global rows, who look at all rows unless they may not look ahead."""
+
+    def n_numbers(length):
+        layout, blocks = Ragged([length]), Blocks(RULES[rule].local(), 4, length)
+        masks = blocks.masks(RULES[rule], layout, torch.float32)
+        assert masks.of_global.numel() == blocks.n_global * (length if rule == "global" else blocks.n_global)
+        return sum(mask.numel() for _, mask in masks.parts)
+
+    assert n_numbers(40) == n_numbers(4000)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="where FlexAttention would write its mask out")
+@pytest.mark.parametrize("position", ["none", "alibi", "buckets"])
+def test_global_rows_hold_little_on_a_gpu(position, monkeypatch):
+    monkeypatch.setattr(paths, "SMALLEST_BLOCK", 64)
+    n = 32_768
+    layout, rule = Ragged([n], "cuda"), causal & (window(256) | global_tokens(64))
+    where = POSITIONS[position](Space(H * 64, H, n, n_global=64)).cuda()
+    attend = Attend(SCORES["scaled_dot"](64, n), where).cuda()
+    rows = [torch.randn(n, H, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    torch.cuda.reset_peak_memory_stats()
+    begin = torch.cuda.memory_allocated()
+    attend(rows[0], layout, Memory(rows[1], rows[2], layout), rule).sum().backward()
+    held = torch.cuda.max_memory_allocated() - begin
+    assert held < 700e6  # the square of the length alone has 1,074 million numbers
+
+
 def test_rows_and_global_rows_have_no_distance_but_a_number_for_each_way():
     """Among themselves, both have distances (Ainslie et al. 2020, section 3.2)."""
     position = POSITIONS["buckets"](Space(H * E, H, T, n_buckets=8, furthest=16, n_global=2))
@@ -93,6 +144,17 @@ def test_rules_that_are_not_local_say_so():
     assert (causal & window(1) | global_tokens(1)).local() == Local((1, 0), (INFINITE, INFINITE), 1)
     for rule in (causal | window(1), global_tokens(1) | global_tokens(2), order(torch.arange(T)[None]) & window(1)):
         assert rule.local() is None
+
+
+def test_a_limited_view_of_global_rows_has_a_mask_for_each_block():
+    rule, layout = causal & (window(3) | (global_tokens(2) & window(11))), Ragged([T, T])
+    rows = torch.randn(2 * T, H, E)
+    attend = Attend(SCORES["scaled_dot"](E, T), POSITIONS["none"](Space(H * E, H, T)))
+    case = paths.Case(rows, layout, rows, rows, layout, rule, attend.score.scale, attend.position)
+    assert paths.fits_blocks(case) and len(paths.blocks_of(case).parts(is_full=True)) == 1
+    torch.testing.assert_close(
+        paths.run_blocks(case), attend.readable(rows, layout, Memory(rows, rows, layout), rule), atol=1e-5, rtol=1e-5
+    )
 
 
 def test_masks_are_made_once_for_all_layers(monkeypatch):
