@@ -212,14 +212,14 @@ def run_blocks(case: Case) -> Tensor:
     queries, keys, values = (rows.to(dtype) for rows in padded_heads(case))
     masks = case.sight.once("blocks", layout, layout, lambda: blocks.masks(case.sight, layout, dtype))
     found = []
-    for part, mask in masks.parts:
+    for section, mask in masks.sections:
         if position.has_bias:
-            mask = mask + blocks.bias(position, part, mask.device).to(dtype)
-        of_part = blocks.cut(queries, part.begin, part.end)  # B n H size E
-        mask = mask.expand(*of_part.shape[:2], -1, -1, -1).flatten(0, 1)
-        near = blocks.neighbors(keys, part).flatten(0, 1), blocks.neighbors(values, part).flatten(0, 1)
-        out = F.scaled_dot_product_attention(of_part.flatten(0, 1), *near, attn_mask=mask, scale=case.scale)
-        found.append(out.unflatten(0, of_part.shape[:2]))
+            mask = mask + blocks.bias(position, section, mask.device).to(dtype)
+        of_section = blocks.cut(queries, section.begin, section.end)  # B n H size E
+        mask = mask.expand(*of_section.shape[:2], -1, -1, -1).flatten(0, 1)
+        near = blocks.neighbors(keys, section).flatten(0, 1), blocks.neighbors(values, section).flatten(0, 1)
+        out = F.scaled_dot_product_attention(of_section.flatten(0, 1), *near, attn_mask=mask, scale=case.scale)
+        found.append(out.unflatten(0, of_section.shape[:2]))
     out = blocks.join(found)
     if n := blocks.n_global:
         mask, places = masks.of_global, torch.arange(blocks.reach, device=queries.device)

@@ -82,7 +82,7 @@ def test_masks_do_not_grow_with_the_length(rule):
         layout, blocks = Ragged([length]), Blocks(RULES[rule].local(), 4, length)
         masks = blocks.masks(RULES[rule], layout, torch.float32)
         assert masks.of_global.numel() == blocks.n_global * (length if rule == "global" else blocks.n_global)
-        return sum(mask.numel() for _, mask in masks.parts)
+        return sum(mask.numel() for _, mask in masks.sections)
 
     assert n_numbers(40) == n_numbers(4000)
 
@@ -151,7 +151,7 @@ def test_a_limited_view_of_global_rows_has_a_mask_for_each_block():
     rows = torch.randn(2 * T, H, E)
     attend = Attend(SCORES["scaled_dot"](E, T), POSITIONS["none"](Space(H * E, H, T)))
     case = paths.Case(rows, layout, rows, rows, layout, rule, attend.score.scale, attend.position)
-    assert paths.fits_blocks(case) and len(paths.blocks_of(case).parts(is_full=True)) == 1
+    assert paths.fits_blocks(case) and len(paths.blocks_of(case).sections(is_full=True)) == 1
     torch.testing.assert_close(
         paths.run_blocks(case), attend.readable(rows, layout, Memory(rows, rows, layout), rule), atol=1e-5, rtol=1e-5
     )
