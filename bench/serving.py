@@ -82,7 +82,8 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
     report = ServingReport("serving", "tok/s", describe(plan))
     report.notes.append("clients share the cores with the servers; ours and GPT-2's are sent text, CTranslate2 ids")
     with tempfile.TemporaryDirectory() as folder:
-        measure_translators(report, plan, size, device, rounds or 1, skip, Path(folder) / "base")
+        if TRANSLATOR not in skip:
+            measure_translators(report, plan, size, device, rounds or 1, skip, Path(folder) / "base")
         if GPT2 not in skip:
             measure_gpt2(report, size, device, rounds or 1, skip, Path(folder))
     report.notes += [

@@ -47,9 +47,9 @@ def attention_routes(service: Service) -> APIRouter:
         form = dict(await received(http, fields))
         name = service.choose(form["model"])
         run, limits = service.runs[name], service.limits
-        for text in (form["input"], form["target"]):
-            if isinstance(text, str) and run.task.wire.is_text:
-                limits.check(len(text), "text_chars", "input")
+        for field in ("input", "target"):
+            if isinstance(form[field], str) and run.task.wire.is_text:
+                limits.check(len(form[field]), "text_chars", field)
         asked = Asked(layers=form["layers"], heads=form["heads"], vectors=form["vectors"])
         try:
             source = run.task.wire.read(form["input"], "input")

@@ -31,9 +31,9 @@ def fields_refused(errors: Iterable[Mapping[str, Any]]) -> Refusal:
     error = next(iter(errors))
     kind = str(error["type"])
     place = [part for part in error["loc"] if part not in ("body", "query", "path")]
-    field = next((part for part in place if isinstance(part, str)), None)
-    if field is None or not is_name(field):
-        field = None
+    names = [part for part in place if isinstance(part, str)]
+    shown = names[:1] + names[1:][-1:] if kind == "extra_forbidden" else names[:1]  # of an object: the field within it
+    field = ".".join(shown) if shown and all(map(is_name, shown)) else None
     what = WORDS.get(kind, "does not fit; see /openapi.json")
     code = "unknown_parameter" if kind == "extra_forbidden" else None
     return Refusal(400, f"{field or 'the body'}: {what}", param=field, code=code)

@@ -48,6 +48,7 @@ def libretranslate_routes(service: Service, keys: Keys) -> APIRouter:
 
     @router.get("/frontend/settings")
     async def settings() -> Any:
+        """The longest text, whether a key is needed, and the first pair of languages."""
         source, target = next(iter(translators.by_pair), ("", ""))
         pair = {"source": {"code": source, "name": NAMES.get(source, source)}}
         pair["target"] = {"code": target, "name": NAMES.get(target, target)}
@@ -72,6 +73,7 @@ def libretranslate_routes(service: Service, keys: Keys) -> APIRouter:
 
     @router.post("/translate", openapi_extra=body_of(TranslateForm, takes_forms=True))
     async def translate(http: Request) -> Response:
+        """Texts or HTML in another language, with further translations if `alternatives` asks for them."""
         form = await received(http, TranslateForm, takes_forms=True)
         texts = [form.q] if isinstance(form.q, str) else form.q
         service.limits.check_texts(texts, "q")

@@ -41,6 +41,7 @@ def openai_routes(service: Service) -> APIRouter:
 
     @router.get("/models/{model}")
     async def model(model: str) -> Any:
+        """One of the runs that are served."""
         if model not in service.runs:
             raise NotFound("there is no such run here; GET /v1/models lists them", "model", "model_not_found")
         return model_record(model)

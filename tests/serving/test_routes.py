@@ -169,6 +169,19 @@ def test_every_cap_names_itself(narrow: TestClient, path: str, body: dict[str, A
     assert answer.status_code == 400 and f"the server's cap {cap})" in answer.text
 
 
+def test_faults_name_their_field(client: TestClient) -> None:
+    asked = {"model": "translation", "lines": ["the cat"]}
+    for body, message in (
+        ({**asked, "zanzibar": 1}, "zanzibar: is not a parameter of this route"),
+        ({**asked, "decoding": {"zanzibar": 1}}, "decoding.zanzibar: is not a parameter of this route"),
+        ({**asked, "decoding": {"a b": 1}}, "the body: is not a parameter of this route"),
+        ({**asked, "decoding": {"beam": "zanzibar"}}, "decoding: must be a whole number"),
+    ):
+        assert client.post("/v1/translate", json=body).json()["error"]["message"] == message
+    target = {"model": "translation", "input": "the cat", "target": "a" * 50_001}
+    assert client.post("/v1/attention", json=target).json()["error"]["param"] == "target"
+
+
 @pytest.mark.sampled("every case asks a server of its own", cases=3)
 @pytest.mark.parametrize("name", BODIES)
 def test_hostile_bodies(client: TestClient, name: str) -> None:

@@ -21,7 +21,7 @@ const example = (schema) => {
   return Object.fromEntries(required.map((name) => [name, ""]));
 };
 
-const firstSentence = ({ summary, description }) => (description ?? summary ?? "").replace(/\s+/g, " ").split(/(?<=[.:]) /)[0];
+const firstSentence = ({ summary, description }) => (description ?? summary ?? "").replace(/\s+/g, " ").split(/(?<=[.]) /)[0];
 
 const routeOf = (path, method, about, schemas) => {
   const heading = made("summary", made("b", method.toUpperCase()), ` ${path} `, made("small", firstSentence(about)));
