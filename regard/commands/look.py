@@ -54,6 +54,9 @@ def look(
             metavar="ROW,COLUMN", help="of an image: where this patch looks (default: the class row, or the mean)"
         ),
     ] = None,
+    part: Annotated[
+        int, typer.Option(min=1, help="of a text that is too long for the model and so was split: which part")
+    ] = 1,
     grid: Annotated[bool, typer.Option("--grid", help="with --png: every head (or gate) of every layer")] = False,
     vectors: Annotated[bool, typer.Option("--vectors", help="with --html: queries, keys and values too")] = False,
     html: Annotated[Path | None, typer.Option(help="write the page here: one file, no network")] = None,
@@ -96,7 +99,10 @@ def look(
     if kind in KINDS and not KINDS[kind].has_heads and (layer, head) != (None, None):
         raise RegardError(f"{kind} is one map, of all layers and heads: leave out --layer and --head")
     layers, heads = (None if number is None else [number] for number in (layer, head))
-    capture = loaded.look(text, target, layers, heads, vectors)
+    capture = loaded.look(text, target, layers, heads, vectors, part)
+    if capture.n_parts > 1:
+        shown = f"this is part {part}, and --part N shows another"
+        print(f"note: too long for the model, so split into {capture.n_parts}; {shown}", file=sys.stderr)
     note_unknown(loaded, text, target or "")
     kind = kind or capture.first_kind
     if is_named:

@@ -39,6 +39,7 @@ MINUTES: dict[str, tuple[str, str]] = {
     "timemachine": ("1.5", ""),
     "wikitext2-lstm": ("", "6"),
 }
+N_NEXT = 3  # recipes of a data set whose command is written out
 
 
 def recipes() -> None:
@@ -92,8 +93,11 @@ def data(
     states = bring(known, from_, root, unchecked, overwrite)
     print_table(("file", "what became of it"), list(states.items()), f"{root / known.name}")
     elsewhere = "" if root == Path("data") else f" --set data.root={root}"
-    for recipe in recipes_with()[known.name]:
+    first, more = recipes_with()[known.name][:N_NEXT], recipes_with()[known.name][N_NEXT:]
+    for recipe in first:
         print(f"next: regard train {recipe}{elsewhere}")
+    if more:
+        print(f"or:   {', '.join(more)}")
 
 
 def list_sets(root: Path) -> None:
@@ -105,6 +109,7 @@ def list_sets(root: Path) -> None:
         print("    " + "; ".join(fact for fact in facts if fact))
     print(
         "\nregard data NAME says more; regard data NAME --from DIR|FILE checks a copy and puts it where recipes look."
+        "\nHome pages and licenses are as others quote them; read the license of a set before you use it."
     )
 
 

@@ -48,12 +48,17 @@ def bring(known: DataSet, source: Path, root: Path, is_unchecked: bool, may_over
     matches, wrong = match_files(known, source, is_unchecked)
     wrong = {file: problem for file, problem in wrong.items() if file not in matches}
     if wrong:
+        why = (
+            "The known sums are of our own copy, which has another form than the original download"
+            if known.own_form
+            else "It is not what the shipped recipes were measured with"
+        )
         raise DataError(
-            f"{'; '.join(wrong.values())}. Nothing was written. It is not what the shipped recipes were measured with; "
-            "if it has the same form, and you want it all the same, add --unchecked"
+            f"{'; '.join(wrong.values())}. Nothing was written. {why}; if yours has the form that recipes read and "
+            f"you want it all the same, add --unchecked." + (f" What recipes read: {known.get}." if known.own_form else "")
         )
     if not matches:
-        raise DataError(f"{source} has none of the files of {known.name}: {', '.join(known.files)}")
+        raise DataError(f"{source} has none of the files of {known.name}: {', '.join(known.files)}.{form_of(known)}")
     states = {}
     for file in known.files:
         if file in matches:
@@ -63,6 +68,15 @@ def bring(known: DataSet, source: Path, root: Path, is_unchecked: bool, may_over
         else:
             states[file] = "missing"
     return states
+
+
+def form_of(known: DataSet) -> str:
+    """What the files must be like, and how to bring those that somebody made."""
+    if not known.own_form:
+        return ""
+    names = ", ".join(plain_name(file) for file in known.files)
+    how = f"make {names} of the original, packed or not, and add --unchecked, as their sums are not ours"
+    return f" What recipes read: {known.get}. If you have only the original, {how}."
 
 
 def match_files(known: DataSet, source: Path, is_unchecked: bool) -> tuple[dict[str, Found], dict[str, str]]:

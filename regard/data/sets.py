@@ -19,6 +19,7 @@ class DataSet:
     license: str = ""
     home: str = ""
     get: str = ""  # in which form, and who else has it
+    own_form: bool = False  # the original download is in another form, so its sums say nothing
     make: str = ""  # the command that generates it
     files: dict[str, str] = field(default_factory=dict)  # SHA-256 of what is in them, unpacked; "": not known
 

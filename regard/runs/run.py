@@ -221,10 +221,13 @@ class Run:
         layers: Collection[int] | None = None,
         heads: Collection[int] | None = None,
         vectors: bool = False,
+        part: int = 1,
     ) -> Capture:
         """The attention of a source and its target (the given one, or the model's own); that of a model that reads a
-        text or an image (a path, a PIL image, an array or a tensor); the votes of a Markov model."""
-        asked = Asked(layers=layers, heads=heads, vectors=vectors)
+        text or an image (a path, a PIL image, an array or a tensor); the votes of a Markov model.
+
+        A text that is too long for the model is split as `translate` does, and `part` says which part is looked at."""
+        asked = Asked(layers=layers, heads=heads, vectors=vectors, part=part)
         sources = self.task.listed(source, "look")
         if len(sources) != 1:
             raise RunError(f"look at one at a time, not at {len(sources)}")

@@ -27,6 +27,7 @@ def attention_form(service: Service) -> type[BaseModel]:
         "target": (str | None, own),
         "layers": (list[int] | None, counted),
         "heads": (list[int] | None, counted),
+        "part": (int, FormField(default=1, ge=1, description="of a text that is too long and so was split")),
         "vectors": (bool, FormField(default=False, description="also queries, keys and values")),
         "format": (
             Literal["json", "page"],
@@ -50,7 +51,7 @@ def attention_routes(service: Service) -> APIRouter:
         for field in ("input", "target"):
             if isinstance(form[field], str) and run.task.wire.is_text:
                 limits.check(len(form[field]), "text_chars", field)
-        asked = Asked(layers=form["layers"], heads=form["heads"], vectors=form["vectors"])
+        asked = Asked(layers=form["layers"], heads=form["heads"], vectors=form["vectors"], part=form["part"])
         try:
             source = run.task.wire.read(form["input"], "input")
         except RegardError as error:

@@ -29,7 +29,7 @@ from regard.tasks.setup import B, M, P, R, Sample, Setup, TaskConfig, Use, Verbs
 from regard.tasks.sizing import no_draft
 from regard.tasks.wire import TEXT, Wire
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, look_at_text
+from regard.viewer.looking import Asked, look_at_long_text
 
 
 class Task(ABC, Generic[R, P, M, B]):
@@ -293,7 +293,7 @@ class Task(ABC, Generic[R, P, M, B]):
         """What the model attends to while it reads a text and, where it writes one, a target (None: its own)."""
         if target is not None or not source:
             raise RegardError("this run reads one text: give the text, and no target")
-        return look_at_text(use.model, self.tokenizer, self.encode(source), source, asked)
+        return look_at_long_text(use.model, self.tokenizer, self.encode, source, asked)
 
 
 BatchTask = Task[Any, Any, Any, B]  # whatever it makes its batches of

@@ -1,7 +1,7 @@
 """A model at work, caught as a `Capture`: attention while it reads a text or an image, or translates, the gates of a
 recurrent model, XLNet's two streams, and the votes of a Markov model."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from regard.models.xlnet import PermutationModel
 from regard.nn.grid import Grid
 from regard.nn.layout import Ragged
 from regard.nn.watch import Seen, Sighting, refuse_unknown, watch
+from regard.text.sentences import texts_that_fit
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
 from regard.viewer.gates import look_at_gates
@@ -33,6 +34,7 @@ class Asked:
     layers: Collection[int] | None = None
     heads: Collection[int] | None = None
     vectors: bool = False
+    part: int = 1  # of a text that is too long to be read at once
 
     def check(self, model: Model) -> None:
         layers = [(layer + 1, module.n_heads) for _, layer, module in model.attentions()]
@@ -138,6 +140,24 @@ def look_at_streams(
     ]
     words = [f"{word} ({turn})" for word, turn in zip(tokenizer.tokens(ids), turns, strict=True)]
     return capture(title, Seen(streams), {kind: (words, words) for kind in ("query", "content")})
+
+
+def look_at_long_text(
+    model: Model, tokenizer: Tokenizer, encode: Callable[[str], list[int]], text: str, asked: Asked
+) -> Capture:
+    """A text of any length, or the part of it that was asked for."""
+    texts = texts_that_fit(text, tokenizer, encode, model.max_length)
+    return look_in_parts(texts, asked, lambda part: look_at_text(model, tokenizer, encode(part), part, asked))
+
+
+def look_in_parts(parts: list[str], asked: Asked, look: Callable[[str], Capture]) -> Capture:
+    """The part that was asked for; its title says which of how many it is."""
+    if not 1 <= asked.part <= len(parts):
+        raise RegardError(f"there is no part {asked.part}: the text has {len(parts)}, the first being part 1")
+    seen = look(parts[asked.part - 1])
+    if len(parts) == 1:
+        return seen
+    return replace(seen, title=f"part {asked.part} of {len(parts)}: {seen.title}", n_parts=len(parts))
 
 
 def check_length(model: Model, ids: list[int], length: int) -> None:

@@ -80,6 +80,7 @@ class MapSet:
     opens: MapKey | None = None  # the map that a page shows first; None: the page chooses
     image: Pictured | None = None  # what was read, where it is no text
     query: int | None = None  # the patch whose look is shown first; None: the class row, or the mean of all
+    n_parts: int = 1  # of the text, if it was too long to be read at once; the title says which this is
 
     def __post_init__(self) -> None:
         if not self.maps:

@@ -104,6 +104,21 @@ def test_mistakes_are_named(
     assert refused.code == 1 and message in refused.err
 
 
+@pytest.mark.parametrize("name", ["imdb", "quac", "aeslc", "tatoeba-en-fr"])
+def test_an_original_in_another_form_is_told_what_recipes_read(name: str, regard: Call, tmp_path: Path) -> None:
+    (tmp_path / "original" / "train").mkdir(parents=True)
+    (tmp_path / "original" / "train" / "0_9.txt").write_text("a file for each\n", encoding="utf-8")
+    refused = regard("data", name, "--from", "original")
+    assert refused.code == 1 and f"has none of the files of {name}" in refused.err
+    assert f"What recipes read: {data_sets()[name].get}. If you have only the original, make " in refused.err
+    assert "and add --unchecked, as their sums are not ours" in refused.err
+    file = next(iter(data_sets()[name].files)).removesuffix(".xz")
+    (tmp_path / file).write_text("made of the original\n", encoding="utf-8")
+    refused = regard("data", name, "--from", file)
+    assert refused.code == 1 and "The known sums are of our own copy" in refused.err
+    assert regard("data", name, "--from", file, "--unchecked").code == 0
+
+
 def test_a_missing_file_says_how_to_get_it(regard: Call) -> None:
     missing = regard("train", "sms-bag", "--device", "cpu")
     assert missing.code == 1

@@ -113,6 +113,20 @@ def test_a_stack_shows_every_head_of_the_text(tmp_path: Path) -> None:
     np.testing.assert_array_equal(one.weights, capture.pick("self", 1, 0).weights)
 
 
+def test_a_long_text_is_looked_at_in_parts(tmp_path: Path) -> None:
+    run = trained("stack", tmp_path)
+    sentences = [f"{TEXT} {word}." for word in ("down", "please", "out", "log", "it", "ran", "the", "and")]
+    whole = [run.look(" ".join(sentences), part=part) for part in (1, 2)]
+    assert [capture.n_parts for capture in whole] == [2, 2] and run.look(TEXT).n_parts == 1
+    shown = []
+    for part, capture in enumerate(whole, start=1):
+        text = capture.title.removeprefix(f"part {part} of 2: ")
+        shown.append(text)
+        for map, alone in zip(capture.maps, run.look(text).maps, strict=True):
+            np.testing.assert_array_equal(map.weights, alone.weights)
+    assert " ".join(shown) == " ".join(sentences), "split between sentences, and nothing is lost"
+
+
 @pytest.mark.sampled("every case draws or reads a page of its own")
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
@@ -122,7 +136,8 @@ def test_a_stack_shows_every_head_of_the_text(tmp_path: Path) -> None:
         ("stack", {"layers": [2]}, "there is no layer 2; the model has 2"),
         ("stack", {"target": "please"}, "no target"),
         ("stack", {"source": ""}, "give the text"),
-        ("stack", {"source": "check " * 64}, "65 tokens do not fit the model's 64"),
+        ("stack", {"source": "check " * 64, "part": 3}, "there is no part 3: the text has 2"),
+        ("stack", {"part": 2}, "there is no part 2: the text has 1"),
     ],
 )
 def test_what_cannot_be_looked_at(name: str, arguments: dict[str, object], message: str, tmp_path: Path) -> None:

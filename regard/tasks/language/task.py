@@ -27,7 +27,7 @@ from regard.tasks.language.verbs import Generate, Reach
 from regard.tasks.own_words import OwnWordsConfig
 from regard.tasks.setup import Sample, Setup, TaskConfig, Use, Verbs
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, look_at_text, look_at_votes
+from regard.viewer.looking import Asked, look_at_votes
 
 SHOWN_TOKENS = 8  # of a validation line that a sample goes on from
 BLANKS = 3  # sets these draws apart from those that shuffle
@@ -213,7 +213,6 @@ class Language(StreamTask[LanguageModel, TextBatch]):
         return measure_reach(use.model, self.part(text, to_learn=False), ask)
 
     def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
-        if target is not None or not source:
+        if target is not None or not (source and use.model.is_counted):
             return super().look(use, source, target, asked)
-        look = look_at_votes if use.model.is_counted else look_at_text
-        return look(use.model, self.tokenizer, self.encode(source), source, asked)
+        return look_at_votes(use.model, self.tokenizer, self.encode(source), source, asked)

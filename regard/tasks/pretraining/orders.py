@@ -20,8 +20,9 @@ from regard.tasks.exchange import PERMUTED
 from regard.tasks.language.batches import TextBatch, accuracy, make_batch, total_nats
 from regard.tasks.language.running_text import NoisedConfig, NoisedTask, StreamConfig, StreamTask, check_window
 from regard.tasks.setup import Use
+from regard.text.sentences import texts_that_fit
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, look_at_streams
+from regard.viewer.looking import Asked, look_at_streams, look_in_parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +116,11 @@ class Permutation(NoisedTask[PermutationModel, TurnBatch]):
         """Both streams while every token is predicted, in an order that the recipe's seed draws."""
         if target is not None or not source:
             raise RegardError("this run reads one text: give the text, and no target")
-        ids = self.encode(source)
-        order = turns(np.ones(len(ids), bool), Draws(self.setup.seed))
-        return look_at_streams(use.model, self.tokenizer, ids, order.tolist(), source, asked)
+
+        def look(text: str) -> Capture:
+            ids = self.encode(text)
+            order = turns(np.ones(len(ids), bool), Draws(self.setup.seed))
+            return look_at_streams(use.model, self.tokenizer, ids, order.tolist(), text, asked)
+
+        texts = texts_that_fit(source, self.tokenizer, self.encode, use.model.max_length)
+        return look_in_parts(texts, asked, look)

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.errors import RegardError
 from regard.models.interface import Model, Translator
 from regard.nn.loss import cross_entropy
 from regard.nn.watch import Seen, watch
@@ -14,9 +15,10 @@ from regard.tasks.framing import Frame
 from regard.tasks.setup import B, M, P, R, Setup, TaskConfig, Use
 from regard.tasks.task import Task
 from regard.tasks.translation.batches import PairBatch, make_batch
+from regard.text.sentences import texts_that_fit
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, capture, check_length
+from regard.viewer.looking import Asked, capture, check_length, look_in_parts
 
 
 def pair_loss(model: Translator, batch: PairBatch, smoothing: float) -> Tensor:
@@ -48,6 +50,19 @@ class FramedTask(Task[R, P, M, B]):
 
     def look(self, use: Use[M], source: str, target: str | None, asked: Asked) -> Capture:
         asked.check(use.model)
+        texts = self.pieces(use.model, source)
+        if target is not None and len(texts) > 1:
+            raise RegardError(
+                f"this text is too long for the model, which reads it in {len(texts)} parts: give one part with its "
+                "target, or leave out the target (--target)"
+            )
+        return look_in_parts(texts, asked, lambda text: self.look_at_one(use, text, target, asked))
+
+    def pieces(self, model: M, source: str) -> list[str]:
+        """What the model reads one after the other."""
+        return texts_that_fit(source, self.tokenizer, self.encode, model.max_length)
+
+    def look_at_one(self, use: Use[M], source: str, target: str | None, asked: Asked) -> Capture:
         target = self.own_target(use, source) if target is None else target
         return self.look_at_pair(use.model, source, target, asked)
 

@@ -32,6 +32,8 @@ from regard.tasks.translation.batches import PairSet, Weigh
 from regard.tasks.translation.framed import FramedConfig, FramedTask
 from regard.tasks.translation.use import least_expected, translate, unusual
 from regard.tasks.translation.verbs import Align, ScorePairs, Summarize, Translate, Translated
+from regard.text.sentences import beginning, split
+from regard.text.unicode import well_formed
 
 W = TypeVar("W", bound=AnyTranslator | LanguageModel)  # what writes targets
 N_EXPECTED = 200  # validation lines that say what translations are like
@@ -228,7 +230,7 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
     def translate(self, use: Use[W], ask: Translate) -> list[Translated]:
         config = (ask.decoding or use.decoding).within(self.room(use.model))
         prefixes = None if ask.prefixes is None else list(ask.prefixes)
-        longest = min(self.max_length, use.model.max_length - self.frame.n_around)  # that is read in one piece
+        longest = self.longest(use.model)
         answers = translate(
             use.engine, self.tokenizer, list(ask.lines), config, longest, self.frame, prefixes, ask.on_progress
         )
@@ -238,6 +240,18 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
         if ask.alignments:
             answers = [replace(answer, alignment=self.align(use, Align(answer))) for answer in answers]
         return answers
+
+    def longest(self, model: W) -> int:
+        """Tokens of a source that are read in one piece."""
+        return min(self.max_length, model.max_length - self.frame.n_around)
+
+    def pieces(self, model: W, source: str) -> list[str]:
+        """As `translate` reads it."""
+        read, line = beginning if self.frame.cut else split, well_formed(source)
+        if len(self.tokenizer.encode(line)) <= self.longest(model):
+            return [source]
+        parts = read(line, self.tokenizer, self.longest(model))
+        return [line[part[0].start : part[-1].end] for part in parts if part] or [source]
 
     def own_target(self, use: Use[W], source: str) -> str:
         return self.translate(use, Translate([source]))[0].text

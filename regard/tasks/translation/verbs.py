@@ -2,19 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.outputs import Hypothesis
 from regard.tasks.request import Help, LineRequest, Request, Texts
-
-
-class Token(NamedTuple):
-    """A token, and from which character to after which one of its line it stands."""
-
-    id: int
-    start: int
-    end: int
+from regard.text.sentences import Token
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.engine import Engine, generate
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.framing import Frame
-from regard.tasks.translation.use import SENTENCE_END, split, translate
+from regard.tasks.translation.use import translate
+from regard.text.sentences import SENTENCE_END, split
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 WORDS = ["the", "animal", "did", "not", "cross", "street", "because", "it", "was", "too", "tired", "wide"]
