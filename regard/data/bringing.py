@@ -53,9 +53,10 @@ def bring(known: DataSet, source: Path, root: Path, is_unchecked: bool, may_over
             if known.own_form
             else "It is not what the shipped recipes were measured with"
         )
+        form = f" What recipes read: {known.get}." if known.own_form else ""
         raise DataError(
             f"{'; '.join(wrong.values())}. Nothing was written. {why}; if yours has the form that recipes read and "
-            f"you want it all the same, add --unchecked." + (f" What recipes read: {known.get}." if known.own_form else "")
+            f"you want it all the same, add --unchecked.{form}"
         )
     if not matches:
         raise DataError(f"{source} has none of the files of {known.name}: {', '.join(known.files)}.{form_of(known)}")
