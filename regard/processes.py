@@ -32,7 +32,12 @@ class LostWorker(RegardError):
 class Processes:
     rank: int = 0
     n: int = 1
-    patient: "distributed.ProcessGroup | None" = None  # all of them, for what may take long; None: there is one
+    patient: "distributed.ProcessGroup | None" = None  # all of them, for what may take long; None: nobody joined
+
+    @property
+    def are_joined(self) -> bool:
+        """Whether PyTorch's engines can be used: `torchrun` started this, even if it started one process alone."""
+        return self.patient is not None
 
     @property
     def is_leader(self) -> bool:
@@ -145,7 +150,7 @@ def local_rank() -> int:
 @contextmanager
 def joined(device: torch.device, seconds: float) -> Iterator[Processes]:
     """All processes that were started with this one.  One that does not answer for so many seconds is given up."""
-    if n_started() == 1:
+    if "RANK" not in os.environ:
         yield ALONE
         return
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"

@@ -56,13 +56,13 @@ class ShardedGradients(Together[B]):
     def __init__(self, model: Model, loss: Callable[[B], Tensor], team: Team, seed: int, device: torch.device) -> None:
         super().__init__(model, loss, team, seed, device)
         self.n = team.processes.n
-        self.plain = copy.deepcopy(model) if self.n > 1 else model  # what is validated and written
+        self.plain = copy.deepcopy(model) if team.processes.are_joined else model  # what is validated and written
         self.wrapped: nn.Module = LossModule(model, loss)
         layers = list(layers_of(model))
         if team.config.checkpointing:
             for layer in layers:
                 checkpointed(layer)
-        if self.n == 1:
+        if not team.processes.are_joined:
             return
         if any(isinstance(module, nn.RNNBase) for module in model.modules()):
             raise ConfigError(
@@ -90,7 +90,7 @@ class ShardedGradients(Together[B]):
                     loss = self.wrapped(batch) / n_targets
                     (self.n * loss).backward()
                 total += loss.detach()
-        if self.n > 1:
+        if isinstance(self.wrapped, FSDPModule):
             with others_noticed():
                 distributed.all_reduce(total)
         return total
@@ -114,7 +114,7 @@ class ShardedGradients(Together[B]):
     @torch.no_grad()
     def united(self) -> Model:
         theirs = dict(self.plain.named_parameters())
-        for name, parameter in self.model.named_parameters() if self.n > 1 else ():
+        for name, parameter in self.model.named_parameters() if self.plain is not self.model else ():
             theirs[name].copy_(whole(parameter))
         return self.plain
 

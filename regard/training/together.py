@@ -82,12 +82,11 @@ class ReplicatedGradients(Together[B]):
     def __init__(self, model: Model, loss: Callable[[B], Tensor], team: Team, seed: int, device: torch.device) -> None:
         super().__init__(model, loss, team, seed, device)
         self.module, self.parallel = LossModule(model, loss), None
-        if team.processes.n > 1:
+        if team.processes.are_joined:
             with others_noticed(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", FutureWarning)  # the new name of an argument that 2.11 does not know
                 self.parallel = DistributedDataParallel(
                     self.module,
-                    device_ids=[device.index] if device.type == "cuda" else None,
                     broadcast_buffers=False,  # none changes in training
                     find_unused_parameters=True,  # a task may not read all that a model has
                 )
@@ -103,7 +102,7 @@ class ReplicatedGradients(Together[B]):
                     loss = (self.parallel or self.module)(batch) / n_targets
                     (n * loss).backward()
                 total += loss.detach()
-        if n > 1:
+        if self.parallel:
             with others_noticed():
                 distributed.all_reduce(total)
         return total
