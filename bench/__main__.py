@@ -23,6 +23,7 @@ from bench import (
     ngrams,
     paths,
     recurrent,
+    scaling,
     series,
     serving,
     smollm,
@@ -57,12 +58,14 @@ BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], R
     "recurrent": recurrent.run,
     "series": series.run,
     "serving": serving.run,
+    "scaling": scaling.run,
 }
-GPU_ONLY, CPU_ONLY = ("paths",), ("filing", "smollm")
+GPU_ONLY, CPU_ONLY = ("paths", "scaling"), ("filing", "smollm")
 PICTURES: dict[str, Callable[[Any, Path], None]] = {
     "layers": layers.draw,
     "long": long.draw,
     "serving": serving.draw,
+    "scaling": scaling.draw,
 }  # of their reports
 
 

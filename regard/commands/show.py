@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from regard.commands.options import BeginWith, Overrides, RecipeName
 
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from torch import Tensor
 
-    from regard.models.interface import Cost
+    from regard.models.interface import Cost, Model
     from regard.runs.recipe import Recipe
     from regard.training.estimate import Estimate
 
@@ -26,10 +28,19 @@ LECTURES = {
     "gpt2-xl": (1.5e21, "tens of petaFLOP/s-days"),
     "gpt3": (3640 * PETAFLOPS_DAY, "3640 petaFLOP/s-days"),
 }
+NOT_MEASURED = (
+    "Compute and memory were compared with one H200; communication is modeled from stated bandwidths, see "
+    "docs/scaling.md. Where each GPU has few tokens, its products are slower than said here."
+)
 P100 = 9.5e12  # FLOP/s that the paper takes for a P100, single precision
 
 
-def show(recipe: RecipeName, set_: Overrides = None, from_: BeginWith = None) -> None:
+def show(
+    recipe: RecipeName,
+    set_: Overrides = None,
+    from_: BeginWith = None,
+    gpus: Annotated[int | None, typer.Option(min=1, help="also what a step costs on so many H200s, modeled")] = None,
+) -> None:
     """Show what training a model takes, and its parts with shapes and parameters.
 
     The first lines say whether it can be trained here.  Figures are rough; `regard doctor` measures steps.
@@ -67,6 +78,36 @@ def show(recipe: RecipeName, set_: Overrides = None, from_: BeginWith = None) ->
         if part == "all" or len(sums) <= table.row_count:  # otherwise every part has its row already
             table.add_row(part, "", f"{count:,}", style="bold")
     console.print(table)
+    if gpus is not None:
+        console.print(on_gpus(chosen, model, gpus), NOT_MEASURED)
+
+
+def on_gpus(chosen: "Recipe", model: "Model", n: int) -> "Table":
+    """The recipe's batch, divided among the GPUs of one machine and of all."""
+    from rich.table import Table
+
+    from regard.runs.card import duration
+    from regard.training.scaling import H200, STATED, Work, step_cost
+
+    headings = ("GPUs", "kind", "tokens each", "a step", "sent", "waiting", "tokens/s", "memory each", "the training")
+    table = Table(*headings, title=f"On {n:,} H200s (modeled)")
+    c, n_tokens = chosen.training, chosen.training.accumulate * chosen.data.batch_tokens
+    work = Work.of(model, chosen.d_model, chosen.task.window, n_tokens)
+    for n_taken in sorted({1, min(n, STATED.n_inside), n}):
+        for kind in ("data", "sharded") if n_taken > 1 else ("one process",):
+            cost = step_cost(work.shared_by(n_taken), H200, n_taken, kind=kind)
+            table.add_row(
+                f"{n_taken:,}",
+                kind,
+                f"{n_tokens / n_taken:,.0f}",
+                f"{1000 * cost.seconds:,.1f} ms",
+                f"{1000 * cost.sent:,.1f} ms",
+                f"{1 - cost.busy:.0%}",
+                f"{cost.tokens_per_second:,.0f}",
+                f"{cost.memory / 2**30:,.1f} GiB" + (" (too much)" if cost.memory > H200.room else ""),
+                f"{duration(c.steps * cost.seconds)}, {n_taken * c.steps * cost.seconds / 3600:,.1f} GPU hours",
+            )
+    return table
 
 
 def verdict(estimate: "Estimate", device: str, free: int) -> str:
