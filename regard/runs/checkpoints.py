@@ -1,12 +1,14 @@
 """Checkpoints: folders `step-N` of safetensors and one state.json, complete or not there at all.
 
 A checkpoint is written into a folder of another name, pushed to the disk and renamed, so that a kill at any moment
-leaves the one before.  Sizes and checksums in state.json, and one of its own, tell later damage from health.
+leaves the one before.  Where processes divide the weights, each writes files of its own, and the leader renames when
+all have.  Sizes and checksums in state.json, and one of its own, tell later damage from health.
 """
 
 import dataclasses
 import json
 import math
+import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -18,8 +20,10 @@ from torch import Tensor
 from regard import config
 from regard.errors import RunError
 from regard.learning.config import TrainingConfig
+from regard.processes import ALONE, Processes
 from regard.runs.durable import resume_command, sync_folder, write_through
 from regard.runs.records import read_record
+from regard.runs.shards import indexes, own_names, stem_of, weights_in
 from regard.runs.weights import checksum, pack_tensors, read_tensors
 
 MODEL, ADAPTER = "model.safetensors", "adapter.safetensors"  # a finished run: all weights, or what adapts another's
@@ -93,13 +97,25 @@ class Checkpoints:
         """Of the complete checkpoints, oldest first."""
         return [step for step, path in sorted(named_steps(self.folder)) if state_of(path) is not None]
 
-    def save(self, progress: TrainingProgress, tensors: Mapping[str, Mapping[str, Tensor]], is_final: bool) -> None:
-        self.sweep()
-        self.folder.mkdir(parents=True, exist_ok=True)
+    def save(
+        self,
+        progress: TrainingProgress,
+        tensors: Mapping[str, Mapping[str, Tensor]],
+        is_final: bool,
+        processes: Processes = ALONE,
+    ) -> None:
+        """Of several processes, each gives tensors of its own, and all must call."""
         path = step_folder(self.folder, progress.step)
         beside = self.folder / f".writing-{path.name}"
+        with processes.leader_first():
+            if processes.is_leader:
+                self.sweep()
+                beside.mkdir(parents=True)
         try:
-            write_checkpoint(beside, progress, tensors, is_final)
+            files = write_tensors(beside, tensors, processes)
+            if not processes.is_leader:
+                return
+            write_state(beside, CheckpointState(progress=progress, is_final=is_final, files=files))
         except OSError:
             shutil.rmtree(beside, ignore_errors=True)  # gives the space back
             raise
@@ -142,12 +158,13 @@ class Checkpoints:
         state = state_of(path)
         if state is None:
             raise RunError(f"{path} is incomplete or damaged: its files are not those that state.json lists")
-        tensors = {}
+        tensors: Tensors = {}
         for name, expected in state.files.items():
-            if files is None or Path(name).stem in files:
+            stem = stem_of(name)
+            if stem and (files is None or stem in files):
                 if checksum((path / name).read_bytes()) != expected["sha256"]:
                     raise RunError(f"{path / name} is damaged: its content is not what was written")
-                tensors[Path(name).stem] = read_tensors(path / name)
+                tensors.setdefault(stem, {}).update(read_tensors(path / name))
         return LoadedCheckpoint(progress=state.progress, tensors=tensors)
 
     def load_newest(self) -> LoadedCheckpoint | None:
@@ -182,16 +199,34 @@ def named_steps(checkpoints: Path) -> list[tuple[int, Path]]:
     return [(int(match[1]), path) for match, path in matches if match]
 
 
-def write_checkpoint(
-    path: Path, progress: TrainingProgress, tensors: Mapping[str, Mapping[str, Tensor]], is_final: bool
-) -> None:
-    path.mkdir()
-    files: dict[str, dict[str, int | str]] = {}
-    for name, content in tensors.items():
-        packed = pack_tensors(content)
-        write_through(path / f"{name}.safetensors", packed)
-        files[f"{name}.safetensors"] = {"bytes": len(packed), "sha256": checksum(packed)}
-    state = CheckpointState(progress=progress, is_final=is_final, files=files)
+def write_tensors(
+    path: Path, tensors: Mapping[str, Mapping[str, Tensor]], processes: Processes
+) -> dict[str, dict[str, int | str]]:
+    """Size and checksum of each file that the processes have written, and of the indexes, which the leader writes."""
+    own: dict[str, tuple[dict[str, int | str], list[str]]] = {}
+    failure: tuple[int, str] | None = None
+    try:
+        for stem, name in own_names(list(tensors), processes).items():
+            packed = pack_tensors(tensors[stem])
+            write_through(path / name, packed)
+            own[name] = {"bytes": len(packed), "sha256": checksum(packed)}, list(tensors[stem])
+    except OSError as error:
+        failure = error.errno or 0, str(path)
+    rows = processes.gather((own, failure))
+    for _, failed in rows:
+        if failed is not None:  # here or elsewhere: no process goes on
+            raise OSError(failed[0], os.strerror(failed[0]), failed[1])
+    every = {name: file for row, _ in rows for name, file in row.items()}
+    files = {name: file for name, (file, _) in every.items()}
+    if processes.is_leader:
+        names = {name: inside for name, (_, inside) in every.items()}
+        for name, content in indexes(names, {name: int(file["bytes"]) for name, file in files.items()}).items():
+            write_through(path / name, content)
+            files[name] = {"bytes": len(content), "sha256": checksum(content)}
+    return files
+
+
+def write_state(path: Path, state: "CheckpointState") -> None:
     write_through(path / "state.json", sealed(dataclasses.asdict(state)))
     sync_folder(path)
 
@@ -257,5 +292,5 @@ def find_weights(run: Path) -> tuple[Path, str]:
         (best, f"step {best}, the best so far") if best in steps else (steps[-1], f"step {steps[-1]}, the newest")
     )
     path = step_folder(checkpoints.folder, step)
-    smoothed = path / "ema.safetensors"
-    return (smoothed, f"{what} (running average)") if smoothed.is_file() else (path / "model.safetensors", what)
+    smoothed = weights_in(path, "ema")
+    return (smoothed, f"{what} (running average)") if smoothed.is_file() else (weights_in(path, "model"), what)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.errors import RunError
 from regard.runs.durable import write_file
+from regard.runs.shards import files_of
 
 WeightShape = tuple[int, ...]
 
@@ -43,7 +44,9 @@ def check_fit(model: nn.Module, shapes: Mapping[str, WeightShape], where: str) -
 
 
 def read_shapes(path: Path) -> dict[str, WeightShape]:
-    """By name, from the header of a file: nothing else of it is read."""
+    """By name, from the header of a file, or of all that an index lists: nothing else of it is read."""
+    if path.suffix == ".json":
+        return {name: shape for part in files_of(path) for name, shape in read_shapes(part).items()}
     try:
         with safe_open(path, framework="pt") as tensors:
             return {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
@@ -59,6 +62,9 @@ def pack_tensors(tensors: Mapping[str, Tensor], about: dict[str, str] | None = N
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Of a file, or of all files that an index lists."""
+    if path.suffix == ".json":
+        return {name: tensor for part in files_of(path) for name, tensor in read_tensors(part).items()}
     try:
         return safetensors.torch.load(path.read_bytes())
     except SafetensorError as error:

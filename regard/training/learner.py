@@ -230,7 +230,7 @@ class Learner(Generic[B]):
         )
 
     def tensors(self) -> Tensors:
-        """All that a checkpoint needs to go on as if nothing had happened."""
+        """All that a checkpoint needs to go on as if nothing had happened, or what this process writes of it."""
         tensors = {
             "model": weights_of(self.model),
             "optimizer": optimizer_tensors(self.optimizer, self.model),
@@ -238,9 +238,10 @@ class Learner(Generic[B]):
         }
         if self.together:
             tensors = {name: self.together.gathered(content) for name, content in tensors.items()}
-        tensors = {**tensors, "random": random_states(self.device)}
         carried = self.team.processes.gather_tensors(self.task.tensors())
-        return {**tensors, "task": carried} if carried else tensors
+        if not self.team.is_leader:
+            return {name: content for name, content in tensors.items() if content}
+        return {**tensors, "random": random_states(self.device), **({"task": carried} if carried else {})}
 
     def restore(self, tensors: Tensors, where: str) -> None:
         if self.together:

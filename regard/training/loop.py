@@ -232,9 +232,9 @@ class Training:
         self.metrics.sync()
         self.progress.n_batches = self.learner.task.n_batches(self.progress.epoch)
         is_over = self.progress.is_over(self.config)
-        tensors = self.learner.tensors()
-        if self.learner.team.is_leader:
-            self.checkpoints.save(self.progress, tensors, is_final=is_over)
+        tensors, team = self.learner.tensors(), self.learner.team
+        if team.writers.n > 1 or team.is_leader:
+            self.checkpoints.save(self.progress, tensors, is_over, team.writers)
         self.saved = self.progress.step, self.progress.validated
 
     def finish(self, about: About, environment: RunEnvironment) -> Result:

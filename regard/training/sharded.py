@@ -19,6 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from regard.errors import ConfigError
 from regard.models.interface import Model
 from regard.processes import others_noticed
+from regard.runs.shards import shares
 from regard.tasks.setup import B
 from regard.training.team import Team, seed_shard
 from regard.training.together import LossModule, Together
@@ -99,11 +100,11 @@ class ShardedGradients(Together[B]):
         return whole(get_total_norm(gradients))
 
     def gathered(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """One after the other, so that the others never hold more than one."""
-        kept = {}
+        """One after the other, so that nobody holds more than one beside those that are its own to write."""
+        owners, kept = shares(tensors, self.n), {}
         for name, tensor in tensors.items():
             united = whole(tensor)
-            if self.team.is_leader:
+            if owners[name] == self.processes.rank:
                 kept[name] = united.cpu()
         return kept
 

@@ -41,6 +41,11 @@ class Team:
         return self.processes.is_leader
 
     @property
+    def writers(self) -> Processes:
+        """Who writes checkpoints: all, where they divide the weights; otherwise each for itself, and only one does."""
+        return self.processes if self.way == "sharded" else ALONE
+
+    @property
     def sharing(self) -> Sharing:
         """How a validation is divided; where all must be exact, by shards, however many processes there are."""
         return Sharing(self.processes, self.config.n_shards if self.config.exact else self.processes.n)

@@ -46,7 +46,7 @@ class Together(ABC, Generic[B]):
         return get_total_norm(gradients)
 
     def gathered(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Whole, for the leader; all processes must ask."""
+        """Whole tensors: those that this process writes, where all do; all processes must ask."""
         return tensors
 
     def divided(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 
+import regard
 from regard.errors import ConfigError
 from regard.learning.distribution import DistributionConfig
 from regard.nn.masked_weights import MaskedWeights
 from regard.processes import ALONE
+from regard.runs.checkpoints import find_weights
 from regard.runs.weights import read_tensors
 from regard.training.exact import PairedSums
 from regard.training.feed import Feed, walk
@@ -127,6 +130,29 @@ def test_divided_weights_learn_the_same(tmp_path: Path) -> None:
         assert losses(tmp_path / other, "train") == pytest.approx(alone, abs=1e-5)
     whole, divided = (read_tensors(tmp_path / name / "model.safetensors") for name in ("1", "4"))
     assert {name: tensor.shape for name, tensor in whole.items()} == {n: t.shape for n, t in divided.items()}
+    check_shards(tmp_path / "4", n=4)
+
+
+def check_shards(run: Path, n: int) -> None:
+    """safetensors alone puts the files of a checkpoint together, by their index, and so does `regard.load`."""
+    checkpoint = run / "checkpoints/step-6"
+    listed = json.loads((checkpoint / "model.safetensors.index.json").read_text(encoding="utf-8"))["weight_map"]
+    assert set(listed.values()) == {f"model-{i:05d}-of-{n:05d}.safetensors" for i in range(1, n + 1)}
+    assert not (checkpoint / "model.safetensors").exists()
+    alone = {}
+    for name, file in listed.items():
+        with safe_open(checkpoint / file, framework="pt") as tensors:
+            alone[name] = tensors.get_tensor(name)
+    finished = read_tensors(run / "model.safetensors")
+    (run / "model.safetensors").unlink()  # as if it were not finished: the newest or best checkpoint is taken
+    path, _ = find_weights(run)
+    assert path == run / f"checkpoints/{path.parent.name}/ema.safetensors.index.json"
+    loaded = regard.load(run, "cpu")
+    assert {name: t.shape for name, t in alone.items()} == {name: t.shape for name, t in finished.items()}
+    for name, tensor in read_tensors(path).items():
+        assert torch.equal(loaded.model.state_dict()[name], tensor)
+    for name, tensor in read_tensors(checkpoint / "model.safetensors.index.json").items():
+        assert torch.equal(alone[name], tensor)
 
 
 @pytest.mark.slow
