@@ -26,6 +26,7 @@ def start_processes(
     """Processes that have begun; what each says goes to a file of its rank.  `first` is called in each."""
     torch.set_num_threads(1)
     meeting = {"WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    meeting |= {"GLOO_SOCKET_IFNAME": "lo"}  # no other machine can reach what listens here
     meeting |= {"TORCHELASTIC_RUN_ID": job} if job else {}
     children = []
     for rank in range(n):

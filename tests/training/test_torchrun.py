@@ -23,12 +23,13 @@ from regard.training.prepare import prepare
 from tests.together import exit_codes, in_processes, said_by, start_processes
 
 HERE = Path(__file__).parent
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parents[1])}
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parents[1]), "GLOO_SOCKET_IFNAME": "lo"}
 
 
 def started(n: int, log: Path, recipe: Path, run: Path, restarts: int, *more: str) -> subprocess.Popen[bytes]:
     log.mkdir(exist_ok=True)
     agent = ["-m", "torch.distributed.run", "--nproc-per-node", str(n), "--max-restarts", str(restarts)]
+    agent += ["--monitor-interval", "0.1", "--local-addr", "127.0.0.1"]
     worker = [
         str(HERE / "logged_worker.py"),
         str(log),
@@ -112,29 +113,89 @@ def test_killed_workers_lose_and_repeat_nothing(tmp_path: Path, n: int, n_kills:
     check_samples(tmp_path)
 
 
-@pytest.mark.slow  # every start imports PyTorch in all workers
-def test_torchrun_starts_all_again(tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, "recurrent, carried", **EXACT)
-    in_processes(1, tmp_path, "train", str(recipe), "--run", str(tmp_path / "whole"), "--device", "cpu", *CHANGES)
-    log = tmp_path / "log"
-    agent = started(2, log, recipe, tmp_path / "run", 3, *CHANGES)
-    killed: set[str] = set()
+def workers(agent: subprocess.Popen[bytes]) -> set[int]:
+    """The processes that the agent has started and not yet given up."""
+    listed = Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text(encoding="utf-8").split()
+    return {int(child) for child in listed if b"logged_worker" in command_line(child)}
+
+
+def command_line(process: str) -> bytes:
     try:
-        for rank in (1, 0):
-            file = log / f"{rank}.process"
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:  # it has ended
+        return b""
 
-            def is_learning(file: Path = file) -> bool:
-                process = file.read_text(encoding="utf-8") if file.is_file() else ""
-                return bool(process) and process not in killed and n_rows(log, process) > 4
 
-            wait_for(is_learning, 600)
-            killed.update(path.read_text(encoding="utf-8") for path in log.glob("*.process"))
-            os.kill(int(file.read_text(encoding="utf-8")), signal.SIGKILL)
-        code = agent.wait(timeout=900)
+def n_begun(log: Path, process: int) -> int:
+    """Steps; -1: it still imports, or reads its data."""
+    return n_rows(log, process) if any(log.glob(f"*-{process}.jsonl")) else -1
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A recipe, and the run that nobody disturbed, in one process."""
+    folder = tmp_path_factory.mktemp("unbroken")
+    recipe = write_recipe(folder, "recurrent, carried", **EXACT)
+    in_processes(1, folder, "train", str(recipe), "--run", str(folder / "whole"), "--device", "cpu", *CHANGES)
+    return recipe, folder / "whole"
+
+
+@pytest.mark.slow  # every start imports PyTorch in all workers: some minutes
+def test_the_agent_of_torchrun_starts_all_again_after_twenty_kills(tmp_path: Path, unbroken: tuple[Path, Path]) -> None:
+    """Random workers at random moments, from their first imports on; the agent alone restarts them."""
+    recipe, whole = unbroken
+    log, draws, n_learning = tmp_path / "log", random.Random(22), 0
+    agent = started(2, log, recipe, tmp_path / "run", 20, *CHANGES)
+    known: set[int] = set()
+    try:
+        for _ in range(20):
+            wait_for(lambda known=known: len(workers(agent) - known) == 2, 120)  # type: ignore[misc]
+            living = workers(agent) - known
+            assert len(living) == 2, (log / "said.txt").read_text()[-4000:]
+            known |= living
+            victim, after = draws.choice(sorted(living)), draws.choice([-1, 0, 1, 2, 3, 4, 5, 6])
+            wait_for(lambda v=victim, after=after: n_begun(log, v) >= after, 120)  # type: ignore[misc]
+            time.sleep(draws.uniform(0, 1.0 if after < 0 else 0.3))
+            n_learning += n_begun(log, victim) > 0
+            os.kill(victim, signal.SIGKILL)
+        code = agent.wait(timeout=300)
     finally:
         agent.kill()
         agent.wait()
     assert code == 0, (log / "said.txt").read_text()[-4000:]
-    assert len(list(log.glob("0-*.jsonl"))) == 3
-    assert weights(tmp_path / "run") == weights(tmp_path / "whole")
+    assert n_learning >= 10
+    assert weights(tmp_path / "run") == weights(whole)
+    check_samples(tmp_path)
+
+
+TIMEOUT = 5.0  # seconds
+GRACE = 30.0  # seconds that the agent gives a worker to end by itself, before it kills it
+STARTING = 30.0  # seconds
+
+
+@pytest.mark.slow  # the agent waits half a minute before it kills a worker that does not end
+def test_a_worker_that_hangs_is_noticed_in_the_stated_time(tmp_path: Path, unbroken: tuple[Path, Path]) -> None:
+    recipe, whole = unbroken
+    log = tmp_path / "log"
+    agent = started(2, log, recipe, tmp_path / "run", 1, *CHANGES, "--set", f"distribution.timeout={TIMEOUT}")
+    try:
+        wait_for(lambda: sum(n_begun(log, worker) > 4 for worker in workers(agent)) == 2, 120)
+        first = workers(agent)
+        hanging = int((log / "1.process").read_text(encoding="utf-8"))
+        os.kill(hanging, signal.SIGSTOP)
+        begun = time.monotonic()
+        said = log / "said.txt"
+        wait_for(lambda: b"does not answer" in said.read_bytes(), 60)
+        noticed = time.monotonic() - begun
+        wait_for(lambda: len(workers(agent) - first) == 2, 120)
+        restarted = time.monotonic() - begun
+        code = agent.wait(timeout=120)
+    finally:
+        agent.kill()
+        agent.wait()
+    assert code == 0, said.read_text()[-4000:]
+    assert TIMEOUT - 1 < noticed < TIMEOUT + 5
+    assert restarted < TIMEOUT + GRACE + STARTING
+    print(f"noticed after {noticed:.1f} s, started again after {restarted:.1f} s")
+    assert weights(tmp_path / "run") == weights(whole)
     check_samples(tmp_path)
