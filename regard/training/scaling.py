@@ -101,8 +101,14 @@ class Work:
 
     def shared_by(self, n: int) -> Self:
         """The same step, divided among n GPUs."""
-        parts = ("n_tokens", "products", "attention", "n_made", "n_logits")
-        return replace(self, **{name: getattr(self, name) / n for name in parts})
+        return replace(
+            self,
+            n_tokens=self.n_tokens / n,
+            products=self.products / n,
+            attention=self.attention / n,
+            n_made=self.n_made / n,
+            n_logits=self.n_logits / n,
+        )
 
 
 @dataclass(frozen=True)
