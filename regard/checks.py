@@ -41,6 +41,11 @@ def share(config: object, *names: str) -> None:
     _check(config, names, lambda value: 0 <= value < 1, "be at least 0 and below 1")
 
 
+def share_or_none(config: object, *names: str) -> None:
+    """The same, or -1 where nothing is set."""
+    _check(config, names, lambda value: value == -1 or 0 <= value < 1, "be -1, or at least 0 and below 1")
+
+
 def proper_share(config: object, *names: str) -> None:
     _check(config, names, lambda value: 0 < value < 1, "be above 0 and below 1")
 

@@ -93,6 +93,7 @@ PARAMETERS = {
     "imdb-bytes-masked": 4_872_453,
     "python-code": 13_698_816,
     "ptb-lstm": 24_274_480,
+    "ptb-awd-lstm": 24_274_480,
     "ptb-transformer": 14_537_856,
     "ptb-trigram": 0,
     "ptb-skips": 0,

@@ -92,6 +92,9 @@ def train(
     keep_data: Annotated[
         bool, typer.Option("--keep-data", help="copy the data into the run, which can then be evaluated anywhere")
     ] = False,
+    minutes: Annotated[
+        float | None, typer.Option(help="take fewer steps than the recipe says, if they would take longer")
+    ] = None,
     device: Device = None,
 ) -> None:
     """Train a model as a recipe says; Ctrl-C saves, --resume continues.  `torchrun -m regard train ...` uses many."""
@@ -108,6 +111,8 @@ def train(
     note = ""
     if resume and Path(recipe).resolve() != folder.resolve():
         note = f"its settings are those of {folder / 'recipe.toml'}, not of {recipe}; change them with --set"
-    prepared, screen = train_recipe(chosen, folder, device, from_, resume, note=note, keeps_data=keep_data)
+    prepared, screen = train_recipe(
+        chosen, folder, device, from_, resume, note=note, keeps_data=keep_data, minutes=minutes
+    )
     for command in prepared.about.usage:
         screen.say(f"next: {command}")

@@ -16,8 +16,8 @@ class TrainingConfig:
 
     steps: int = 100_000  # updates of the weights; one update takes `accumulate` batches
     seed: int = 0  # of the weights, the order of the data and dropout
-    # `adam`, `adamw` or `muon` (orthogonal updates of the matrices inside layers, of such a size that AdamW's learning
-    # rate and decay can be kept; AdamW for all other weights)
+    # `adam`, `adamw`, `sgd` (plain steps against the gradient) or `muon` (orthogonal updates of the matrices inside
+    # layers, of such a size that AdamW's learning rate and decay can be kept; AdamW for all other weights)
     optimizer: str = "adam"
     learning_rate: float = 1.0  # with "noam" a factor (the paper: 1), otherwise the highest rate
     betas: tuple[float, float] = (0.9, 0.98)  # of Adam
@@ -37,6 +37,12 @@ class TrainingConfig:
     average: int = 0  # how many of the last checkpoints are averaged, if that validates better (the paper: 5); 0: none
     # each step, how much of a running average of weights stays (say 0.999); the average is validated and kept; 0: none
     ema: float = 0.0
+    # once so many validations in a row have brought no new best, the mean of the weights after every step from there on
+    # is validated and kept (NT-ASGD: 5, with `sgd` at a constant rate); 0: never
+    average_after: int = 0
+    # each batch is read twice, with other dropout; this times the mean KL divergence between what the two readings
+    # predict is added to the loss of both (R-Drop: 5 for translation, 0.5 to 1 for classification); 0: read once
+    r_drop: float = 0.0
     patience: int = 0  # stop after this many validations without a new best; 0: never
     log_every: int = 10  # steps between printed figures; on CUDA, also how often the device is asked for losses
     tensorboard: bool = False  # also write TensorBoard events
@@ -60,14 +66,16 @@ class TrainingConfig:
         not_negative(self, "seed", "warmup", "validate_every", "average", "patience", "weight_decay", "clip")
         positive(self, "learning_rate", "epsilon")
         share(self, "ema", "momentum")
-        not_negative(self, "last_layers")
+        not_negative(self, "last_layers", "average_after", "r_drop")
         if not 0 < self.layer_decay <= 1:
             raise ConfigError(f"layer_decay must be above 0 and at most 1, got {self.layer_decay}")
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise ConfigError(f"betas must be two numbers, each at least 0 and below 1, got {self.betas}")
         if self.average > self.keep:
             raise ConfigError(f"average = {self.average} needs keep to be at least that, got keep = {self.keep}")
-        if self.average and self.ema:
-            raise ConfigError("average and ema both average weights; set one of them to 0")
-        if self.patience and not self.validate_every:
-            raise ConfigError("patience counts validations, so validate_every must not be 0")
+        if sum(map(bool, (self.average, self.ema, self.average_after))) > 1:
+            raise ConfigError("average, ema and average_after all average weights; set one of them and the others to 0")
+        if (self.patience or self.average_after) and not self.validate_every:
+            raise ConfigError("patience and average_after count validations, so validate_every must not be 0")
+        if self.patience and self.average_after >= self.patience:
+            raise ConfigError(f"the training ends before weights are averaged: set patience above {self.average_after}")

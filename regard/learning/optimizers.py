@@ -1,7 +1,6 @@
 """The optimizers, and their state as named tensors (safetensors, never pickle)."""
 
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -14,12 +13,33 @@ from regard.learning.muon import MOMENTUM, Muon
 FACTOR = "factor"  # of the rate, for a group of weights
 SEPARATING = ("muon",)  # optimizers that update matrices inside layers in a way of their own
 
+RateGroups = list[dict[str, object]]  # of weights, as PyTorch takes them
+
+
 # Fused kernels update all weights in one pass, on CPU too, and can leave them alone when told so by a tensor on
 # the device (`found_inf`), which is how a non-finite step is stopped without asking the device (finite.py).
-OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
-    "adam": partial(torch.optim.Adam, fused=True),
-    "adamw": partial(torch.optim.AdamW, fused=True),
-    "muon": Muon,
+def adam(groups: RateGroups, betas: tuple[float, float], epsilon: float) -> Optimizer:
+    return torch.optim.Adam(groups, lr=0.0, betas=betas, eps=epsilon, fused=True)
+
+
+def adamw(groups: RateGroups, betas: tuple[float, float], epsilon: float) -> Optimizer:
+    return torch.optim.AdamW(groups, lr=0.0, betas=betas, eps=epsilon, fused=True)
+
+
+def muon(groups: RateGroups, betas: tuple[float, float], epsilon: float) -> Optimizer:
+    return Muon(groups, lr=0.0, betas=betas, eps=epsilon)
+
+
+def sgd(groups: RateGroups, betas: tuple[float, float], epsilon: float) -> Optimizer:
+    """w ← w - rate · gradient: without Adam's moments, so betas and epsilon mean nothing to it."""
+    return torch.optim.SGD(groups, lr=0.0, fused=True)
+
+
+OPTIMIZERS: dict[str, Callable[[RateGroups, tuple[float, float], float], Optimizer]] = {
+    "adam": adam,
+    "adamw": adamw,
+    "muon": muon,
+    "sgd": sgd,
 }
 
 
@@ -43,20 +63,16 @@ def make_optimizer(
             groups.setdefault((not is_hidden, parameter.ndim < 2, factor), []).append(parameter)
     make = choose(OPTIMIZERS, name, "optimizer")
     ordered = sorted(groups.items(), key=lambda group: (*group[0][:2], -group[0][2]))  # matrices first
-    return make(
-        [
-            {
-                "params": parameters,
-                "weight_decay": 0.0 if is_vector else weight_decay,
-                FACTOR: factor,
-                **({} if is_other else {MOMENTUM: momentum}),
-            }
-            for (is_other, is_vector, factor), parameters in ordered
-        ],
-        lr=0.0,
-        betas=betas,
-        eps=epsilon,
-    )
+    with_settings: RateGroups = [
+        {
+            "params": parameters,
+            "weight_decay": 0.0 if is_vector else weight_decay,
+            FACTOR: factor,
+            **({} if is_other else {MOMENTUM: momentum}),
+        }
+        for (is_other, is_vector, factor), parameters in ordered
+    ]
+    return make(with_settings, betas, epsilon)
 
 
 def set_learning_rate(optimizer: Optimizer, rate: float) -> None:

@@ -12,6 +12,7 @@ from regard.models.config import ModelConfig
 from regard.models.heads import ROWS
 from regard.models.interface import Reader
 from regard.models.writing import TextModel
+from regard.nn.layer_dropout import LayerDropout
 from regard.nn.layout import Layout
 from regard.nn.linear import logits, n_weights
 from regard.nn.loss import cross_entropy
@@ -147,7 +148,8 @@ class Elmo(BiLM):
         self.w = nn.Parameter(torch.zeros(c.n_layers + 1))
         self.gamma = nn.Parameter(torch.ones(()))
         widths = [super().d_out, *[c.d_task] * c.n_task_layers]
-        self.task = RecurrentStack(CELLS["lstm"], widths, True, c.feature_dropout, 0.0, False) if c.d_task else None
+        dropouts = LayerDropout.everywhere(c.feature_dropout)
+        self.task = RecurrentStack(CELLS["lstm"], widths, True, dropouts) if c.d_task else None
         self.feature_dropout = nn.Dropout(c.feature_dropout)
 
     @property

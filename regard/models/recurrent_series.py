@@ -9,6 +9,7 @@ from regard.checks import at_least, share
 from regard.choose import choose
 from regard.models.forecaster import Forecaster, ForecasterConfig
 from regard.models.patch_series import rectangle
+from regard.nn.layer_dropout import LayerDropout
 from regard.nn.linear import Linear, n_weights
 from regard.nn.recurrent import CELLS, RecurrentStack
 
@@ -37,7 +38,8 @@ class RecurrentSeries(Forecaster):
         super().__init__(config)
         c = config
         d_in = c.n_columns + c.n_seen + c.n_known
-        self.stack = RecurrentStack(CELLS[c.cell], [d_in, *[c.d_hidden] * c.n_layers], False, c.dropout, 0.0, False)
+        widths = [d_in, *[c.d_hidden] * c.n_layers]
+        self.stack = RecurrentStack(CELLS[c.cell], widths, False, LayerDropout.everywhere(c.dropout))
         self.to_future = Linear(c.d_hidden, c.horizon * c.n_columns * c.n_outputs)
         self.of_known = Linear(c.n_known, c.n_columns * c.n_outputs) if c.n_known else None
 

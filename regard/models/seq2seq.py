@@ -25,6 +25,7 @@ from regard.models.recurrent import RecurrentState
 from regard.models.transformer import initialize
 from regard.nn.attention import Attention, GlobalAttention, Memory
 from regard.nn.cache import Cache, TranslatorState
+from regard.nn.layer_dropout import LayerDropout
 from regard.nn.layout import Layout, Moment, Prompt
 from regard.nn.linear import Linear, logits, n_weights
 from regard.nn.pooling import summary
@@ -87,9 +88,8 @@ class RecurrentTranslatorConfig(ModelConfig, ABC):
 
     def make_stack(self, bidirectional: bool, d_fed: int = 0) -> RecurrentStack:
         widths = [self.d_model + d_fed, *[self.d_hidden] * self.n_layers]
-        return RecurrentStack(
-            CELLS[self.cell], widths, bidirectional, self.dropout, self.recurrent_dropout, locked=False
-        )
+        dropouts = LayerDropout.everywhere(self.dropout)
+        return RecurrentStack(CELLS[self.cell], widths, bidirectional, dropouts, self.recurrent_dropout)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.nn.layer_dropout import LayerDropout
 from regard.nn.layout import Gather, Layout
 from regard.nn.masked_weights import MaskedWeights
 
@@ -194,19 +195,6 @@ class GRU(Cell):
 CELLS: dict[str, type[Cell]] = {"rnn": RNN, "relu_rnn": ReLURNN, "lstm": LSTM, "gru": GRU}
 
 
-class LockedDropout(nn.Module):
-    """Dropout that leaves out the same channels at all steps of a sequence  (Gal and Ghahramani 2016)"""
-
-    def __init__(self, p: float):
-        super().__init__()
-        self.p = p
-
-    def forward(self, x: Tensor) -> Tensor:  # B T D
-        if not (self.training and self.p):
-            return x
-        return x * F.dropout(torch.ones_like(x[:, :1]), self.p)
-
-
 class RecurrentStack(nn.Module):
     """Layers of cells, h^l_t = f(U^l h^{l-1}_t + V^l h^l_{t-1} + b^l), with dropout before, between and after them.
 
@@ -222,16 +210,15 @@ class RecurrentStack(nn.Module):
         cell: type[Cell],
         widths: Sequence[int],
         bidirectional: bool,
-        dropout: float,
-        recurrent_dropout: float,
-        locked: bool,
+        dropouts: LayerDropout,
+        recurrent_dropout: float = 0.0,
     ):
         super().__init__()
         ways = 2 if bidirectional else 1
         d_in = [widths[0], *(ways * width for width in widths[1:-1])]
         self.bidirectional = bidirectional
         self.d_out = ways * widths[-1]
-        self.dropout = LockedDropout(dropout) if locked else nn.Dropout(dropout)
+        self.before, self.between, self.after = dropouts.modules()
 
         def layers() -> nn.ModuleList:
             return nn.ModuleList(cell(d, width, recurrent_dropout) for d, width in zip(d_in, widths[1:], strict=True))
@@ -245,24 +232,33 @@ class RecurrentStack(nn.Module):
             return self.carry(rows, layout, self.start(layout.n_sequences, rows))[0]
         if layout.longest == 0:
             return rows.new_zeros(*rows.shape[:-1], self.d_out)
-        x = self.dropout(layout.pad(rows))
-        for ahead, back in zip(self.forwards, self.backwards, strict=True):
+        x = layout.pad(rows)
+        for ahead, back, dropout in zip(self.forwards, self.backwards, self.dropouts(), strict=True):
+            x = dropout(x)
             left, _ = ahead(x, ahead.zero_state(len(x), x))
             right, _ = back(reverse(x, layout), back.zero_state(len(x), x))
-            x = self.dropout(torch.cat([left, reverse(right, layout)], dim=-1))
-        return layout.flatten(x)
+            x = torch.cat([left, reverse(right, layout)], dim=-1)
+        return layout.flatten(self.after(x))
+
+    def dropouts(self) -> list[nn.Module]:
+        """Of what each layer reads."""
+        return [self.before, *[self.between] * (len(self.forwards) - 1)]
 
     def carry(self, rows: Tensor, layout: Layout, states: Iterable[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """Go on from the states of the layers; the new ones are those after `layout.longest` steps."""
-        assert not self.bidirectional
         if layout.longest == 0:
             return rows.new_zeros(*rows.shape[:-1], self.d_out), list(states)
-        x, after = self.dropout(layout.pad(rows)), []
-        for layer, state in zip(self.forwards, states, strict=True):
-            x, state = layer(x, state)
-            x = self.dropout(x)
-            after.append(state)
-        return layout.flatten(x), after
+        hidden, new_states = self.hidden(rows, layout, states)
+        return layout.flatten(self.after(hidden)), new_states
+
+    def hidden(self, rows: Tensor, layout: Layout, states: Iterable[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """`carry`, with h_t of the last layer (B, T, M) as it is before dropout."""
+        assert not self.bidirectional
+        x, new_states = layout.pad(rows), []
+        for layer, state, dropout in zip(self.forwards, states, self.dropouts(), strict=True):
+            x, state = layer(dropout(x), state)
+            new_states.append(state)
+        return x, new_states
 
     def cells(self) -> Iterator[tuple[int, int, Cell]]:
         """(layer, direction, cell); direction 0 reads from left to right, 1 from right to left."""
@@ -278,11 +274,11 @@ class RecurrentStack(nn.Module):
         equations.  Without autocast, as the kernels."""
         after: list[Tensor] = []
         with torch.autocast(x.device.type, enabled=False):
-            for cell, state, own in zip(self.forwards, states, weights, strict=True):
-                x = self.dropout(x.to(own.U.dtype))
+            for cell, state, own, dropout in zip(self.forwards, states, weights, self.dropouts(), strict=True):
+                x = dropout(x.to(own.U.dtype))
                 after.append(cell.step(x, state.to(own.U.dtype), own))
                 x = after[-1][0]
-            return self.dropout(x), after
+            return self.after(x), after
 
     def start(self, n_rows: int, like: Tensor) -> list[Tensor]:
         return [layer.zero_state(n_rows, like) for layer in self.forwards]

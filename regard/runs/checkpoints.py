@@ -45,6 +45,7 @@ class TrainingProgress:
     waited: int = 0  # validations since the best one
     best_step: int | None = None
     best_value: float | None = None
+    averaged_since: int | None = None  # with `training.average_after`, the step from which on weights are averaged
 
     @property
     def position(self) -> tuple[int, int]:

@@ -188,8 +188,8 @@ class Task(ABC, Generic[R, P, M, B]):
         assert not tensors, "nothing was carried from batch to batch"
 
     def predictions(self, model: M, batch: B) -> tuple[Tensor, Tensor, Tensor]:
-        """For distillation: the logits of all targets, their labels, and all hidden rows."""
-        raise ConfigError("this task cannot be distilled; classification and masked words can")
+        """For distillation and R-Drop: the logits of all targets, their labels, and all hidden rows."""
+        raise ConfigError("training.r_drop is for classification, masked words and translation")
 
     # Validation and measuring.
 

@@ -1,6 +1,6 @@
-"""The running average of weights: it is validated and kept in place of the last weights."""
+"""Averages of the weights of many steps, which predict better than the last weights alone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -11,14 +11,10 @@ from regard.runs.weights import weights_of
 
 
 class RunningAverage:
-    """An average of weights, which translates better than the last weights alone:
-    average ← d · average + (1 - d) · weights after each step, with d = min(decay, (1 + step) / (10 + step)).
+    """average ← d · average + (1 - d) · weights after each step."""
 
-    The smaller d of the first steps lets the average forget the weights it began with.
-    """
-
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        self.decay = decay
+    def __init__(self, model: nn.Module, decay: Callable[[int], float]) -> None:
+        self.decay = decay  # d of a step
         self.tensors = {name: tensor.detach().clone() for name, tensor in weights_of(model).items()}
         learned = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
         self.learned = list(learned.values())  # listed once: to walk a model takes as long as a small update
@@ -26,8 +22,7 @@ class RunningAverage:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        decay = min(self.decay, (1 + step) / (10 + step))
-        get_ema_multi_avg_fn(decay)(self.averages, self.learned, 0)
+        get_ema_multi_avg_fn(self.decay(step))(self.averages, self.learned, 0)
 
     @contextmanager
     def in_place(self, model: nn.Module) -> Iterator[None]:
@@ -48,3 +43,8 @@ class RunningAverage:
     def restore(self, tensors: dict[str, Tensor]) -> None:
         for name, tensor in self.tensors.items():
             tensor.copy_(tensors[name])
+
+
+def rising(most: float, step: int) -> float:
+    """The smaller d of the first steps lets an average forget the weights it began with."""
+    return min(most, (1 + step) / (10 + step))

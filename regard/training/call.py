@@ -1,5 +1,7 @@
 """`regard.train`: from a recipe to a finished run in one call, for Python and for the command line."""
 
+import math
+import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from copy import deepcopy
@@ -17,8 +19,9 @@ from regard.runs.inheriting import inherit
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run, load
 from regard.training.keeping import copy_data
-from regard.training.prepare import Prepared, prepare
+from regard.training.prepare import Prepared, prepare, write_recipe
 from regard.training.screen import Screen, open_screen
+from regard.training.shortening import shorten
 from regard.training.start import start
 from regard.training.team import check_device, note_job, threads_of
 
@@ -35,6 +38,7 @@ def train(
     resume: bool = False,
     keep_data: bool = False,
     device: str | None = None,
+    minutes: float | None = None,
     quiet: bool = False,
 ) -> Run:
     """Train a model and give the run, ready to be used.
@@ -46,13 +50,14 @@ def train(
     resume:        go on where the run in this folder stopped
     keep_data:     copy the data into the run, so that a copy of it elsewhere can be evaluated and resumed
     device:        "cpu", "cuda" or "cuda:N"; by default a GPU if there is one
+    minutes:       take fewer steps than the recipe says, if they would take longer
     quiet:         show nothing
     """
     start_run = None if weights_from is None else Path(weights_from)
     named = isinstance(recipe, str | Path)
     folder = folder_of(str(recipe) if named else None, None if run is None else Path(run), resume)
     chosen = changed_recipe(str(folder.resolve()) if resume else recipe, folder.name, settings, start_run)
-    train_recipe(chosen, folder, device, start_run, resume, quiet, keeps_data=keep_data)
+    train_recipe(chosen, folder, device, start_run, resume, quiet, keeps_data=keep_data, minutes=minutes)
     return load(folder, device)
 
 
@@ -102,10 +107,13 @@ def train_recipe(
     quiet: bool = False,
     note: str = "",
     keeps_data: bool = False,
+    minutes: float | None = None,
 ) -> tuple[Prepared, Screen]:
     """Leaves a finished run in the folder; of several processes, one writes and speaks."""
+    begun = time.monotonic()
     if resume and weights_from:
         raise ConfigError(f"a resumed run continues from its own weights: leave out --resume, or --from {weights_from}")
+    check_minutes(minutes, resume)
     on = choose_device(device, local_rank())
     recipe = replace(recipe, distribution=recipe.distribution.for_processes(n_started()))
     check_device(recipe.distribution, on)
@@ -124,8 +132,22 @@ def train_recipe(
                 prepared = prepare(recipe, folder, resume, weights_from, is_leader=processes.is_leader)
                 if keeps_data and processes.is_leader:
                     screen.say(f"the data are kept: {copy_data(prepared.recipe.data, folder)}")
+                if minutes is not None and not recipe.model_class.is_counted:
+                    prepared = shorten(prepared, minutes, begun, on, screen)
+                    write_recipe(prepared.recipe, folder)
             start(prepared, folder, on, resume, screen, processes)
     return prepared, screen
+
+
+def check_minutes(minutes: float | None, resume: bool) -> None:
+    if minutes is None:
+        return
+    if not 0 < minutes < math.inf:
+        raise ConfigError(f"minutes must be above 0, got {minutes:g}")
+    if resume:
+        raise ConfigError("a resumed run has the steps that it began with: leave out the minutes, or --resume")
+    if n_started() > 1:
+        raise ConfigError("minutes are for one process: set training.steps, or start it without torchrun")
 
 
 def what_needs_weights(recipe: Recipe) -> str:

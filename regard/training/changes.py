@@ -14,7 +14,8 @@ DATA = "data.json"  # knows the files again by their content: a run is resumed o
 
 # Tables whose settings stay as they were, but for some that change nothing of what was trained.
 FIXED: dict[str, set[str]] = {
-    "model": {"dropout", "recurrent_dropout", "embedding_dropout", "feature_dropout"},
+    "model": {"dropout", "recurrent_dropout", "embedding_dropout", "feature_dropout", "input_dropout", "output_dropout"}
+    | {"activation_penalty", "change_penalty"},
     "tokenizer": {"dropout"},
     "lora": {"merge"},
     "distribution": {"kind", "exact", "threads", "checkpointing", "timeout"},  # places in the data count shards

@@ -5,8 +5,10 @@ data, and otherwise computed from FLOPs and the speed at which this computer mul
 
 import copy
 import math
+import statistics
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import nn
@@ -24,6 +26,9 @@ WARM = 2  # first steps that do not count: they compile and take memory
 FEWEST, MOST = 3, 50  # steps that are measured
 SECONDS = 8.0  # ... for so long, if they are quick, ...
 PATIENCE = 5  # ... and at most for so many times as long
+UNUSUAL = 5  # a step of so many times the median compiled something, and does not count
+KEPT_FREE = 0.1  # of given minutes, for what is slower than measured
+VALIDATING = 0.25  # of given minutes, at most
 PASS = 1 / 3  # of a step: a forward pass alone, as the backward pass takes twice as long
 REACHED = 0.4  # of the speed of large products: what norms, attention, dropout and the optimizer leave of it
 OVERHEAD = 0.005  # seconds of a step, however small it is
@@ -90,11 +95,18 @@ def timed(learner: Learner[B], task: BatchTask[B], config: TrainingConfig, secon
             learner.update(len(times), *feed.take(config.accumulate))
             learner.read()  # waits for the device
             times.append(time.monotonic())
-            is_measured = len(times) > WARM + FEWEST and times[-1] - times[0] > seconds
-            if is_measured or times[-1] - times[0] > PATIENCE * seconds:
+            taken = times[-1] - times[1]  # the first step compiles, which may take as long as hundreds of steps
+            is_measured = len(times) > WARM + FEWEST and taken > seconds
+            if len(times) > 2 and (is_measured or taken > PATIENCE * seconds):
                 break
     first = min(WARM, len(times) - 2)
-    return (times[-1] - times[first]) / (len(times) - 1 - first)
+    return usual([after - before for before, after in pairwise(times[first:])])
+
+
+def usual(seconds: list[float]) -> float:
+    """The mean, without steps that took so long that they do not come again."""
+    most = UNUSUAL * statistics.median(seconds)
+    return statistics.mean(taken for taken in seconds if taken <= most)
 
 
 def by_flops(recipe: Recipe, model: nn.Module, flops_per_token: float, device: torch.device) -> Estimate:

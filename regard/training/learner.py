@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic
 
 import torch
@@ -26,7 +27,8 @@ from regard.runs.checkpoints import Tensors
 from regard.runs.weights import set_weights, weights_of
 from regard.tasks.setup import B
 from regard.tasks.task import BatchTask
-from regard.training.averaging import RunningAverage
+from regard.training.averaging import RunningAverage, rising
+from regard.training.consistency import consistent_loss
 from regard.training.exact import ExactGradients
 from regard.training.finite import Guard, NonFinite, first_bad_layer, noting_bad_outputs
 from regard.training.recording import Learn, Recorder, can_be_recorded
@@ -69,6 +71,8 @@ class Unread:
 class Learner(Generic[B]):
     """A model with its optimizer."""
 
+    averaged_since: int | None = None  # with `average_after`, the step from which on all weights count alike
+
     def __init__(
         self,
         model: Model,
@@ -84,8 +88,8 @@ class Learner(Generic[B]):
         self.task = task
         self.team = team
         task.shards = team.shards
-        self.loss = loss or task.loss
         self.config = config
+        self.loss = loss or (partial(consistent_loss, task, config.r_drop) if config.r_drop else task.loss)
         self.device = device
         self.precision_name = "bfloat16" if PRECISIONS[config.precision](device) else "float32"
         self.together = WAYS[team.way](model, self.sum_loss, team, config.seed, device) if team.way else None
@@ -106,7 +110,9 @@ class Learner(Generic[B]):
             config.momentum,
         )
         self.guard = Guard(self.optimizer, device)
-        self.average = RunningAverage(model, config.ema) if config.ema else None
+        self.average: RunningAverage | None = None
+        if config.ema or config.average_after:
+            self.average = RunningAverage(model, partial(rising, config.ema) if config.ema else self.mean_since)
         self.unread: list[Unread] = []
         is_recorded = is_compiled and self.precision_name == "bfloat16" and can_be_recorded(model, device)
         self.recorder = Recorder(self.learn) if is_recorded and self.together is None else None
@@ -167,6 +173,11 @@ class Learner(Generic[B]):
         if self.precision_name == "bfloat16":
             return torch.autocast(self.device.type, torch.bfloat16)
         return nullcontext()
+
+    def mean_since(self, step: int) -> float:
+        """d of an average in which all weights since a step count alike; before that step it is the weights."""
+        n = 0 if self.averaged_since is None else step - self.averaged_since
+        return n / (n + 1)
 
     def unite(self) -> None:
         """After the last step, give the model whole weights in every process."""

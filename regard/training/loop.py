@@ -122,6 +122,7 @@ def resume_from(checkpoints: Checkpoints, learner: Learner[B], run: Path) -> Tra
     progress = checkpoint.progress
     where = step_folder(checkpoints.folder, progress.step)
     learner.restore(checkpoint.tensors, str(where))
+    learner.averaged_since = progress.averaged_since
     n_batches = learner.task.n_batches(progress.epoch)
     if n_batches != progress.n_batches:
         raise RunError(
@@ -219,6 +220,10 @@ class Training:
         is_best = self.progress.note_validation(values[task.config.metric], task.higher_is_better)
         self.metrics.add_validation(self.progress.step, values, samples)
         self.screen.validation(self.progress.step, values, is_best, samples)
+        begins = self.config.average_after  # Merity et al. 2018, algorithm 1
+        if begins and self.progress.averaged_since is None and self.progress.waited >= begins:
+            self.progress.averaged_since = self.learner.averaged_since = self.progress.step
+            self.screen.say(f"no better validation in {self.progress.waited}: from here on weights are averaged")
 
     def is_save_due(self) -> bool:
         progress = self.progress

@@ -18,14 +18,21 @@ from regard.runs.recipe import Recipe
 from regard.tasks.recognition import recognize
 from regard.tasks.sizing import Brief, Draft, Plan, RecipeTables
 from regard.tasks.task import AnyTask
-from regard.training.estimate import Estimate, expected_seconds, measure, peak_memory, time_step, validation_seconds
+from regard.training.estimate import (
+    KEPT_FREE,
+    VALIDATING,
+    Estimate,
+    expected_seconds,
+    measure,
+    peak_memory,
+    time_step,
+    validation_seconds,
+)
 from regard.training.prepare import Prepared, prepare
 
 Say = Callable[[str], None]
 TRIED = Plan(size=0, steps=1000, epochs=10.0, batch_tokens=0)  # with which sizes are timed
 SECONDS = 3.0  # of steps, for each size
-KEPT_FREE = 0.1  # of the minutes, for what is slower than measured
-VALIDATING = 0.25  # of the minutes, at most
 WANTED = 2000  # updates: fewer tokens in a batch make more of them
 FEWEST_STEPS = 20
 HELD_OUT, LARGE, SMALL_SHARE = 0.1, 20 * 2**20, 0.02  # of files of more than so many bytes, a smaller share

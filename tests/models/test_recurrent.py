@@ -177,3 +177,28 @@ def test_weights_are_the_same_after_saving_and_loading(assign):
 def test_wrong_settings_say_what_is_right(settings, message):
     with pytest.raises(ConfigError, match=message):
         make(**settings)
+
+
+def test_dropout_of_what_goes_in_and_what_comes_out_may_differ():
+    assert RecurrentConfig(vocab_size=5, dropout=0.3).dropouts[:3] == (0.3, 0.3, 0.3)
+    own = RecurrentConfig(vocab_size=5, dropout=0.3, input_dropout=0.6, output_dropout=0.0, locked=True).dropouts
+    assert own == (0.6, 0.3, 0.0, True)
+    with pytest.raises(ConfigError, match="input_dropout must be -1, or at least 0 and below 1"):
+        make(input_dropout=-0.5)
+
+
+def test_large_and_quickly_changing_outputs_are_penalized():
+    """Merity et al. 2018, section 4.6: of the last layer, with dropout for their size, without for their change."""
+    model = make(activation_penalty=2.0, change_penalty=3.0, dropout=0.5)
+    tokens, layout = tokens_of([6, 6])
+    seen = []
+    model.stack.after.register_forward_hook(lambda module, before, after: seen.append((before[0], after)))
+    rows, state, penalty = model.penalized_carry(tokens, layout, None)
+    (whole, dropped) = seen[0]
+    close(penalty, 2 * (dropped**2).mean() + 3 * ((whole[:, 1:] - whole[:, :-1]) ** 2).mean())
+    close(rows, layout.flatten(dropped))
+    assert penalty > 0 and not whole.equal(dropped) and state.lengths.tolist() == [6, 6]
+    _, later, _ = model.eval().penalized_carry(tokens, layout, state)
+    close(later.layers[0], model.carry(tokens, layout, state)[1].layers[0])
+    assert make().penalized_carry(tokens, layout, None)[2] == 0
+    assert not later.layers[0].requires_grad

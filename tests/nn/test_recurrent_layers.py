@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from regard.nn.layer_dropout import LayerDropout, LockedDropout
 from regard.nn.layout import Ragged, Rectangle
-from regard.nn.recurrent import CELLS, LSTM, GateWeights, LockedDropout, RecurrentStack, ReLURNN, reverse
+from regard.nn.recurrent import CELLS, LSTM, GateWeights, RecurrentStack, ReLURNN, reverse
 
 LENGTHS = [3, 1, 6, 6]
 SHAPES = [(layers, both) for layers in (1, 3) for both in (False, True)]
@@ -19,7 +20,8 @@ def close(one, other):
 
 def make_stack(cell, n_layers=2, bidirectional=False, dropout=0.0, recurrent_dropout=0.0, locked=False):
     torch.manual_seed(0)
-    return RecurrentStack(CELLS[cell], [5, *[4] * n_layers], bidirectional, dropout, recurrent_dropout, locked)
+    dropouts = LayerDropout.everywhere(dropout, locked)
+    return RecurrentStack(CELLS[cell], [5, *[4] * n_layers], bidirectional, dropouts, recurrent_dropout)
 
 
 def readably(stack):
@@ -210,7 +212,8 @@ def test_dropout_draws_from_the_generator_in_training_only(option):
 def test_dropout_lies_before_between_and_after_the_layers():
     stack = make_stack("rnn", n_layers=2, dropout=0.5)
     seen = []
-    stack.dropout.register_forward_hook(lambda module, arguments, output: seen.append(output))
+    for dropout in (stack.before, stack.between, stack.after):
+        dropout.register_forward_hook(lambda module, arguments, output: seen.append(output))
     out = stack(torch.randn(200, 5), Ragged([200]))
     assert [x.shape[-1] for x in seen] == [5, 4, 4] and out.equal(seen[-1].flatten(0, 1))
     assert all(0.4 < (x == 0).float().mean() < 0.6 for x in seen)

@@ -97,6 +97,29 @@ def test_stopped_between_logs_it_goes_on_with_the_same_samples(tmp_path: Path, d
     assert [row["loss"] for row in ours] == pytest.approx([row["loss"] for row in theirs], rel=tolerance, abs=0)
 
 
+def test_weights_are_averaged_when_validations_stop_improving_also_after_a_stop(tmp_path: Path) -> None:
+    """At a rate that goes nowhere, the third validation is the second without a new best."""
+
+    class Worsening(SelfKilling):
+        def validate(self, model: torch.nn.Module) -> dict[str, float]:
+            self.n_validations = getattr(self, "n_validations", 0) + 1
+            return {"loss": super().validate(model)["loss"] + (100.0 if self.n_validations > 1 else 0.0)}
+
+    config = dataclasses.replace(CONFIG, optimizer="sgd", learning_rate=1e-3, average_after=2, validate_every=3)
+    run_tiny(tmp_path / "whole", config, task=Worsening(signal.SIGTERM, at_loss=0))
+    state = json.loads((tmp_path / "whole/checkpoints/step-20/state.json").read_text())
+    assert state["progress"]["averaged_since"] == 9
+    with pytest.raises(Stopped):
+        run_tiny(tmp_path / "run", config, task=Worsening(signal.SIGTERM, at_loss=14))
+    after = Worsening(signal.SIGTERM, at_loss=0)
+    after.n_validations = 4
+    run_tiny(tmp_path / "run", config, resume=True, task=after)
+    ours, theirs = (read_tensors(tmp_path / name / "checkpoints/step-20/ema.safetensors") for name in ("run", "whole"))
+    latest = read_tensors(tmp_path / "whole/checkpoints/step-20/model.safetensors")
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert not torch.equal(theirs["hidden.weight"], latest["hidden.weight"])
+
+
 def test_on_cpu_the_algorithms_are_deterministic_while_it_trains(tmp_path: Path) -> None:
     class Asking(TinyTask):
         answers: ClassVar[list[bool]] = []

@@ -16,7 +16,7 @@ def test_a_recipe_table_and_back() -> None:
     ("settings", "said"),
     [
         ({"schedule": "noan"}, "unknown schedule 'noan'; choose one of: constant, cosine, linear, noam"),
-        ({"optimizer": "sgd"}, "unknown optimizer 'sgd'"),
+        ({"optimizer": "sdg"}, "unknown optimizer 'sdg'; choose one of: adam, adamw, muon, sgd"),
         ({"precision": "half"}, "unknown precision 'half'"),
         ({"compile": "yes"}, "unknown compile 'yes'"),
         ({"steps": 0}, "steps must be at least 1"),
@@ -27,7 +27,11 @@ def test_a_recipe_table_and_back() -> None:
         ({"betas": [0.9]}, "betas must be two numbers"),
         ({"ema": 1.0}, "ema must be"),
         ({"average": 6}, "average = 6 needs keep to be at least that"),
-        ({"average": 2, "ema": 0.9}, "both average weights"),
+        ({"average": 2, "ema": 0.9}, "all average weights"),
+        ({"ema": 0.9, "average_after": 5}, "all average weights"),
+        ({"average_after": 5, "validate_every": 0}, "validate_every must not be 0"),
+        ({"average_after": 5, "patience": 5}, "the training ends before weights are averaged: set patience above 5"),
+        ({"r_drop": -1.0}, "r_drop must not be negative"),
         ({"patience": 3, "validate_every": 0}, "validate_every must not be 0"),
     ],
 )

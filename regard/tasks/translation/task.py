@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.checks import at_least, at_most
 from regard.data.files.recognizing import pairs
 from regard.errors import ConfigError
 from regard.models.heads import LanguageModel
 from regard.models.interface import AnyReader, Translator
+from regard.nn.linear import as_computed
 from regard.tasks.chat.batches import AnswerBatch, Script, answer_nats, make_batch
 from regard.tasks.exchange import CAUSAL, SOURCE_TO_TARGET
 from regard.tasks.framing import Frame
@@ -63,6 +65,12 @@ class Translation(PairTask[Translator, PairBatch]):
         return part.batch(chosen, epoch)
 
     nats = staticmethod(pair_loss)
+
+    def predictions(self, model: Translator, batch: PairBatch) -> tuple[Tensor, Tensor, Tensor]:
+        if self.config.own_words:
+            raise ConfigError("training.r_drop compares readings of given words: set own_words = 0, or r_drop = 0")
+        rows = model(batch.source, batch.source_layout, batch.target, batch.target_layout)
+        return F.linear(as_computed(rows), as_computed(model.output_table), model.output_bias), batch.labels, rows
 
     def loss(self, model: Translator, batch: PairBatch) -> Tensor:
         if self.config.own_words:
