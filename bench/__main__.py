@@ -17,6 +17,7 @@ from bench import (
     finetuning,
     generating,
     gpt,
+    growth,
     layers,
     long,
     machine,
@@ -44,6 +45,7 @@ BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], R
     "tokenising": tokenising.run,
     "training": training.run,
     "gpt": gpt.run,
+    "growth": growth.run,
     "vision": vision.run,
     "finetuning": finetuning.run,
     "decoding": decoding.run,
@@ -62,6 +64,7 @@ BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], R
 }
 GPU_ONLY, CPU_ONLY = ("paths", "scaling"), ("filing", "smollm")
 PICTURES: dict[str, Callable[[Any, Path], None]] = {
+    "growth": growth.draw,
     "layers": layers.draw,
     "long": long.draw,
     "serving": serving.draw,

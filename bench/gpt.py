@@ -13,10 +13,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bench.machine import reason, which_can_run
+from bench.plain_gpt import PlainGPT
 from bench.report import Report, Row
 from bench.timing import say, take_turns, wait
 from bench.trainers import Trainer, same_work
+from regard.checks import expect
 from regard.interop.families.gpt2 import GPT2
+from regard.models.stack import StackConfig
 from regard.nn.layout import Ragged
 from regard.runs.recipe import Recipe
 from regard.tasks.language.batches import TextBatch
@@ -74,6 +77,13 @@ def transformers_gpt2(model: Any, recipe: Recipe, compiled: bool) -> Trainer:
     return Trainer(made, windows, lambda batch: run(*batch))
 
 
+def plain_gpt(model: Any, recipe: Recipe, compiled: bool) -> Trainer:
+    """nanoGPT's shape; model and loss in one graph."""
+    made = PlainGPT(model, expect(recipe.model, StackConfig)).to(model.device)
+    run = torch.compile(made) if compiled else made
+    return Trainer(made, windows, lambda batch: run(*batch))
+
+
 def windows(batch: TextBatch) -> tuple[Tensor, Tensor]:
     """(B, T): nothing is padded, for all windows are full."""
     shape = batch.layout.n_sequences, batch.layout.longest
@@ -83,10 +93,13 @@ def windows(batch: TextBatch) -> tuple[Tensor, Tensor]:
 CONTENDERS: dict[str, Callable[[Any, Recipe], Trainer]] = {
     "regard": lambda model, recipe: ours(model, compiled=False),
     "regard compiled": lambda model, recipe: ours(model, compiled=True),
+    "plain PyTorch": lambda model, recipe: plain_gpt(model, recipe, compiled=False),
+    "plain PyTorch compiled": lambda model, recipe: plain_gpt(model, recipe, compiled=True),
     "transformers": lambda model, recipe: transformers_gpt2(model, recipe, compiled=False),
     "transformers compiled": lambda model, recipe: transformers_gpt2(model, recipe, compiled=True),
 }
-COMPILED = ("regard compiled", "transformers compiled")
+COMPILED = ("regard compiled", "plain PyTorch compiled", "transformers compiled")
+ON_CPU = ("plain PyTorch compiled",)  # of them, what gains by it there
 PACKAGES = {name: ("transformers",) for name in CONTENDERS if name.startswith("transformers")}
 
 
@@ -94,7 +107,7 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
     plan = PLANS["tiny" if tiny else device.type]
     recipe = Recipe.read("gpt2", [*plan.settings, "model.dropout=0.0"])
     names, notes = which_can_run(CONTENDERS, PACKAGES, skip)
-    names = [name for name in names if device.type == "cuda" or name not in COMPILED]
+    names = [name for name in names if device.type == "cuda" or name not in COMPILED or (name in ON_CPU and not tiny)]
     few = make_batches(plan, recipe, 2)[:1]
     notes.append(same_work(lambda name: make(recipe, name, device), [n for n in names if n not in COMPILED], few))
     report = Report("gpt", "tok/s", describe(plan, recipe, device), notes=notes)

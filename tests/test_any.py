@@ -63,7 +63,7 @@ ANY = {
     "training/estimator.py": "scikit-learn, which has no types",
     "training/metrics.py": "TensorBoard's writer, imported only on request",
     "training/recording.py": "PyTorch's handle of a pool of memory",
-    "training/sharded.py": "what a layer takes",
+    "training/recomputing.py": "what a layer takes",
     "training/together.py": "a batch of any task",
 }
 

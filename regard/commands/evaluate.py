@@ -171,6 +171,7 @@ def bench(
     name: Annotated[str | None, typer.Argument(help="such as training or decoding; a wrong name lists them")] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda (default: a GPU if there is one)")] = None,
     json_: Annotated[Path | None, typer.Option("--json", help="also write the figures to this file")] = None,
+    picture: Annotated[Path | None, typer.Option(help="draw it into this PNG, where it can be drawn")] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="number of timed rounds for each contender")] = None,
     tiny: Annotated[bool, typer.Option("--tiny", help="toy sizes, to see that everything runs")] = False,
 ) -> None:
@@ -181,7 +182,8 @@ def bench(
             f"the benches are not installed with the package (no {checkout / 'bench'}); "
             "clone the repository and run `make bench` there"
         )
-    options = {"--device": device, "--json": json_ and json_.resolve(), "--rounds": rounds}
+    files = {"--json": json_ and json_.resolve(), "--picture": picture and picture.resolve()}
+    options = {"--device": device, "--rounds": rounds, **files}
     given = [str(part) for option, value in options.items() if value is not None for part in (option, value)]
     command = [sys.executable, "-m", "bench", *([name] if name else []), *given, *(["--tiny"] if tiny else [])]
     raise typer.Exit(subprocess.run(command, cwd=checkout).returncode)

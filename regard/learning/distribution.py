@@ -19,7 +19,6 @@ class DistributionConfig:
     shards: int = 0
     exact: bool = False  # the same weights bit for bit, however many processes take part; for `data` on a CPU
     threads: int = 1  # of each process, with `exact`: sums depend on them
-    checkpointing: bool = False  # with `sharded`: layers compute their activations again in the backward pass
     timeout: float = 600.0  # seconds after which a process that does not answer is given up
 
     def __post_init__(self) -> None:
@@ -34,8 +33,6 @@ class DistributionConfig:
             raise ConfigError(f'exact = true needs kind = "data", got kind = "{self.kind}"')
         if self.exact and not self.shards:
             raise ConfigError("exact = true needs shards, a power of two: weights depend on it, not on the processes")
-        if self.checkpointing and self.kind != "sharded":
-            raise ConfigError(f'checkpointing = true needs kind = "sharded", got kind = "{self.kind}"')
         if self.shards > 1 and self.kind == "none":
             raise ConfigError(f'shards = {self.shards} needs kind = "data" or "sharded"')
 

@@ -82,6 +82,7 @@ class ReplacedWords(ReaderHead):
         self.to_replaced = nn.Linear(reader.d_out, 1)
         own = Stack(narrower(expect(reader.config, StackConfig), share))
         own.embedding.replace_vectors(reader.word_table)
+        self.is_recordable = False  # every row counts: none could be added to fill up a batch
         self.generator = MaskedWords(own, nsp=False)
 
     def replaced_logits(self, rows: Tensor) -> Tensor:

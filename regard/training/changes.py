@@ -18,7 +18,7 @@ FIXED: dict[str, set[str]] = {
     | {"activation_penalty", "change_penalty"},
     "tokenizer": {"dropout"},
     "lora": {"merge"},
-    "distribution": {"kind", "exact", "threads", "checkpointing", "timeout"},  # places in the data count shards
+    "distribution": {"kind", "exact", "threads", "timeout"},  # places in the data count shards
     "data": {"root", "cache", "train", "valid", "test"},  # files are known by their content
 }
 # The state of the optimizer is its own, and of what learns.

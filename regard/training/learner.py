@@ -31,6 +31,7 @@ from regard.training.averaging import RunningAverage, rising
 from regard.training.consistency import consistent_loss
 from regard.training.exact import ExactGradients
 from regard.training.finite import Guard, NonFinite, first_bad_layer, noting_bad_outputs
+from regard.training.recomputing import recompute
 from regard.training.recording import Learn, Recorder, can_be_recorded
 from regard.training.sharded import ShardedGradients
 from regard.training.team import LONE, Team
@@ -93,9 +94,11 @@ class Learner(Generic[B]):
         self.device = device
         self.precision_name = "bfloat16" if PRECISIONS[config.precision](device) else "float32"
         self.together = WAYS[team.way](model, self.sum_loss, team, config.seed, device) if team.way else None
+        if config.checkpointing:
+            recompute(model)
         self.course = Course(steps=config.steps, warmup=config.warmup, d_model=d_model)
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        if config.optimizer in SEPARATING and team.way == "sharded" and team.processes.n > 1:
+        if config.optimizer in SEPARATING and team.way == "sharded" and team.processes.are_joined:
             raise ConfigError(
                 f'training.optimizer = "{config.optimizer}" needs whole matrices, and distribution.kind = "sharded" '
                 'divides them: set distribution.kind = "data"'
@@ -115,7 +118,8 @@ class Learner(Generic[B]):
             self.average = RunningAverage(model, partial(rising, config.ema) if config.ema else self.mean_since)
         self.unread: list[Unread] = []
         is_recorded = is_compiled and self.precision_name == "bfloat16" and can_be_recorded(model, device)
-        self.recorder = Recorder(self.learn) if is_recorded and self.together is None else None
+        # A loss that is not the task's own, such as a teacher's, may count rows that fill up a batch.
+        self.recorder = Recorder(self.learn) if is_recorded and self.together is None and loss is None else None
 
     def is_idle(self) -> bool:
         """Whether the device has done all that it was given."""

@@ -32,6 +32,8 @@ from regard.training.screen import Pace, Screen, step_line
 from regard.training.signals import Signals, Stopped
 from regard.training.team import LONE, Team
 
+WAITING = "compiling the model; the first steps wait for it, for about a minute, and less where it was compiled before"
+
 
 def train(
     model: Model,
@@ -85,7 +87,7 @@ def train(
             Feed(task, progress.position, learner.ready, learner.is_idle, team.shards, team.config.n_shards) as feed,
         ):
             training = Training(learner, config, lora, run, progress, checkpoints, metrics, screen, signals)
-            screen.begin(progress.step, config.steps)
+            screen.begin(progress.step, config.steps, WAITING if compiled == "compiled" else "")
             try:
                 while True:
                     signals.check()

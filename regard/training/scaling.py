@@ -10,7 +10,7 @@ from typing import Self
 
 from regard.models.interface import Model
 from regard.training.prepare import made_per_row, matrices
-from regard.training.sharded import layers_of
+from regard.training.recomputing import layers_of
 
 FORWARD = 1 / 3  # of a pass: the backward pass takes twice as long
 LOOKING = 3.5  # attention, forward and backward, in forward passes: the backward pass compares queries and keys again

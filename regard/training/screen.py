@@ -105,8 +105,10 @@ class Screen:
         for name, value in rows:
             self.say((name.ljust(width), "bold"), f"  {value}")
 
-    def begin(self, step: int, steps: int) -> None:
-        """Before the first step."""
+    def begin(self, step: int, steps: int, waiting: str) -> None:
+        """Before the first step, and what it waits for, which may take a minute."""
+        if waiting:
+            self.say(waiting)
 
     def advance(self, row: StepRecord) -> None:
         """A step whose figures are known, whether or not its line is shown."""
@@ -137,14 +139,18 @@ class LiveScreen(Screen):
         self.live = Live(console=console, refresh_per_second=8, transient=True)
         self.done, self.steps = 0, 1
         self.losses: list[float] = []
-        self.line, self.validated = "the first step …", ""
+        self.line, self.validated = "", ""
+        self.waits = False  # for the first step: the bar moves to and fro
 
-    def begin(self, step: int, steps: int) -> None:
+    def begin(self, step: int, steps: int, waiting: str) -> None:
         self.done, self.steps = step, steps
+        self.line, self.waits = waiting or "the first step …", True
         self.live.start()
         self.refresh()
 
     def advance(self, row: StepRecord) -> None:
+        if self.waits:
+            self.line, self.waits = "", False
         self.done = row.step
         self.losses.append(row.loss)
         if len(self.losses) > MOST_LOSSES:
@@ -164,7 +170,7 @@ class LiveScreen(Screen):
 
     def refresh(self) -> None:
         rows = Table.grid(padding=(0, 1))
-        bar = ProgressBar(total=max(self.steps, 1), completed=self.done, width=BAR_WIDTH)
+        bar = ProgressBar(total=max(self.steps, 1), completed=self.done, width=BAR_WIDTH, pulse=self.waits)
         share = f"{min(self.done / max(self.steps, 1), 1):.0%}"
         rows.add_row(bar, share, Text(sparkline(self.losses), "cyan"), Text(self.validated, "green", no_wrap=True))
         self.live.update(Group(rows, Text(self.line, overflow="ellipsis", no_wrap=True)))

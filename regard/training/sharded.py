@@ -5,8 +5,7 @@ The layers of a model are gathered one after the other, when they are needed; wh
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, distributed, nn
@@ -14,24 +13,15 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.utils import get_total_norm
-from torch.utils.checkpoint import checkpoint
 
 from regard.errors import ConfigError
 from regard.models.interface import Model
 from regard.processes import others_noticed
 from regard.runs.shards import shares
 from regard.tasks.setup import B
+from regard.training.recomputing import layers_of
 from regard.training.team import Team, seed_shard
 from regard.training.together import LossModule, Together
-
-
-def layers_of(model: nn.Module) -> Iterator[nn.Module]:
-    """Modules that a model has in a row, none inside another: blocks, usually."""
-    for child in model.children():
-        if isinstance(child, nn.ModuleList):
-            yield from (layer for layer in child if any(True for _ in layer.parameters()))
-        else:
-            yield from layers_of(child)
 
 
 def shared_by(layer: nn.Module, model: nn.Module) -> set[nn.Parameter]:
@@ -41,18 +31,6 @@ def shared_by(layer: nn.Module, model: nn.Module) -> set[nn.Parameter]:
     return {parameter for parameter, n in inside.items() if n < everywhere[parameter]}
 
 
-def checkpointed(layer: nn.Module) -> None:
-    """The layer keeps its inputs alone, and computes again what the backward pass needs."""
-    forward = layer.forward
-
-    def again(*inputs: object, **named: Any) -> object:  # what a layer takes
-        if not torch.is_grad_enabled():
-            return forward(*inputs, **named)
-        return checkpoint(forward, *inputs, use_reentrant=False, **named)
-
-    layer.forward = again
-
-
 class ShardedGradients(Together[B]):
     def __init__(self, model: Model, loss: Callable[[B], Tensor], team: Team, seed: int, device: torch.device) -> None:
         super().__init__(model, loss, team, seed, device)
@@ -60,9 +38,6 @@ class ShardedGradients(Together[B]):
         self.plain = copy.deepcopy(model) if team.processes.are_joined else model  # what is validated and written
         self.wrapped: nn.Module = LossModule(model, loss)
         layers = list(layers_of(model))
-        if team.config.checkpointing:
-            for layer in layers:
-                checkpointed(layer)
         if not team.processes.are_joined:
             return
         if any(isinstance(module, nn.RNNBase) for module in model.modules()):

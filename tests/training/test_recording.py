@@ -1,14 +1,18 @@
 """Batches filled up to few shapes teach the same, and a recorded step is the step itself."""
 
 import copy
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
+from tiny_training import CPU, TinyModel, TinyTask
 from torch.nn import functional as F
 
 from regard.data.batching.packing import Packing
+from regard.learning.config import TrainingConfig
 from regard.models.heads import Classifier, LanguageModel
+from regard.models.masked import MaskedWords
 from regard.models.residual import ResidualNetworkConfig
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.stack import Stack, StackConfig
@@ -18,12 +22,17 @@ from regard.nn.attention import pads
 from regard.nn.grid import GridForm
 from regard.nn.layout import Ragged, filled, power_of_two, rounded
 from regard.nn.loss import IGNORED
+from regard.tasks.classification.batches import DocumentBatch
+from regard.tasks.classification.task import label_nats
 from regard.tasks.images.batches import read_pixels
 from regard.tasks.images.task import LabeledImageBatch
 from regard.tasks.language.batches import TextBatch
+from regard.tasks.pretraining.batches import MaskedBatch
+from regard.tasks.pretraining.task import MaskedLanguage
 from regard.tasks.tagging.batches import TagBatch
 from regard.tasks.translation.batches import Frame, PairBatch, make_batch
 from regard.tasks.translation.framed import pair_loss
+from regard.training.learner import Learner
 from regard.training.recording import Recorder, can_be_recorded, copy_of, shape_of, tensors_of
 
 VOCABULARY = 90
@@ -124,6 +133,60 @@ def test_lines_filled_up_teach_the_same_and_full_windows_stay() -> None:
     torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-4)
     full = TextBatch(["", ""], tokens[:60], tokens[:60], Ragged([30, 30]))
     assert full.filled() is full
+
+
+def small_stack(**settings: object) -> Stack:
+    torch.manual_seed(0)
+    sizes = {"vocab_size": VOCABULARY, "d_model": 32, "n_heads": 2, "n_layers": 2, "d_ff": 64, "max_length": 64}
+    return Stack(StackConfig(**sizes, dropout=0.0, causal=False, **settings))
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean", "max", "last"])
+@pytest.mark.parametrize("lengths", [[40, 1, 30], [7], [3] * 9])
+def test_documents_filled_up_teach_the_same(pooling: str, lengths: list[int]) -> None:
+    model = Classifier(small_stack(), n_labels=3, pooling=pooling, dropout=0.0)
+    tokens = torch.randint(0, VOCABULARY, (sum(lengths),))
+    batch = DocumentBatch(["" for _ in lengths], tokens, Ragged(lengths), torch.arange(len(lengths)) % 3)
+    more = batch.filled()
+    assert (more.n_targets, more.n_tokens) == (batch.n_targets, batch.n_tokens) == (len(lengths), sum(lengths))
+    assert power_of_two(more.layout.n_sequences) == more.layout.n_sequences > batch.layout.n_sequences
+    found = []
+    for one in (batch, more):
+        nats = label_nats(model, one, smoothing=0.1)
+        found.append((nats, *torch.autograd.grad(nats, list(model.parameters()))))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-5)
+
+
+def test_documents_with_ratings_are_not_filled_up() -> None:
+    batch = DocumentBatch([""], torch.arange(3), Ragged([3]), torch.tensor([4.5]))
+    assert batch.filled() is batch and not batch.is_fillable
+
+
+@pytest.mark.parametrize("nsp", [False, True])
+def test_masked_words_filled_up_teach_the_same(nsp: bool) -> None:
+    model = MaskedWords(small_stack(tied=False), nsp)
+    lengths = [40, 5, 30]
+    tokens, places = torch.randint(0, VOCABULARY, (75,)), torch.arange(0, 74, 2)
+    follows = torch.tensor([0, 1, 1]) if nsp else None
+    words_each = torch.tensor(len(places) / 3)
+    batch = MaskedBatch(["", "", ""], tokens, Ragged(lengths), places, tokens[places], follows, words_each)
+    more = batch.filled()
+    assert (more.n_targets, more.n_tokens) == (batch.n_targets, batch.n_tokens) == (37, 75)
+    assert len(more.labels) == rounded(37) == 37 + more.n_added[1] and more.n_added[1] > 0
+    found = []
+    for one in (batch, more):
+        nats = MaskedLanguage.nats(None, model, one, 0.0)
+        found.append((nats, *torch.autograd.grad(nats, list(model.parameters()), allow_unused=True)))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-4)
+
+
+def test_a_distilled_training_is_not_recorded() -> None:
+    """Its loss compares all rows of a batch with the teacher's, those that fill it up too."""
+    config = TrainingConfig(precision="bfloat16")
+    with patch("regard.training.learner.can_be_recorded", lambda model, device: True):
+        model, task = TinyModel(), TinyTask()
+        made = [Learner(model, task, config, CPU, 8, True, loss) for loss in (None, task.loss)]
+    assert [learner.recorder is None for learner in made] == [False, True]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs")

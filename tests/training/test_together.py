@@ -120,7 +120,7 @@ def test_divided_weights_learn_the_same(tmp_path: Path) -> None:
     smoothed = ("--set", "training.ema=0.9")
     train(1, recipe, tmp_path / "1", *smoothed)
     for n in (2, 4):
-        train(n, recipe, tmp_path / str(n), *smoothed, "--set", f"distribution.checkpointing={str(n == 4).lower()}")
+        train(n, recipe, tmp_path / str(n), *smoothed, "--set", f"training.checkpointing={str(n == 4).lower()}")
     run = tmp_path / "run"
     train(2, recipe, run, *smoothed, "--set", "training.steps=2")
     train(4, run, run, "--resume", "--set", "training.steps=4")

@@ -124,12 +124,25 @@ def test_on_a_terminal_the_line_is_live_and_goes_away() -> None:
 def test_the_live_line_has_a_bar_from_the_first_step_and_the_course_of_the_loss() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=200)
     screen = open_screen(console)
-    screen.begin(0, 10)
+    screen.begin(0, 10, "")
     screen.close()
     assert "0%" in console.file.getvalue() and "the first step" in console.file.getvalue()  # type: ignore[attr-defined]
     assert sparkline([4.0, 3.0, 2.0, 1.0]) == "█▆▃▁"
     assert sparkline([float(n) for n in range(64)]) == "▁▁▂▂▃▃▄▄▅▅▆▆▇▇██"
     assert sparkline([2.0, float("nan"), 2.0]) == "▁▁" and sparkline([]) == ""
+
+
+def test_what_the_first_step_waits_for_is_said_until_it_is_done() -> None:
+    row = StepRecord(step=1, loss=2.0, lr=0.1, grad_norm=1.0, n_tokens=8)
+    for is_terminal in (True, False):
+        console = Console(file=io.StringIO(), force_terminal=is_terminal, width=200)
+        screen = open_screen(console)
+        screen.begin(0, 10, "compiling the model")
+        screen.close()  # draws what is not drawn yet
+        assert "compiling the model" in console.file.getvalue()  # type: ignore[attr-defined]
+        screen.advance(row)
+        if isinstance(screen, LiveScreen):
+            assert screen.line == "" and not screen.waits
 
 
 @pytest.mark.parametrize(

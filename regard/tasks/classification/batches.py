@@ -3,16 +3,20 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.data.batching.batch import SequenceBatch, flat
 from regard.data.batching.packing import select
 from regard.data.files.labelled import Labelled
 from regard.data.files.splits import normalized
 from regard.data.report import UNLIMITED, MeasuredPart, Row
+from regard.nn.layout import filled
+from regard.nn.loss import IGNORED
 from regard.tasks.framing import Framing
 from regard.tasks.setup import ExampleSet, Setup
 
@@ -24,10 +28,29 @@ class DocumentBatch(SequenceBatch):
     """Flat rows of tokens, and one label for each document."""
 
     labels: Tensor  # B
+    n_added: tuple[int, int] = (0, 0)  # rows and documents that `filled` added
 
     @property
     def n_targets(self) -> int:
-        return self.layout.n_sequences
+        return self.layout.n_sequences - self.n_added[1]
+
+    @property
+    def n_tokens(self) -> int:
+        return self.layout.n_rows - self.n_added[0]
+
+    @property
+    def is_fillable(self) -> bool:  # type: ignore[override]
+        """Labels that are numbers, such as ratings, have none that is ignored."""
+        return not self.labels.is_floating_point()
+
+    def filled(self) -> Self:
+        """The same with documents added that nothing is learned from, so that all batches together have few shapes."""
+        if not self.is_fillable:
+            return self
+        (layout,) = filled(self.layout)
+        n_rows, n_documents = layout.n_rows - self.layout.n_rows, layout.n_sequences - self.layout.n_sequences
+        tokens, labels = F.pad(self.tokens, (0, n_rows)), F.pad(self.labels, (0, n_documents), value=IGNORED)
+        return replace(self, tokens=tokens, labels=labels, layout=layout, n_added=(n_rows, n_documents))
 
 
 class Documents(ExampleSet):

@@ -1,17 +1,20 @@
 """Passages of documents with masked words as batches: <s> a </s>, or <s> a </s> b </s> where b may not follow a."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.data.batching.batch import SequenceBatch
 from regard.data.batching.noise import Hiding, chances, keys
 from regard.data.batching.packing import cut
 from regard.data.batching.streams import Passages
-from regard.nn.layout import Ragged
+from regard.nn.layout import Ragged, filled, rounded
+from regard.nn.loss import IGNORED
 from regard.text.dropout import ranges
 from regard.text.tokenizer import Tokenizer
 
@@ -26,10 +29,37 @@ class MaskedBatch(SequenceBatch):
     places: Tensor  # M, the rows of masked words
     labels: Tensor  # M, what they were
     follows: Tensor | None  # B, 0 where the second part follows the first, 1 where not; None: this is not asked
+    words_each: Tensor  # (), how many masked words there are for each passage
+    n_added: tuple[int, int] = (0, 0)  # rows and masked words that `filled` added
+
+    is_fillable: ClassVar[bool] = True
 
     @property
     def n_targets(self) -> int:
-        return len(self.labels)
+        return len(self.labels) - self.n_added[1]
+
+    @property
+    def n_tokens(self) -> int:
+        return self.layout.n_rows - self.n_added[0]
+
+    def filled(self) -> Self:
+        """The same with passages added that nothing is learned from, so that all batches together have few shapes.
+        Added words are those of a row of its own: the gradient of a row that is asked for twice is that of one."""
+        n_rows, n_passages = self.layout.n_rows, self.layout.n_sequences
+        (layout,) = filled(Ragged(torch.cat([self.layout.lengths, torch.ones(1, dtype=torch.long)])))
+        n_words = rounded(len(self.labels)) - len(self.labels)
+        follows = self.follows
+        if follows is not None:
+            follows = F.pad(follows, (0, layout.n_sequences - n_passages), value=IGNORED)
+        return replace(
+            self,
+            tokens=F.pad(self.tokens, (0, layout.n_rows - n_rows)),
+            layout=layout,
+            places=F.pad(self.places, (0, n_words), value=n_rows),
+            labels=F.pad(self.labels, (0, n_words), value=IGNORED),
+            follows=follows,
+            n_added=(layout.n_rows - n_rows, n_words),
+        )
 
 
 class MaskedPassages:
@@ -70,6 +100,7 @@ class MaskedPassages:
             places=torch.from_numpy(hidden.places),
             labels=torch.from_numpy(hidden.labels),
             follows=None if follows is None else torch.from_numpy(follows),
+            words_each=torch.tensor(len(hidden.labels) / len(windows)),
         )
 
     def pairs(self, windows: np.ndarray, chance: np.ndarray) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:

@@ -135,7 +135,7 @@ class MaskedLanguage(MaskingTask[MaskedWords]):
         """The mean over the masked words and the mean over the passages are added, as in the paper; the loop divides by
         the number of words."""
         words, follows = both_nats(model, model(batch.tokens, batch.layout), batch)
-        return words + follows * (batch.n_targets / batch.layout.n_sequences)
+        return words + follows * batch.words_each
 
     def predictions(self, model: MaskedWords, batch: MaskedBatch) -> tuple[Tensor, Tensor, Tensor]:
         rows = model(batch.tokens, batch.layout)
