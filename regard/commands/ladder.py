@@ -30,6 +30,7 @@ def ladder(
     ] = None,
     rungs: Annotated[str | None, typer.Option(metavar="NAME,NAME", help="only these (default: all)")] = None,
     out: Annotated[Path | None, typer.Option(help="the folder (default: runs/ladder, runs/ladder-translation)")] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="draw the pictures on dark paper")] = False,
     set_: Overrides = None,
     device: Device = None,
 ) -> None:
@@ -48,6 +49,7 @@ def ladder(
     from regard.runs.recipe import Recipe
     from regard.training.screen import open_screen
     from regard.training.signals import Stopped
+    from regard.viewer.style import DARK, LIGHT
 
     if minutes is not None and steps is not None:
         raise ConfigError("the budget is --minutes or --steps, not both")
@@ -78,6 +80,6 @@ def ladder(
         raise Stopped(stop.number, message, stop.is_between_steps) from None
     finally:  # also after Ctrl-C: what is finished is shown
         if rows:
-            keep(rows, chosen, folder, budget.words(), str(on))
+            keep(rows, chosen, folder, budget.words(), str(on), DARK if dark else LIGHT)
             console.print(compare(rows, chosen, budget.words()))
             print(f"{folder}: ladder.json, ladder.md and pictures; every rung is a run, such as {rows[-1].run}")

@@ -202,9 +202,9 @@ def neighbors(
         table = loaded.model.word_vectors
         assert table is not None, "its neighbors were found"
         vectors = table[ids].detach().float().cpu().numpy()
-        labels = [visible(token) for token in loaded.tokenizer.tokens(ids)]
         asked = [place for place, i in enumerate(ids) if i in words_asked]
-        embeddings(vectors, labels, png, [drawn[i] for i in ids], asked, DARK if dark else LIGHT)
+        tokens = loaded.tokenizer.tokens(ids)
+        embeddings(vectors, tokens, png, [drawn[i] for i in ids], asked, DARK if dark else LIGHT)
         print(f"{len(ids)} embeddings drawn in {png}")
 
 
@@ -239,6 +239,7 @@ def reach(
         bool, typer.Option("--jacobians", help="of recurrent models: the norm of the product of Jacobians, ‖∂h_T/∂h‖")
     ] = False,
     png: Annotated[Path | None, typer.Option(help="draw a picture here, one line a run")] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="with --png: on dark paper")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, with every distance")] = False,
     device: Device = None,
 ) -> None:
@@ -247,6 +248,7 @@ def reach(
     With --jacobians: how much the last state depends on each state before it.
     """
     from regard.viewer import charts
+    from regard.viewer.style import DARK, LIGHT
 
     names = short_names(runs)
     files = [str(path) for path in text or ()]
@@ -265,7 +267,8 @@ def reach(
         if len(measured) > 1:
             print("Training changes this: after another number of steps, the order of the runs can be another.")
     if png is not None:
-        charts.reach({name: reached.shares for name, reached in measured.items()}, png, what)
+        curves = {name: reached.shares for name, reached in measured.items()}
+        charts.reach(curves, png, what, DARK if dark else LIGHT)
         if not as_json:
             print(f"{png}: one line a run")
 

@@ -14,6 +14,7 @@ from regard.errors import RunError
 def norms(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="run folders, finished or not")],
     png: Annotated[Path | None, typer.Option(help="draw a picture here, one line a run")] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="with --png: on dark paper")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, with every step")] = False,
 ) -> None:
     """Show how large the gradient was at each step, and how often it was clipped.
@@ -23,6 +24,7 @@ def norms(
     from regard.runs.history import number, read_metrics
     from regard.runs.recipe import Recipe
     from regard.viewer import charts
+    from regard.viewer.style import DARK, LIGHT
 
     curves: dict[str, tuple[list[int], list[float], float]] = {}
     last_losses: dict[str, float | None] = {}
@@ -44,7 +46,7 @@ def norms(
         table = [row_of(name, *curve, last_losses[name]) for name, curve in curves.items()]
         print_table(columns, table, "Norm of the gradient before clipping", are_numbers=True)
     if png is not None:
-        charts.norms(curves, png)
+        charts.norms(curves, png, DARK if dark else LIGHT)
         if not as_json:
             print(f"{png}: one line a run")
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from regard.ladder.rungs import Ladder
 from regard.runs.durable import write_file
 from regard.viewer.charts import Panel, bars, losses
+from regard.viewer.style import LIGHT, Style
 
 OTHER_ORDER = "After another number of steps, the order of the rungs can be another."
 
@@ -37,7 +38,7 @@ class RungRow:
         return self.tokens / self.seconds if self.seconds else 0.0
 
 
-def keep(rows: list[RungRow], ladder: Ladder, folder: Path, budget: str, device: str) -> None:
+def keep(rows: list[RungRow], ladder: Ladder, folder: Path, budget: str, device: str, style: Style = LIGHT) -> None:
     """ladder.json, ladder.md, ladder.png and, of the rungs that are trained by steps, ladder-curves.png."""
     rungs = [{**asdict(row), "tokens_per_second": row.tokens_per_second} for row in rows]
     report = {"budget": budget, "device": device, "rungs": rungs}
@@ -52,11 +53,11 @@ def keep(rows: list[RungRow], ladder: Ladder, folder: Path, budget: str, device:
         Panel("tokens per second", [row.tokens_per_second for row in rows], logarithmic=True),
     ]
     if any(row.curve for row in rows):
-        losses({row.title: row.curve for row in rows if row.curve}, folder / "ladder-curves.png")
+        losses({row.title: row.curve for row in rows if row.curve}, folder / "ladder-curves.png", style)
     heading = f"The ladder, {budget}, on {rows[0].of}"
     caption = f"Sorted by {title}, the best at the top; a color for each architecture. {OTHER_ORDER}"
     kinds = [str(ladder.rungs[row.rung].model.get("architecture", "transformer")) for row in rows]
-    bars([row.title for row in rows], panels, heading, folder / "ladder.png", kinds, caption)
+    bars([row.title for row in rows], panels, heading, folder / "ladder.png", kinds, caption, style)
 
 
 def as_markdown(rows: list[RungRow], ladder: Ladder, budget: str, device: str) -> str:

@@ -6,8 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from regard.errors import RegardError
-from regard.viewer.charts import BAR
-from regard.viewer.style import INK, RULE, SOFT, blank, plain, shown
+from regard.viewer.style import INK, LINES, RULE, SOFT, blank, plain, shown
 
 MOST_PANELS = 24  # series times columns; more would not be seen
 SHOWN = 3.0  # steps of history for each step ahead
@@ -47,8 +46,10 @@ def draw_forecast(forecast: ForecastBands, path: Path) -> None:
         for low, high in zip(levels, reversed(levels), strict=True):
             if low < high:
                 below, above = (forecast.quantiles[level][s, :, c] for level in (low, high))
-                axes.fill_between(steps, below, above, color=BAR, alpha=0.18, linewidth=0, label=f"{low:g} to {high:g}")
-        axes.plot(steps, forecast.values[s, :, c], color=BAR, linewidth=1.5, label="forecast")
+                axes.fill_between(
+                    steps, below, above, color=LINES[0], alpha=0.18, linewidth=0, label=f"{low:g} to {high:g}"
+                )
+        axes.plot(steps, forecast.values[s, :, c], color=LINES[0], linewidth=1.5, label="forecast")
         axes.axvline(0.5, color=RULE, linewidth=0.8)
         name = " ".join(part for part in (forecast.ids[s], forecast.columns[c]) if part)
         axes.set_title(shown(name), fontsize=10, color=INK, loc="left", parse_math=False)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.ticker import NullFormatter
 
-from regard.viewer.style import INK, LIGHT, LINES, RULE, SOFT, Drawing, Style, blank, note, plain
+from regard.viewer.style import LIGHT, Drawing, Style, blank, legend, note, plain
 
-BAR = "#3d66d8"
-STYLES = ("-", "--", ":")  # once the colors are used up
+DASHES = ("-", "--", ":")
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def bars(
             )
         axes.set_title(panel.title, fontsize=10, color=style.ink, loc="left")
         axes.grid(axis="x", color=style.rule, linewidth=0.6)
-        axes.margins(x=0.35)
+        axes.margins(x=0.45)  # room for the figures
         plain(axes, style)
     table[0].set_yticks(range(len(names)), names, fontsize=9, color=style.ink)
     table[0].set_ylim(len(names) - 0.5, -0.5)
@@ -71,35 +70,41 @@ def short(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def reach(curves: dict[str, np.ndarray], path: Drawing, what: str = "|∂L/∂h|") -> None:
+def reach(curves: dict[str, np.ndarray], path: Drawing, what: str = "|∂L/∂h|", style: Style = LIGHT) -> None:
     """|∂L/∂h_{T-d}|, or another norm, by distance d as a share of distance 0, a line a name, on a logarithmic scale."""
-    figure = blank(7.6, 4.6)
+    figure = blank(7.6, 4.6, style)
     axes = figure.add_subplot()
     for number, (name, shares) in enumerate(curves.items()):
-        color, style = LINES[number % len(LINES)], STYLES[number // len(LINES) % len(STYLES)]
+        color, dashes = line_of(number, style)
         places = np.flatnonzero(shares > 0)  # a logarithmic scale has no zero
-        axes.plot(places, shares[places], style, color=color, linewidth=1.4, label=name)
+        axes.plot(places, shares[places], dashes, color=color, linewidth=1.4, label=name)
     axes.set_yscale("log")
-    axes.set_xlabel("distance d, in tokens", color=SOFT)
-    axes.set_title(f"{what} at distance d, as a share of distance 0", fontsize=11, color=INK, loc="left")
-    axes.grid(color=RULE, linewidth=0.6)
-    axes.legend(frameon=False, fontsize=9)
-    plain(axes)
+    axes.set_xlabel("distance d, in tokens", color=style.soft)
+    axes.set_title(f"{what} at distance d, as a share of distance 0", fontsize=11, color=style.ink, loc="left")
+    axes.grid(color=style.rule, linewidth=0.6)
+    legend(axes, style, place="best")
+    plain(axes, style)
     figure.savefig(path, format="png")
 
 
-def norms(curves: dict[str, tuple[list[int], list[float], float]], path: Drawing) -> None:
+def line_of(number: int, style: Style) -> tuple[str, str]:
+    """A color for each of several lines, and other dashes once the colors are used up."""
+    return style.lines[number % len(style.lines)], DASHES[number // len(style.lines) % len(DASHES)]
+
+
+def norms(curves: dict[str, tuple[list[int], list[float], float]], path: Drawing, style: Style = LIGHT) -> None:
     """|∂L/∂w| by step, before clipping, one line a name, on a logarithmic scale; dotted, where it was clipped to.
 
     A curve is its steps, its norms and the largest norm that its run let pass (0: any).
     """
-    figure = blank(7.6, 4.6)
+    figure = blank(7.6, 4.6, style)
     axes = figure.add_subplot()
     for number, (name, (steps, values, clip)) in enumerate(curves.items()):
-        color = LINES[number % len(LINES)]
+        color, dashes = line_of(number, style)
         axes.plot(
             steps,
             values,
+            dashes,
             color=color,
             linewidth=1.0,
             label=f"{name}, {f'clipped to {clip:g}' if clip else 'not clipped'}",
@@ -107,27 +112,27 @@ def norms(curves: dict[str, tuple[list[int], list[float], float]], path: Drawing
         if clip:
             axes.axhline(clip, color=color, linewidth=1.2, linestyle=":")
     axes.set_yscale("log")
-    axes.set_xlabel("step", color=SOFT)
-    axes.set_title("norm of the gradient before clipping", fontsize=11, color=INK, loc="left")
-    axes.grid(color=RULE, linewidth=0.6)
-    axes.legend(frameon=False, fontsize=9)
-    plain(axes)
+    axes.set_xlabel("step", color=style.soft)
+    axes.set_title("norm of the gradient before clipping", fontsize=11, color=style.ink, loc="left")
+    axes.grid(color=style.rule, linewidth=0.6)
+    legend(axes, style, place="best")
+    plain(axes, style)
     figure.savefig(path, format="png")
 
 
-def losses(curves: dict[str, list[tuple[int, float]]], path: Drawing) -> None:
+def losses(curves: dict[str, list[tuple[int, float]]], path: Drawing, style: Style = LIGHT) -> None:
     """The validation loss by tokens trained on, a line a name; the mark is where the loss was lowest."""
-    figure = blank(7.6, 4.6)
+    figure = blank(7.6, 4.6, style)
     axes = figure.add_subplot()
     for number, (name, curve) in enumerate(curves.items()):
-        color, style = LINES[number % len(LINES)], STYLES[number // len(LINES) % len(STYLES)]
-        axes.plot(*zip(*curve, strict=True), style, color=color, linewidth=1.4, label=name)
+        color, dashes = line_of(number, style)
+        axes.plot(*zip(*curve, strict=True), dashes, color=color, linewidth=1.4, label=name)
         axes.plot(*min(curve, key=lambda point: point[1]), "o", color=color, markersize=4)
     axes.set_xscale("log")
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel("tokens trained on", color=SOFT)
-    axes.set_title("validation loss, nats a token", fontsize=11, color=INK, loc="left")
-    axes.grid(color=RULE, linewidth=0.6)
-    axes.legend(frameon=False, fontsize=9)
-    plain(axes)
+    axes.set_xlabel("tokens trained on", color=style.soft)
+    axes.set_title("validation loss, nats a token", fontsize=11, color=style.ink, loc="left")
+    axes.grid(color=style.rule, linewidth=0.6)
+    legend(axes, style, place="best")
+    plain(axes, style)
     figure.savefig(path, format="png")

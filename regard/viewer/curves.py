@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from matplotlib.ticker import NullFormatter, ScalarFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from regard.viewer.style import LIGHT, Drawing, Style, blank, legend, note, plain
 
 SMOOTHED = 100  # a point is the mean of this part of the curve
+PLAIN = FuncFormatter(lambda value, _: f"{value:g}")  # 0.001 is not 0.00
 
 StepValues = Sequence[tuple[int, float]]  # step, value
 
@@ -40,11 +41,11 @@ def draw_panels(panels: Sequence[CurvePanel], path: Drawing, style: Style = LIGH
         drawn = [value for _, value in (*panel.training, *panel.validation)]
         if panel.logarithmic and drawn and min(drawn) > 0:
             axes.set_yscale("log")
-            axes.yaxis.set_major_formatter(ScalarFormatter())
-            axes.yaxis.set_minor_formatter(ScalarFormatter() if max(drawn) < 10 * min(drawn) else NullFormatter())
+            axes.yaxis.set_major_formatter(PLAIN)
+            axes.yaxis.set_minor_formatter(PLAIN if max(drawn) < 10 * min(drawn) else NullFormatter())
         axes.set_title(panel.title, fontsize=10, color=style.ink, loc="left")
         axes.set_xlabel("step", fontsize=9, color=style.soft)
-        axes.grid(which="both", color=style.rule, linewidth=0.6)
+        axes.grid(color=style.rule, linewidth=0.6)
         if panel.training and panel.validation:
             legend(axes, style)
         plain(axes, style)

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from regard.errors import RegardError
+from regard.viewer.map_set import begins_word, visible
 from regard.viewer.style import LIGHT, Drawing, Style, blank, fonts, legend, note, plain, shown
 
 SIDES = [
@@ -14,6 +15,7 @@ SIDES = [
     for r in (5, 11, 19, 29)
     for dx, dy in ((r, 0), (-r, 0), (0, r), (0, -r), (r, r), (-r, r), (r, -r), (-r, -r))
 ]
+INSIDE = "·"  # before a token that goes on a word, or begins a text
 FAR = 8  # points of the offset from which on a thin line leads from the word to its dot
 SIZE, WIDE, HIGH = 8.5, 5.6, 10.5  # points: of the letters, and of the room that one takes
 LabelBox = tuple[float, float, float, float]  # left, low, right, high
@@ -21,17 +23,19 @@ LabelBox = tuple[float, float, float, float]  # left, low, right, high
 
 def embeddings(
     vectors: np.ndarray,
-    labels: list[str],
+    tokens: list[str],
     path: Drawing,
     classes: list[str] | None = None,
     marked: Collection[int] = (),
     style: Style = LIGHT,
 ) -> None:
     """A color for each class; those at the `marked` places, such as words asked about, are ringed and bold."""
-    if vectors.ndim != 2 or len(vectors) != len(labels) or len(labels) < 2:
+    if vectors.ndim != 2 or len(vectors) != len(tokens) or len(tokens) < 2:
         raise RegardError(
-            f"embeddings need two or more rows and a label for each, got {vectors.shape} and {len(labels)}"
+            f"embeddings need two or more rows and a label for each, got {vectors.shape} and {len(tokens)}"
         )
+    begin = begins_word(tokens)
+    labels = [("" if begins else INSIDE) + visible(token) for token, begins in zip(tokens, begin, strict=True)]
     points, shares = principal_plane(vectors)
     figure = blank(8.5, 6.5, style)
     axes = figure.add_subplot()
@@ -53,8 +57,10 @@ def embeddings(
     axes.margins(0.09)
     plain(axes, style)
     n_hidden = place_labels(figure, axes, points, labels, rings, style)
-    if n_hidden:
-        note(figure, f"{n_hidden} of {len(labels)} words are not written: there is no room beside their dots", style)
+    notes = ["" if all(begin) else f"{INSIDE}word: no space stands before it"]
+    notes += [f"{n_hidden} of {len(labels)} words are not written: there is no room beside their dots"] * bool(n_hidden)
+    if any(notes):
+        note(figure, "; ".join(filter(None, notes)), style)
     figure.savefig(path, format="png")
 
 

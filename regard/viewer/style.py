@@ -94,10 +94,10 @@ def plain(axes: Axes, style: Style = LIGHT) -> None:
         spine.set_color(style.rule)
 
 
-def legend(axes: Axes, style: Style = LIGHT, n_above: int = 0) -> None:
-    """In the upper right corner; with `n_above`, above the picture, so many side by side."""
-    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": n_above} if n_above else {"loc": "upper right"}
-    axes.legend(frameon=False, labelcolor=style.ink, prop={"family": list(fonts()), "size": 8.5}, **place)
+def legend(axes: Axes, style: Style = LIGHT, n_above: int = 0, place: str = "upper right") -> None:
+    """Inside, at a place that matplotlib names; with `n_above`, above the picture, so many side by side."""
+    where = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": n_above} if n_above else {"loc": place}
+    axes.legend(frameon=False, labelcolor=style.ink, prop={"family": list(fonts()), "size": 8.5}, **where)
 
 
 def note(figure: Figure, text: str, style: Style = LIGHT) -> None:
