@@ -27,9 +27,15 @@ class MissingLibrary(RegardError):
     """A step that only import and export have: it is skipped, or cannot be done."""
 
 
+def missing(name: str, extra: str) -> MissingLibrary:
+    return MissingLibrary(
+        f"{name} is not installed, and this needs it: pip install '.[{extra}]' in a checkout of regard"
+    )
+
+
 def need(name: str, extra: str = "exchange") -> Any:
     """The module, loaded when it is used.  MissingLibrary if it is not installed; `extra` installs it."""
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise MissingLibrary(f"{name} is not installed, and this needs it: pip install 'regard[{extra}]'") from None
+        raise missing(name, extra) from None

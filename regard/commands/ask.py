@@ -76,7 +76,9 @@ def search(
     loaded.check_can("search")
     texts = list(read_lines(corpus))
     queries = list(map(well_formed, query)) if query else list(read_lines(None))
-    for result in loaded.search(queries, texts, n) if queries else ():
+    with working(f"reading {len(texts):,} texts"):
+        results = loaded.search(queries, texts, n) if queries else ()
+    for result in results:
         if as_json:
             near = [text._asdict() for text in result.nearest]
             print(json.dumps({"query": result.query, "nearest": near}, ensure_ascii=False))
@@ -108,7 +110,8 @@ def score(
         for row in notes.rows():
             print(row, file=sys.stderr)
         pairs = map(list, zip(sources, targets, strict=True))
-        scored = zip(numbers, pairs, loaded.score(sources, targets), strict=True)
+        with working(f"scoring {len(sources):,} pairs"):
+            scored = zip(numbers, pairs, loaded.score(sources, targets), strict=True)
     else:
         if "score" in loaded.verbs:
             raise ConfigError(f"{run} translates: give the sources and their translations, as two files")

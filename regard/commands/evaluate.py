@@ -103,7 +103,9 @@ def point(
 ) -> None:
     """Measure how often attention points at what a noun of a caption names."""
     captioner = regard.load(run, device)
-    show_figures(captioner, captioner.point(str(boxes), [str(file) for file in files or ()]), as_json)
+    with working(f"looking where {run} looks"):
+        measured = captioner.point(str(boxes), [str(file) for file in files or ()])
+    show_figures(captioner, measured, as_json)
 
 
 def show_figures(run: "Run", measured: "Measured", as_json: bool) -> None:
@@ -120,7 +122,8 @@ def show_price(
     """What decoding costs in quality that trades answers for speed: the run without it and with it."""
     exact = decoding.exact
     changed = [name for name, value in vars(exact).items() if vars(decoding)[name] != value]
-    versus = run.versus(run, files, root, (exact, decoding))
+    with working(f"measuring {run.folder} without {', '.join(changed)} and with it"):
+        versus = run.versus(run, files, root, (exact, decoding))
     write_outputs(versus.sides[1], outputs)
     names = [", ".join(f"{name}={vars(way)[name]}" for name in changed) for way in (exact, decoding)]
     show_comparison([run, run], versus, as_json, names)

@@ -98,7 +98,8 @@ def export(
     if family is not None and to != "hf":
         raise ConfigError(f"--family is an option of --to hf, not of --to {to}")
     try:
-        certificate = write(regard.load(run, "cpu"), folder, family)
+        with working(f"writing {folder} and comparing it with {run}"):
+            certificate = write(regard.load(run, "cpu"), folder, family)
     except MissingLibrary as error:
         if not folder.exists():  # nothing could be written
             raise

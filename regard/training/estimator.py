@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from regard.errors import ConfigError, MissingLibrary
+from regard.errors import ConfigError, missing
 from regard.runs.run import Run, load
 from regard.training.call import GivenTables, train
 
@@ -18,7 +18,7 @@ try:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 except ImportError:
-    raise MissingLibrary("scikit-learn is not installed, and this needs it: pip install 'regard[sklearn]'") from None
+    raise missing("scikit-learn", "sklearn") from None
 
 # A bag of words and word pairs: seconds on a CPU, and hard to beat on small data.
 BAG: GivenTables = MappingProxyType(

@@ -81,3 +81,12 @@ def test_mistakes_in_python(
     with pytest.raises(error, match=message):
         regard.train(**arguments)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_run_writes_in_bytes_that_are_no_text_can_be_looked_at(trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As text it may have more tokens than the model has places."""
+    monkeypatch.setattr(type(trained.task), "own_target", lambda task, use, source: "\ufffd" * 200)
+    capture = trained.look("The dog.")
+    assert len(capture.pick("decoder").queries) == trained.model.max_length
+    with pytest.raises(RegardError, match="do not fit the model's"):
+        trained.look("The dog.", "\ufffd" * 200)

@@ -63,11 +63,18 @@ class FramedTask(Task[R, P, M, B]):
         return texts_that_fit(source, self.tokenizer, self.encode, model.max_length)
 
     def look_at_one(self, use: Use[M], source: str, target: str | None, asked: Asked) -> Capture:
-        target = self.own_target(use, source) if target is None else target
-        return self.look_at_pair(use.model, source, target, asked)
+        written = self.own_target(use, source) if target is None else target
+        ids = self.tokenizer.encode(written)
+        if target is None:  # bytes that are no text have more tokens as the text that stands for them
+            ids = ids[: self.room_beside(use.model, source)]
+        return self.look_at_pair(use.model, source, ids, f"{source} → {written}", asked)
 
-    def look_at_pair(self, model: M, source: str, target: str, asked: Asked) -> Capture:
-        source_ids, target_ids = self.tokenizer.encode(source), self.tokenizer.encode(target)
+    def room_beside(self, model: M, source: str) -> int:
+        """Tokens of a target that the model has room for, beside its start."""
+        return model.max_length - 1
+
+    def look_at_pair(self, model: M, source: str, target_ids: list[int], title: str, asked: Asked) -> Capture:
+        source_ids = self.tokenizer.encode(source)
         seen = watch_pair(model, self.frame, source_ids, target_ids, asked)
         read, written = (self.tokenizer.tokens(ids) for ids in (self.frame.source(source_ids), target_ids))
         start, end = self.tokenizer.tokens([self.frame.start, self.frame.end])
@@ -76,7 +83,7 @@ class FramedTask(Task[R, P, M, B]):
             "decoder": ([start, *written], [start, *written]),
             "cross": ([*written, end], read),
         }
-        return capture(f"{source} → {target}", seen, names)
+        return capture(title, seen, names)
 
 
 @torch.no_grad()

@@ -141,6 +141,10 @@ class Prompted(PairTask[LanguageModel, AnswerBatch]):
             )
         return room
 
-    def look_at_pair(self, model: LanguageModel, source: str, target: str, asked: Asked) -> Capture:
-        ids = [*self.encode(source), *self.tokenizer.encode(target)]
-        return look_at_text(model, self.tokenizer, ids, f"{source} → {target}", asked)
+    def room_beside(self, model: LanguageModel, source: str) -> int:
+        return model.max_length - len(self.encode(source))
+
+    def look_at_pair(
+        self, model: LanguageModel, source: str, target_ids: list[int], title: str, asked: Asked
+    ) -> Capture:
+        return look_at_text(model, self.tokenizer, [*self.encode(source), *target_ids], title, asked)

@@ -23,6 +23,7 @@ from regard.text.unicode import all_well_formed
 from regard.viewer.looking import Asked
 
 PER_TOKEN = "log_prob_per_token"  # in expected.json
+CERTAIN = math.log(0.9)  # a token: a model that is as sure as this is never said to be unsure
 
 
 def translate(
@@ -82,9 +83,9 @@ def least_expected(answers: Iterable[LikelyAnswer]) -> dict[str, float]:
 
 
 def unusual(answer: LikelyAnswer, expected: Mapping[str, float]) -> list[str]:
-    """A note on an answer that is less likely than almost all that were given in validation."""
+    """A note on an answer that is less likely than almost all that were given in validation, and not nearly certain."""
     value, least = answer.log_prob_per_token, expected.get(PER_TOKEN, -math.inf)
-    if value is None or value >= least:
+    if value is None or value >= min(least, CERTAIN):
         return []
     figures = f"log P per token {value:.3g}, above {least:.3g} in 99 % of the validation lines"
     return [f"unusual: the model is unsure, perhaps because it was not trained on such input ({figures})"]

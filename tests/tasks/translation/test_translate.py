@@ -1,6 +1,7 @@
 """N lines in, N lines out, and a word about each line to which something happened."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.engine import Engine, generate
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.framing import Frame
-from regard.tasks.translation.use import translate
+from regard.tasks.translation.use import PER_TOKEN, translate, unusual
 from regard.text.sentences import SENTENCE_END, split
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
@@ -178,3 +179,13 @@ def test_cached_decoding_finds_what_decoding_without_a_cache_finds(model, tokeni
             state, _ = model.start([prompt], tokenizer.start_id, room=len(said) + 1)
             said.append(int(model.step(torch.tensor([said]), state)[0, -1].argmax()))
     assert said == best.tokens
+
+
+def test_a_model_that_is_nearly_certain_is_not_said_to_be_unsure() -> None:
+    """After a training to almost no loss, 99 % of the validation lines are above -0.004 nats a token."""
+
+    class Answer(NamedTuple):
+        log_prob_per_token: float | None
+
+    assert unusual(Answer(-0.02), {PER_TOKEN: -0.004}) == []
+    assert unusual(Answer(-0.5), {PER_TOKEN: -0.004}) != [] and unusual(Answer(-0.5), {PER_TOKEN: -0.6}) == []
