@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic
 
+import torch
 from torch import Tensor, nn
 
 from regard.checks import at_least, not_negative
@@ -20,8 +21,13 @@ from regard.nn.layout import Layout
 from regard.nn.linear import Linear, as_computed, n_weights
 from regard.nn.positions import Position, Space, make_position
 from regard.nn.reversible import through
+from regard.nn.rolling import RollingCache
 from regard.nn.sight import Once, Sight, causal, everywhere, global_tokens, window
 from regard.nn.state import S
+
+RELATIVE = ("rotary", "alibi", "buckets", "none")  # positions that see distances, wherever a row stands
+ENDLESS = 1_000_000  # tokens of a text that has no limit: a number that few texts reach
+READ_AT_ONCE = 256  # rows at least, of a text that is longer than what is kept of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +78,35 @@ class StackConfig(TransformerConfig):
         near = window(self.attention_window)
         return whole & (near | global_tokens(self.global_rows) if self.global_rows else near)
 
+    @property
+    def sees_distances(self) -> bool:
+        """Whether what a row sees of others does not depend on where in a text they stand."""
+        return self.position in RELATIVE and self.rotary_scaling != "dynamic" and self.score != "location"
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether a text can go on past `max_length`: a row looks back so far and no further.  ALiBi would need to know
+        how far away global rows are by then."""
+        forgets = self.causal and (self.attention_window or self.hash_rounds) and not self.n_segments
+        return bool(forgets and self.sees_distances and not (self.global_rows and self.position == "alibi"))
+
+    @property
+    def n_kept(self) -> int:
+        """Rows before it that one of an endless text may look at, at least."""
+        if not self.attention_window:
+            return self.max_length
+        return max(self.attention_window, min(self.max_length, READ_AT_ONCE))
+
+    @property
+    def longest_text(self) -> int:
+        return ENDLESS if self.is_endless else super().longest_text
+
+    @property
+    def most_kept(self) -> int:
+        return self.global_rows + 2 * self.n_kept if self.is_endless else super().most_kept
+
     def space(self, one_sided: bool) -> Space:
-        return replace(super().space(one_sided), n_global=self.global_rows)
+        return replace(super().space(one_sided), n_global=self.global_rows, endless=self.is_endless)
 
     @property
     def is_plain(self) -> bool:
@@ -168,28 +201,41 @@ class BlockStack(Reader[S], Generic[S]):
         return n_weights(self.widen) + sum(block.multiplications(n_keys) for block in self.blocks)
 
 
-class Stack(BlockStack[Cache]):
-    """A stack whose cache keeps all that it has read."""
+class Stack(BlockStack["Cache | RollingCache"]):
+    """A stack whose cache keeps all that it has read; or, where no row looks further back, what came last."""
 
-    can_forget = True
     is_recordable = is_exportable = takes_inputs = True
 
     def __init__(self, config: StackConfig, inputs: InputTable | None = None):
         super().__init__(config, inputs)
-        # Hashing compares all that was written, and a dynamic turning depends on how much that is.
-        self.is_capturable = not (config.hash_rounds or self.sees_length)
+        # Hashing compares all that was written, a dynamic turning depends on how much that is, and rows that are
+        # dropped do not come back.
+        self.is_capturable = not (config.hash_rounds or self.sees_length or config.is_endless)
+        self.can_forget = not config.is_endless
 
-    def start(self, n_rows: int, room: int) -> Cache:
+    def start(self, n_rows: int, room: int) -> Cache | RollingCache:
         if not self.config.causal:
             raise RegardError("this stack looks at the future, so it cannot write; train with causal = true")
         if room > self.max_length:
             raise RegardError(f"{room} tokens do not fit the model's {self.max_length}; ask for fewer")
-        c = self.config
-        return Cache.empty(c.n_layers, n_rows, room, (c.heads.shared, c.heads.width), like=next(self.parameters()))
+        c, like = self.config, next(self.parameters())
+        heads = c.heads.shared, c.heads.width
+        if c.is_endless:
+            return RollingCache.empty(c.n_layers, n_rows, c.n_kept, heads, like, n_first=c.global_rows)
+        return Cache.empty(c.n_layers, n_rows, room, heads, like)
 
-    def step(self, tokens: Tensor, state: Cache) -> Tensor:
+    def step(self, tokens: Tensor, state: Cache | RollingCache) -> Tensor:
+        at_once = self.config.n_kept if self.config.is_endless else tokens.shape[1]
+        return torch.cat([self.read_on(part, state) for part in tokens.split(at_once, 1)], 1)
+
+    def read_on(self, tokens: Tensor, state: Cache | RollingCache) -> Tensor:
         n = tokens.shape[1]
+        state.make_room(n)
         layout, sight = state.queries(n), self.sight
+        if self.config.is_endless and not self.config.attention_window:
+            sight = sight & window(
+                self.config.max_length
+            )  # what hashing finds does not depend on when rows are dropped
         x = self.embed(tokens, layout)
         other = x
         for i, block in enumerate(self.blocks):

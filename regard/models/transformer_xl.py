@@ -1,6 +1,6 @@
 """Transformer-XL: a stack that remembers the segments before the one it reads (Dai et al. 2019)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -8,14 +8,10 @@ from torch import Tensor
 from regard.checks import at_least
 from regard.errors import ConfigError, RegardError
 from regard.inputs import InputTable
-from regard.models.stack import BlockStack, StackConfig
+from regard.models.stack import RELATIVE, BlockStack, StackConfig
 from regard.nn.layout import Layout
-from regard.nn.positions import Space
 from regard.nn.rolling import RollingCache, SegmentMemory, full
 from regard.nn.sight import Once, window
-
-RELATIVE = ("rotary", "alibi", "buckets", "none")  # positions that see distances, wherever a row stands
-ENDLESS = 1_000_000  # tokens of a text that has no limit: a number that few texts reach
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +25,7 @@ class TransformerXLConfig(StackConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(self, 1, "memory")
-        if self.position not in RELATIVE or self.rotary_scaling == "dynamic" or self.score == "location":
+        if not self.sees_distances:
             raise ConfigError(
                 f"a memory moves away as a text goes on: it needs a position of {', '.join(RELATIVE)}, got "
                 f"{self.position!r}, and neither dynamic scaling nor the score of places"
@@ -42,15 +38,12 @@ class TransformerXLConfig(StackConfig):
         return False
 
     @property
-    def longest_text(self) -> int:
-        return ENDLESS
+    def is_endless(self) -> bool:
+        return True
 
     @property
-    def most_kept(self) -> int:
-        return 2 * self.memory
-
-    def space(self, one_sided: bool) -> Space:
-        return replace(super().space(one_sided), endless=True)
+    def n_kept(self) -> int:
+        return self.memory
 
     def keys_per_row(self, length: int) -> float:
         return super().keys_per_row(length) + self.memory

@@ -63,6 +63,9 @@ class Cache(RowState):
     def layer(self, index: int) -> Past:
         return partial(self.extend, index)
 
+    def make_room(self, n: int) -> None:
+        """There is room for all that will ever be read."""
+
     def extend(self, layer: int, new: Memory) -> Memory:
         """Write the new keys and values (B, n, H, E) of a layer after the old ones and return all of them."""
         n = new.keys.shape[1]

@@ -103,20 +103,24 @@ class Rotary(Position):
         super().__init__(space)
         self.turning = space.turning
         self.sees_length = self.turning.sees_length
-        n_positions = 0 if self.sees_length or space.endless else space.max_length
         rates = self.turning.rates(space.width)
-        table = waves(torch.arange(n_positions)[:, None], rates)
-        self.register_buffer("table", table * self.turning.size, persistent=False)
         self.register_buffer("rates", rates, persistent=False)
+        places = torch.arange(0 if self.sees_length else space.max_length)
+        table = self.far(places) if space.endless else waves(places[:, None], rates) * self.turning.size
+        self.register_buffer("table", table, persistent=False)
 
     def turn(self, layout: Layout) -> Tensor:
         """Sine and cosine of each pair's angle at every row's place (..., E)."""
-        if self.space.endless:  # in float64: of large places float32 would lose the angle
-            return (waves(layout.positions[..., None].double(), self.rates.double()) * self.turning.size).float()
+        if self.space.endless and (layout.starts is not None or layout.longest > self.max_length):
+            return self.far(layout.positions)
         if not self.sees_length:
             return self.table[layout.positions]
         rates = self.turning.rates_of(layout.ends[..., None], self.space.width)
         return waves(layout.positions[..., None], rates) * self.turning.size
+
+    def far(self, places: Tensor) -> Tensor:
+        """In float64: of large places float32 would lose the angle."""
+        return (waves(places[..., None].double(), self.rates.double()) * self.turning.size).float()
 
     def rotate(self, heads: Tensor, layout: Layout) -> Tensor:
         turn = self.turn(layout).to(heads.dtype).unsqueeze(-2)  # ... 1 E

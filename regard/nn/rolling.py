@@ -48,24 +48,28 @@ class SegmentMemory(RowState):
 
 
 class RollingCache(RowState):
-    """The keys and values of the last `n_kept` rows of every layer, for B sequences of any length.
+    """The keys and values of the first `n_first` and the last `n_kept` rows of every layer, for B sequences of any
+    length.
 
-    There is room for twice as many: when it is full, the older half is dropped.  A rule, not the room, says who looks
-    at whom, so that nobody sees when this happens.
+    There is room for twice as many of the last: when it is full, the older half is dropped.  A rule, not the room, says
+    who looks at whom, so that nobody sees when this happens.  What follows the first rows moves towards them: a rule
+    and a position that measure no distance to these, but know how many they are, do not see that either.
     """
 
-    def __init__(self, content: Tensor, lengths: Tensor, n_kept: int):
+    def __init__(self, content: Tensor, lengths: Tensor, n_kept: int, n_first: int = 0):
         self.content = content  # 2 (keys, values), layers, B, room, H, E
         self.lengths = lengths  # B, rows read so far
         self.starts = torch.zeros_like(lengths)  # B, how many of them were dropped
-        self.n_kept = n_kept
+        self.n_kept, self.n_first = n_kept, n_first
         self.longest = 0  # rows held, of the sequence that has most
 
     @classmethod
-    def empty(cls, n_layers: int, n_rows: int, n_kept: int, heads: tuple[int, int], like: Tensor) -> "RollingCache":
+    def empty(
+        cls, n_layers: int, n_rows: int, n_kept: int, heads: tuple[int, int], like: Tensor, n_first: int = 0
+    ) -> "RollingCache":
         """`heads` says how many heads of keys there are and how wide one is; `like` is a tensor of their type."""
-        content = like.new_zeros(2, n_layers, n_rows, 2 * n_kept, *heads)
-        return cls(content, torch.zeros(n_rows, dtype=torch.long, device=like.device), n_kept)
+        content = like.new_zeros(2, n_layers, n_rows, n_first + 2 * n_kept, *heads)
+        return cls(content, torch.zeros(n_rows, dtype=torch.long, device=like.device), n_kept, n_first)
 
     def layer(self, index: int) -> Past:
         return partial(self.extend, index)
@@ -75,12 +79,13 @@ class RollingCache(RowState):
         if self.longest + n <= self.content.shape[3]:
             return
         held = self.lengths - self.starts
-        dropped = (held - self.n_kept).clamp(min=0)
+        last = self.n_first + self.n_kept
+        dropped = (held - last).clamp(min=0)
         rows = torch.arange(self.n_rows, device=held.device)[:, None]
-        columns = dropped[:, None] + torch.arange(self.n_kept, device=held.device)
-        self.content[:, :, :, : self.n_kept] = self.content[:, :, rows, columns]
+        columns = dropped[:, None] + torch.arange(self.n_first, last, device=held.device)
+        self.content[:, :, :, self.n_first : last] = self.content[:, :, rows, columns]
         self.starts = self.starts + dropped
-        self.longest = self.n_kept
+        self.longest = last
 
     def extend(self, layer: int, new: Memory) -> Memory:
         """Write the new keys and values (B, n, H, E) of a layer after the old ones and return all of them."""

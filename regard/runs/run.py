@@ -148,6 +148,11 @@ class Run:
     def verbs(self) -> list[str]:
         return list(self.task.verbs)
 
+    @property
+    def neighbours(self) -> Callable[..., Any]:
+        """`neighbors`, in its other spelling."""
+        return self.neighbors
+
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.verbs]
 

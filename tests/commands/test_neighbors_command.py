@@ -48,6 +48,7 @@ def call(*arguments: str) -> str:
 
 def test_cosines_equal_numpy(run: Run) -> None:
     [near] = run.neighbors("cat", n=100)
+    assert run.neighbours("cat", n=100) == [near]  # its other spelling
     array = run.model.word_vectors.detach().double().numpy()[: TOKENIZER.vocab_size]  # type: ignore[union-attr]
     unit = array / np.linalg.norm(array, axis=1, keepdims=True)
     expected = unit @ unit[near.id]

@@ -1,5 +1,7 @@
 """A stack of Transformer blocks: who sees whom, steps against the whole, and PyTorch's encoder as oracle."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -64,6 +66,52 @@ def test_a_sequence_alone_is_as_in_the_batch(kind, causal):
     close(torch.cat([model(part, Ragged([len(part)])) for part in tokens.split(LENGTHS)]), whole)
     padded = model(layout.pad(tokens), Rectangle(layout.lengths, layout.longest))
     close(layout.flatten(padded), whole)
+
+
+ENDLESS = [
+    {"attention_window": 5},
+    {"attention_window": 5, "global_rows": 2},
+    {"attention_window": 20, "global_rows": 2, "position": "buckets"},
+    {"attention_window": 5, "position": "alibi"},
+    {"attention_window": 5, "reversible": True},
+]
+
+
+@pytest.mark.parametrize("kind", ENDLESS, ids=str)
+def test_windows_go_on_past_max_length_with_a_cache_that_does_not_grow(kind):
+    model = make(**{"position": "rotary", **kind})
+    tokens, layout = tokens_of([90, 90])
+    with torch.no_grad():
+        expected = layout.pad(model(tokens, layout))
+        for sizes in ([90], [31, 40] + [1] * 19):
+            state = model.start(2, 500)
+            parts = layout.pad(tokens).split(sizes, 1)
+            close(torch.cat([model.step(part, state) for part in parts], 1), expected)
+            assert state.content.shape[3] == model.config.most_kept <= 42 and state.lengths.tolist() == [90, 90]
+
+
+def test_hashing_goes_on_past_max_length_with_a_cache_that_does_not_grow():
+    """A row finds those of its bucket among the last max_length; before, nothing is dropped."""
+    model, whole = (make(position="rotary", hash_rounds=2, hash_chunk=4, n_layers=1) for _ in range(2))
+    whole.config = replace(whole.config, attention_window=16)
+    tokens, _ = tokens_of([70])
+    states, rows = (model.start(1, 500), model.start(1, 500)), []
+    with torch.no_grad():
+        for state, sizes in zip(states, ([1] * 70, [13, 50, 7]), strict=True):
+            rows.append(torch.cat([model.step(part, state) for part in tokens[None].split(sizes, 1)], 1))
+            assert state.content.shape[3] == 32
+        close(rows[0], rows[1])
+        everything = whole.start(1, 500)
+        everything.content, everything.n_kept = everything.content.new_zeros(2, 1, 1, 80, 2, 4), 80
+        kept = torch.cat([whole.read_on(token[None, None], everything) for token in tokens], 1)
+    close(rows[0], kept)  # what a cache with room for all gives, under the same rule
+
+
+def test_what_counts_places_ends_at_max_length():
+    for kind in ({"position": "learned"}, {"position": "alibi", "global_rows": 1}, {"n_segments": 2}):
+        model = make(**{"attention_window": 5, "position": "rotary", **kind})
+        with pytest.raises(RegardError, match="17 tokens do not fit the model's 16"):
+            model.start(1, 17)
 
 
 @pytest.mark.sampled("variants of one architecture; tests/pairs walks every architecture", cases=3)
