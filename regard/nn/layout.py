@@ -97,6 +97,14 @@ class Ragged(Layout):
     def arrange(self, rows: Tensor) -> Tensor:
         return rows.reshape(self.n_rows, rows.shape[-1])
 
+    def rows(self, first: int, last: int) -> slice:
+        """Those of the sequences from `first` to before `last`."""
+        return slice(int(self.offsets[first]), int(self.offsets[last]))
+
+    def part(self, first: int, last: int) -> "Ragged":
+        """These sequences alone."""
+        return Ragged(self.lengths[first:last], self.lengths.device)
+
     def to(self, device: torch.device | str) -> "Ragged":
         moved = self.mapped(lambda tensor: tensor.to(device, non_blocking=True))
         # Compiled code has one graph for all batches of sentences, also for the rare one without any padding.

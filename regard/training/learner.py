@@ -29,10 +29,11 @@ from regard.tasks.setup import B
 from regard.tasks.task import BatchTask
 from regard.training.averaging import RunningAverage, rising
 from regard.training.consistency import consistent_loss
+from regard.training.dividing import Divider
 from regard.training.exact import ExactGradients
 from regard.training.finite import Guard, NonFinite, first_bad_layer, noting_bad_outputs
 from regard.training.recomputing import recompute
-from regard.training.recording import Learn, Recorder, can_be_recorded
+from regard.training.recording import Recorder, can_be_recorded
 from regard.training.sharded import ShardedGradients
 from regard.training.team import LONE, Team
 from regard.training.together import ReplicatedGradients, Together
@@ -112,6 +113,7 @@ class Learner(Generic[B]):
             config.layer_decay,
             config.momentum,
         )
+        self.divider: Divider[B] = Divider(device)
         self.guard = Guard(self.optimizer, device)
         self.average: RunningAverage | None = None
         if config.ema or config.average_after:
@@ -134,7 +136,8 @@ class Learner(Generic[B]):
         self.task.step = step
         random, carried = random_states(self.device), self.task.tensors()
         if self.together is None:
-            loss = self.accumulate_gradients(batches, self.recorder or self.learn)
+            reset = partial(self.begin_again, random, carried)
+            loss = self.divider(batches, self.recorder or self.learn, reset)
             n_tokens = sum(batch.n_tokens for batch in batches)
         else:
             loss, n_tokens = self.together(step, batches)
@@ -146,19 +149,20 @@ class Learner(Generic[B]):
         rate = self.learning_rate(step)
         set_learning_rate(self.optimizer, rate)
         self.optimizer.step()
-        is_kept = self.recorder is not None and bool(self.recorder.seen)
-        self.optimizer.zero_grad(set_to_none=not is_kept)  # a recording adds to gradients where they are
+        self.clear_gradients()
         if self.average:
             self.average.update(step)
         self.unread.append(Unread(step, rate, n_tokens, torch.stack([loss, norm, bad]), places, random, carried))
 
-    def accumulate_gradients(self, batches: list[B], learn: Learn[B]) -> Tensor:
-        """The loss; its gradients are added to those of the weights."""
-        n_targets = torch.full((), float(sum(batch.n_targets for batch in batches)), device=self.device)
-        loss = torch.zeros((), device=self.device)
-        for batch in batches:
-            loss += learn(batch, n_targets)
-        return loss
+    def clear_gradients(self) -> None:
+        is_kept = self.recorder is not None and bool(self.recorder.seen)
+        self.optimizer.zero_grad(set_to_none=not is_kept)  # a recording adds to gradients where they are
+
+    def begin_again(self, random: dict[str, Tensor], carried: dict[str, Tensor]) -> None:
+        """After a step that ran out of memory, all is as it was before it."""
+        self.clear_gradients()
+        set_random_states(random, self.device)
+        self.task.restore(carried, self.model)
 
     def learn(self, batch: B, n_targets: Tensor) -> Tensor:
         loss = self.sum_loss(batch) / n_targets
@@ -229,7 +233,7 @@ class Learner(Generic[B]):
         with noting_bad_outputs(self.model) as seen:
             for batch in batches if self.team.way in ("", "exact") else []:  # others look only with all processes
                 self.optimizer.zero_grad()
-                bad_layer = first_bad_layer(self.model, self.accumulate_gradients([batch], self.learn), seen)
+                bad_layer = first_bad_layer(self.model, self.divider([batch], self.learn, self.clear_gradients), seen)
                 if bad_layer:
                     lines, layer = batch.lines, bad_layer
                     break

@@ -189,6 +189,8 @@ class Training:
             rows = self.learner.read()
         except NonFinite as error:
             raise self.not_finite(error) from None
+        for note in self.learner.divider.said():
+            self.screen.say(note)
         now = time.monotonic()
         self.progress.seconds += now - self.clock
         self.clock = now

@@ -21,8 +21,8 @@ def test_four_ragged_batches_give_the_gradient_of_the_whole() -> None:
     assert len(set(counts)) == 4, "the parts must differ in size, or a mean of means would pass too"
     whole, in_parts = TinyModel(dropout=0.0).double(), TinyModel(dropout=0.0).double()
     one, other = make_learner(whole), make_learner(in_parts)
-    loss = one.accumulate_gradients([task.gather(list(range(N_EXAMPLES)))], one.learn)
-    loss_in_parts = other.accumulate_gradients([task.gather(part) for part in parts], other.learn)
+    loss = one.divider([task.gather(list(range(N_EXAMPLES)))], one.learn, one.clear_gradients)
+    loss_in_parts = other.divider([task.gather(part) for part in parts], other.learn, other.clear_gradients)
     torch.testing.assert_close(loss_in_parts, loss)
     for weight, same in zip(whole.parameters(), in_parts.parameters(), strict=True):
         torch.testing.assert_close(same.grad, weight.grad, rtol=1e-12, atol=1e-14)

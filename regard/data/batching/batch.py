@@ -51,6 +51,10 @@ class Batch(ABC):
         """The same to learn from, in one of few shapes where `is_fillable`."""
         return self
 
+    def halves(self) -> list[Self]:
+        """Two batches whose losses add up to the loss of this one; []: it cannot be divided."""
+        return []
+
     def to(self, device: torch.device) -> Self:
         return self.mapped(lambda tensor: tensor.to(device, non_blocking=True), lambda layout: layout.to(device))
 
@@ -82,6 +86,21 @@ class SequenceBatch(Batch):
     @property
     def n_tokens(self) -> int:
         return self.layout.n_rows
+
+
+def middle(*layouts: Ragged) -> list[tuple[int, int]]:
+    """The sequences of two halves, first and last, with about as many rows each; []: there is one sequence alone."""
+    n = layouts[0].n_sequences
+    ends = sum((layout.offsets.long().cpu() for layout in layouts), torch.zeros(n + 1, dtype=torch.long))
+    if n < 2 or not ends[-1]:
+        return []
+    cut_at = 1 + int((ends[1:-1] - ends[-1] / 2).abs().argmin())
+    return [(0, cut_at), (cut_at, n)]
+
+
+def n_within(part: slice, n_rows: int, n_added: int) -> int:
+    """How many of the added rows, which are the last of all, are in a part."""
+    return max(0, part.stop - max(part.start, n_rows - n_added))
 
 
 def flat(documents: Sequence[np.ndarray]) -> tuple[Tensor, Ragged]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from torch import Tensor
@@ -28,6 +28,9 @@ class CaptionBatch(PairBatch):
     draws: DrawnChanges | None = None
 
     is_fillable: ClassVar[bool] = False
+
+    def halves(self) -> list[Self]:
+        return []
 
     def patches(self) -> Tensor:
         """What the model reads."""

@@ -1,14 +1,15 @@
 """Conversations as batches of which only answers are learned."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.data.batching.batch import SequenceBatch
+from regard.data.batching.batch import SequenceBatch, middle
 from regard.data.batching.packing import cut
 from regard.data.batching.template import template_of
 from regard.data.files.conversations import ASSISTANT, Dialogues, Message
@@ -32,6 +33,22 @@ class AnswerBatch(SequenceBatch):
     @property
     def n_targets(self) -> int:
         return len(self.labels)
+
+    def halves(self) -> list[Self]:
+        return [self.between(*ends) for ends in middle(self.layout)]
+
+    def between(self, first: int, last: int) -> Self:
+        rows = self.layout.rows(first, last)
+        is_in = (self.owners >= first) & (self.owners < last)
+        return replace(
+            self,
+            lines=self.lines[first:last],
+            tokens=self.tokens[rows],
+            layout=self.layout.part(first, last),
+            places=self.places[is_in] - rows.start,
+            labels=self.labels[is_in],
+            owners=self.owners[is_in] - first,
+        )
 
 
 Script = tuple[np.ndarray, np.ndarray]  # tokens, and which of them are learned

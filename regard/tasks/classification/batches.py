@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.data.batching.batch import SequenceBatch, flat
+from regard.data.batching.batch import SequenceBatch, flat, middle, n_within
 from regard.data.batching.packing import select
 from regard.data.files.labelled import Labelled
 from regard.data.files.splits import normalized
@@ -51,6 +51,21 @@ class DocumentBatch(SequenceBatch):
         n_rows, n_documents = layout.n_rows - self.layout.n_rows, layout.n_sequences - self.layout.n_sequences
         tokens, labels = F.pad(self.tokens, (0, n_rows)), F.pad(self.labels, (0, n_documents), value=IGNORED)
         return replace(self, tokens=tokens, labels=labels, layout=layout, n_added=(n_rows, n_documents))
+
+    def halves(self) -> list[Self]:
+        return [self.between(*ends) for ends in middle(self.layout)]
+
+    def between(self, first: int, last: int) -> Self:
+        rows, documents = self.layout.rows(first, last), slice(first, last)
+        n_rows, n_documents = self.layout.n_rows, self.layout.n_sequences
+        return replace(
+            self,
+            lines=self.lines[documents],
+            tokens=self.tokens[rows],
+            layout=self.layout.part(first, last),
+            labels=self.labels[documents],
+            n_added=(n_within(rows, n_rows, self.n_added[0]), n_within(documents, n_documents, self.n_added[1])),
+        )
 
 
 class Documents(ExampleSet):

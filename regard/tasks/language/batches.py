@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.data.batching.batch import Batch
+from regard.data.batching.batch import Batch, middle, n_within
 from regard.data.batching.packing import cut
 from regard.data.batching.streams import Stream
 from regard.models.writing import TextModel, TextWriter
@@ -29,6 +29,7 @@ class TextBatch(Batch):
     begins: bool = True  # False: these windows go on where those of the batch before ended
     n_added: int = 0  # rows that `filled` added
     shard: int = 0  # the virtual one, which has a state of its own
+    is_carried: bool = False  # the state after it is the one before the next batch
 
     is_fillable: ClassVar[bool] = True
 
@@ -47,6 +48,20 @@ class TextBatch(Batch):
         n = layout.n_rows - self.layout.n_rows
         tokens, labels = F.pad(self.tokens, (0, n)), F.pad(self.labels, (0, n), value=IGNORED)
         return replace(self, tokens=tokens, labels=labels, layout=layout, n_added=n)
+
+    def halves(self) -> list[Self]:
+        return [self.between(*ends) for ends in middle(self.layout)] if not self.is_carried else []
+
+    def between(self, first: int, last: int) -> Self:
+        rows = self.layout.rows(first, last)
+        return replace(
+            self,
+            lines=self.lines[first:last],
+            tokens=self.tokens[rows],
+            labels=self.labels[rows],
+            layout=self.layout.part(first, last),
+            n_added=n_within(rows, self.layout.n_rows, self.n_added),
+        )
 
 
 Measure = Callable[[TextBatch], Tensor]

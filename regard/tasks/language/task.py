@@ -112,6 +112,7 @@ class Language(StreamTask[LanguageModel, TextBatch]):
     def batch(self, epoch: int, index: int) -> TextBatch:
         n_shards = self.setup.n_shards
         batch = make_batch(self.train, self.plan(epoch)[index], begins=index < n_shards, shard=index % n_shards)
+        batch = replace(batch, is_carried=self.config.carry)
         return self.blanked(batch, epoch, index) if self.config.blank else batch
 
     def blanked(self, batch: TextBatch, epoch: int, index: int) -> TextBatch:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.data.batching.batch import SequenceBatch
+from regard.data.batching.batch import SequenceBatch, middle, n_within
 from regard.data.batching.noise import Hiding, chances, keys
 from regard.data.batching.packing import cut
 from regard.data.batching.streams import Passages
@@ -59,6 +59,27 @@ class MaskedBatch(SequenceBatch):
             labels=F.pad(self.labels, (0, n_words), value=IGNORED),
             follows=follows,
             n_added=(layout.n_rows - n_rows, n_words),
+        )
+
+    def halves(self) -> list[Self]:
+        return [self.between(*ends) for ends in middle(self.layout)]
+
+    def between(self, first: int, last: int) -> Self:
+        """With as many words for each passage as the whole has: its two means stay what they are."""
+        rows = self.layout.rows(first, last)
+        is_in = (self.places >= rows.start) & (self.places < rows.stop)
+        return replace(
+            self,
+            lines=self.lines[first:last],
+            tokens=self.tokens[rows],
+            layout=self.layout.part(first, last),
+            places=self.places[is_in] - rows.start,
+            labels=self.labels[is_in],
+            follows=None if self.follows is None else self.follows[first:last],
+            n_added=(
+                n_within(rows, self.layout.n_rows, self.n_added[0]),
+                int((self.labels[is_in] == IGNORED).sum()),
+            ),
         )
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.data.batching.batch import Batch
+from regard.data.batching.batch import Batch, middle, n_within
 from regard.data.batching.packing import select
 from regard.data.files.reading import Examples
 from regard.nn.layout import Ragged, filled
@@ -52,6 +52,25 @@ class PairBatch(Batch):
             target=F.pad(self.target, (0, m)),
             labels=F.pad(self.labels, (0, m), value=IGNORED),
             target_layout=target_layout,
+            n_added=(n, m),
+        )
+
+    def halves(self) -> list[Self]:
+        return [self.between(*ends) for ends in middle(self.source_layout, self.target_layout)]
+
+    def between(self, first: int, last: int) -> Self:
+        layouts = self.source_layout, self.target_layout
+        source, target = (layout.rows(first, last) for layout in layouts)
+        added = zip((source, target), layouts, self.n_added, strict=True)
+        n, m = (n_within(rows, layout.n_rows, n_added) for rows, layout, n_added in added)
+        return replace(
+            self,
+            lines=self.lines[first:last],
+            source=self.source[source],
+            source_layout=self.source_layout.part(first, last),
+            target=self.target[target],
+            labels=self.labels[target],
+            target_layout=self.target_layout.part(first, last),
             n_added=(n, m),
         )
 
