@@ -97,7 +97,7 @@ class Ragged(Layout):
     def arrange(self, rows: Tensor) -> Tensor:
         return rows.reshape(self.n_rows, rows.shape[-1])
 
-    def rows(self, first: int, last: int) -> slice:
+    def rows_of(self, first: int, last: int) -> slice:
         """Those of the sequences from `first` to before `last`."""
         return slice(int(self.offsets[first]), int(self.offsets[last]))
 

@@ -38,7 +38,7 @@ class AnswerBatch(SequenceBatch):
         return [self.between(*ends) for ends in middle(self.layout)]
 
     def between(self, first: int, last: int) -> Self:
-        rows = self.layout.rows(first, last)
+        rows = self.layout.rows_of(first, last)
         is_in = (self.owners >= first) & (self.owners < last)
         return replace(
             self,

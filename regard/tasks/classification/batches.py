@@ -56,7 +56,7 @@ class DocumentBatch(SequenceBatch):
         return [self.between(*ends) for ends in middle(self.layout)]
 
     def between(self, first: int, last: int) -> Self:
-        rows, documents = self.layout.rows(first, last), slice(first, last)
+        rows, documents = self.layout.rows_of(first, last), slice(first, last)
         n_rows, n_documents = self.layout.n_rows, self.layout.n_sequences
         return replace(
             self,

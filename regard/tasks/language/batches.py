@@ -53,7 +53,7 @@ class TextBatch(Batch):
         return [self.between(*ends) for ends in middle(self.layout)] if not self.is_carried else []
 
     def between(self, first: int, last: int) -> Self:
-        rows = self.layout.rows(first, last)
+        rows = self.layout.rows_of(first, last)
         return replace(
             self,
             lines=self.lines[first:last],

@@ -66,7 +66,7 @@ class MaskedBatch(SequenceBatch):
 
     def between(self, first: int, last: int) -> Self:
         """With as many words for each passage as the whole has: its two means stay what they are."""
-        rows = self.layout.rows(first, last)
+        rows = self.layout.rows_of(first, last)
         is_in = (self.places >= rows.start) & (self.places < rows.stop)
         return replace(
             self,

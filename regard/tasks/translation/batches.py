@@ -60,7 +60,7 @@ class PairBatch(Batch):
 
     def between(self, first: int, last: int) -> Self:
         layouts = self.source_layout, self.target_layout
-        source, target = (layout.rows(first, last) for layout in layouts)
+        source, target = (layout.rows_of(first, last) for layout in layouts)
         added = zip((source, target), layouts, self.n_added, strict=True)
         n, m = (n_within(rows, layout.n_rows, n_added) for rows, layout, n_added in added)
         return replace(
