@@ -49,7 +49,7 @@ def recipes() -> None:
     for name, tables in settings.items():
         groups.setdefault(tables.get("task", {}).get("kind", "translation"), []).append(name)
     width = max(map(len, settings))
-    print(f"{'':{width}}  2 cores     GPU  (minutes, where measured)")
+    print(f"{'':{width}}  2 cores     GPU  (minutes, where measured; regard data NAME gets what [data: NAME] needs)")
     for kind, names in sorted(groups.items()):
         print(f"\n{kind}")
         needed = {name: needs(settings[name]) for name in names}
