@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import os
 import signal
 import socket
 import sys
@@ -17,6 +18,7 @@ from regard.serving.protocol import MOST_INCOMPLETE, protocol_with
 
 log = logging.getLogger("regard.serving")
 SWITCH = 0.001  # seconds after which a model's thread gives way to the one that answers; Python's own are 0.005
+INTERRUPTED = 130  # the exit status after Ctrl-C
 GRACE = 3  # seconds that answers to what was given up take to leave
 
 
@@ -78,5 +80,8 @@ def listen(server: Server, place: socket.socket) -> None:
     listener.run([place])
     if not listener.started:
         raise SystemExit(1)
+    if server.service.is_working:  # on what nobody waits for any more: all were told
+        logging.shutdown()
+        os._exit(INTERRUPTED if listener.was_interrupted else 0)
     if listener.was_interrupted:
         raise KeyboardInterrupt

@@ -34,6 +34,11 @@ class Service:
     def runs(self) -> dict[str, Run]:
         return self.host.runs
 
+    @property
+    def is_working(self) -> bool:
+        """Whether a thread works, for whomever."""
+        return bool(self.admission.turns) or self.host.stepper.thread.is_alive()
+
     def offering(self, verb: str) -> dict[str, Run]:
         return {name: run for name, run in self.runs.items() if verb in run.task.verbs}
 

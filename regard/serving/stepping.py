@@ -17,6 +17,7 @@ from regard.decoding.search import Search
 from regard.decoding.ticket import Ticket
 from regard.serving.usage import Usage
 
+LAST_STEP = 3  # seconds that the step which runs at the end may still take
 LOOK_AGAIN = 0.05  # seconds after which a call that waits looks whether its client is still there
 
 
@@ -130,9 +131,11 @@ class Stepper:
             ticket.listener([])
 
     def close(self) -> None:
+        """Ends after the step that runs, which is waited for: PyTorch aborts a process that ends in the middle."""
         with self.changed:
             self.is_closed = True
             self.changed.notify()
+        self.thread.join(LAST_STEP)
 
 
 class SharedEngine(Engine):

@@ -1,5 +1,6 @@
 """Model work of a server: who leaves frees its rows within two steps, and a step that fails ends its own requests."""
 
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -78,6 +79,30 @@ def test_others_go_on_while_one_leaves(host: Host, runs: dict[str, Run], monkeyp
         with pytest.raises(Gone):
             leaving.result()
     assert staying.result()[0][0].text == runs["language"].generate("a dog", LENGTH)[0].text
+
+
+def test_the_end_waits_for_the_step_that_runs(
+    host: Host, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that ends in the middle of PyTorch's work is aborted, and its exit status is not 0."""
+    began = Event()
+
+    def at(n: int) -> None:
+        began.set()
+        time.sleep(0.1)
+
+    Steps(monkeypatch, runs["language"].engine, at)
+    gone = Event()
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(host.answer, "language", Generate(["The cat"], LENGTH), gone)
+        began.wait()
+        host.close()
+        is_over = not host.stepper.thread.is_alive()
+        gone.set()
+        with pytest.raises(Gone):
+            asked.result()
+    assert is_over
+    runs["language"].engine.give_up(Gone())  # its other tests begin with nothing
 
 
 @pytest.mark.parametrize("fault", [RuntimeError("secret"), ZeroDivisionError("secret")])
