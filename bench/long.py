@@ -47,7 +47,7 @@ class Plan:
 
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536)
 PLANS = {
-    "cpu": Plan(n_heads=1, d_head=64, lengths=LENGTHS, rounds=3, once_from=16_384, dtype=torch.float32, memory=True),
+    "cpu": Plan(n_heads=1, d_head=64, lengths=LENGTHS, rounds=3, once_from=32_768, dtype=torch.float32, memory=True),
     "cuda": Plan(n_heads=8, d_head=64, lengths=LENGTHS, rounds=5, once_from=1 << 20, dtype=torch.bfloat16, memory=True),
     "tiny": Plan(n_heads=2, d_head=4, lengths=(8, 16), rounds=1, once_from=16, dtype=torch.float32, memory=False),
 }

@@ -27,6 +27,8 @@ def write_whole(folder: Path, files: Sequence[str], write: Callable[[Path], None
         write(beside)
         digests = {name: digest(beside / name) for name in files}
         (beside / "digests.json").write_text(json.dumps(digests), encoding="utf-8")
+        if is_unharmed(folder, files):  # another process was faster, and reads it by now
+            return
         shutil.rmtree(folder, ignore_errors=True)  # what is there now did not pass the check
         try:
             beside.rename(folder)
