@@ -20,6 +20,8 @@ T = TypeVar("T", bound="DataclassInstance")
 Settings = dict[str, Any]  # values as TOML and JSON have them; whoever reads one checks it
 
 LARGEST = 10**18 - 1  # of whole numbers: every library takes 64 bits
+# Settings that earlier versions had in another table: a run writes all of them out, and is to be read for good.
+MOVED = {("distribution", "checkpointing"): ("training", "checkpointing")}
 SHIPPED = Path(__file__).parent / "recipes"
 
 
@@ -49,6 +51,7 @@ def load(name: str, overrides: Iterable[str] = ()) -> Settings:
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # ValueError: not UTF-8, not TOML, a number of 5,000 digits
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    follow_moves(settings)
     if path.parent == Path(name):
         use_own_data(settings, path.parent)
     for override in overrides:
@@ -57,6 +60,15 @@ def load(name: str, overrides: Iterable[str] = ()) -> Settings:
             raise ConfigError(f"--set needs table.name=value, got {override!r}")
         change(settings, key, parse(value), f"--set {override}")
     return settings
+
+
+def follow_moves(settings: Settings) -> None:
+    """Put what an earlier version wrote where it is looked for now; what is there already wins."""
+    for (table, name), (to_table, to_name) in MOVED.items():
+        if isinstance(settings.get(table), dict) and name in settings[table]:
+            value, there = settings[table].pop(name), settings.setdefault(to_table, {})
+            if isinstance(there, dict):
+                there.setdefault(to_name, value)
 
 
 def use_own_data(settings: Settings, run: Path) -> None:

@@ -153,11 +153,14 @@ def test_a_missing_recipe_is_named_with_the_nearest() -> None:
             ["training.schedule=step"],
             "[training] unknown schedule 'step'; choose one of: constant, cosine, linear, noam",
         ),
-        (["training.optimizer=sgd"], "[training] unknown optimizer 'sgd'; choose one of: adam, adamw"),
+        (["training.optimizer=lion"], "[training] unknown optimizer 'lion'; choose one of: adam, adamw"),
         (["training.steps=0"], "[training] steps must be at least 1, got 0"),
         (["training.betas=[0.9]"], "[training] betas must be two numbers"),
         (["training.average=9", "training.keep=3"], "[training] average = 9 needs keep to be at least that"),
-        (["training.patience=2", "training.validate_every=0"], "[training] patience counts validations"),
+        (
+            ["training.patience=2", "training.validate_every=0"],
+            "[training] patience and average_after count validations",
+        ),
         (["decoding.n_best=9"], "[decoding] n_best = 9 needs a beam of at least 9"),
         (["decoding.top_p=0"], "[decoding] top_p must be above 0 and at most 1"),
         (["decoding.sample=true"], "[decoding] sample and beam exclude each other"),
@@ -201,3 +204,11 @@ def test_a_character_beyond_the_basic_plane_is_read_again(tmp_path: Path) -> Non
 
 def test_a_value_in_the_place_of_a_table_is_named() -> None:
     assert "model is a table, [model], not a value" in message(Recipe.read, "transformer-base", ["model=5"])
+
+
+def test_a_setting_that_an_earlier_version_had_elsewhere_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text("[distribution]\ncheckpointing = true\nthreads = 2\n", encoding="utf-8")
+    assert config.load(str(path)) == {"distribution": {"threads": 2}, "training": {"checkpointing": True}}
+    path.write_text("training = 3\n[distribution]\ncheckpointing = true\n", encoding="utf-8")
+    assert config.load(str(path))["training"] == 3, "which is refused by its table"

@@ -114,7 +114,7 @@ def verdict(estimate: "Estimate", device: str, free: int) -> str:
     """Whether it can be trained here, and in what time."""
     from regard.runs.card import duration
 
-    takes = f"about {duration(max(estimate.seconds, 1))}"
+    takes = f"about {duration(estimate.seconds)}"
     if estimate.memory > free:
         needs = f"training needs about {amount(estimate.memory)}, and {amount(free)} are free"
         return f"Too large for this {device}: {needs}. With enough memory it would take {takes}."
@@ -192,7 +192,7 @@ def costs(chosen: "Recipe", cost: "Cost", estimate: "Estimate", device: str) -> 
     n_tokens = chosen.training.steps * chosen.training.accumulate * chosen.data.batch_tokens
     whole = 3 * cost.forward * n_tokens  # forward once, backward twice that
     table.add_row("the whole training", f"{whole:.2g} FLOPs", f"{chosen.training.steps:,} steps of this recipe")
-    table.add_row(f"expected time, this {device}", duration(max(estimate.seconds, 1)), estimate.how)
+    table.add_row(f"expected time, this {device}", duration(estimate.seconds), estimate.how)
     on_h200 = whole / (H200 * 1e12)
     if not cost.is_sequential and on_h200 >= 60:  # a small model does not reach that rate
         table.add_row("expected time, an H200", duration(on_h200), f"at {H200:g} TFLOP/s, if it is large")

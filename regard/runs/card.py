@@ -72,7 +72,7 @@ def table(heads: tuple[str, str], rows: list[tuple[str, str]]) -> str:
 
 def duration(seconds: float) -> str:
     if seconds < 90:
-        return f"{seconds:.0f} s"
+        return f"{max(seconds, float(seconds > 0)):.0f} s"  # what takes time never takes 0 s
     if seconds < 90 * 60:
         return f"{seconds / 60:.0f} min"
     if seconds < 72 * 3600:
