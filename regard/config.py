@@ -9,7 +9,7 @@ import tomllib
 import types
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from regard.errors import ConfigError
 
@@ -128,6 +128,12 @@ def build(cls: type[T], settings: Settings, where: str) -> T:
 
 def check(value: object, kind: type | types.UnionType | types.GenericAlias, where: str) -> object:
     """The value as `kind` (int, float, bool, str, tuple[str, ...] or a union with None)."""
+    words = [word for part in get_args(kind) if get_origin(part) is Literal for word in get_args(part)]
+    if words:  # a number, or a word that stands for one
+        number = get_args(kind)[0]
+        if type(value) is str and value not in words:
+            raise ConfigError(f"{where} must be {number.__name__} or {words[0]!r}, got {reprlib.repr(value)}")
+        return value if value in words else check(value, number, where)
     if isinstance(kind, types.UnionType):
         return check(value, next(k for k in get_args(kind) if k is not types.NoneType), where)
     if type(value) is int and not -LARGEST <= value <= LARGEST:

@@ -91,7 +91,7 @@ def on_gpus(chosen: "Recipe", model: "Model", n: int) -> "Table":
 
     headings = ("GPUs", "kind", "tokens each", "a step", "sent", "waiting", "tokens/s", "memory each", "the training")
     table = Table(*headings, title=f"On {n:,} H200s (modeled)")
-    c, n_tokens = chosen.training, chosen.training.accumulate * chosen.data.batch_tokens
+    c, n_tokens = chosen.training, chosen.training.accumulate * chosen.data.budget
     work = Work.of(model, chosen.d_model, chosen.task.window, n_tokens)
     for n_taken in sorted({1, min(n, STATED.n_inside), n}):
         for kind in ("data", "sharded") if n_taken > 1 else ("one process",):
@@ -189,7 +189,7 @@ def costs(chosen: "Recipe", cost: "Cost", estimate: "Estimate", device: str) -> 
     table.add_row("FLOPs per token", f"{cost.forward:.3g} forward, {3 * cost.forward:.3g} training", cost.how)
     what = "weights, gradients, Adam's moments, one batch, the program"
     table.add_row("memory to train", f"about {amount(estimate.memory)}", what)
-    n_tokens = chosen.training.steps * chosen.training.accumulate * chosen.data.batch_tokens
+    n_tokens = chosen.training.steps * chosen.training.accumulate * chosen.data.budget
     whole = 3 * cost.forward * n_tokens  # forward once, backward twice that
     table.add_row("the whole training", f"{whole:.2g} FLOPs", f"{chosen.training.steps:,} steps of this recipe")
     table.add_row(f"expected time, this {device}", duration(estimate.seconds), estimate.how)

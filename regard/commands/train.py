@@ -38,7 +38,7 @@ def doctor(
     with tempfile.TemporaryDirectory() as folder:
         chosen = read_recipe(recipe, [*(set_ or []), 'data.cache=""'], from_)  # so that nothing is written elsewhere
         print(f"{chosen.name}: reading the data …", flush=True)
-        prepared = prepare(chosen, Path(folder) / "doctor", weights_from=from_)
+        prepared = prepare(chosen, Path(folder) / "doctor", weights_from=from_, device=on)
         data = prepared.task.inspect()
         if picture is not None:
             prepared.task.draw_examples(picture)

@@ -1,10 +1,14 @@
 """The [data] table of a recipe."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from regard.checks import at_least, distinct, one_of, share
 from regard.data.batching.packing import ORDERS
 from regard.errors import ConfigError
+
+AUTO: Literal["auto"] = "auto"
+USUAL = 4096  # tokens of a batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,13 +31,15 @@ class DataConfig:
     # tokens; a longer side drops a pair from training and validation, counted and reported; a test keeps it, and
     # `evaluate` and `translate` split longer lines at sentences; a text to classify is cut
     max_length: int = 256
-    batch_tokens: int = 4096  # budget of a batch: the sum, over its pairs, of the tokens of the longer side
+    # budget of a batch: the sum, over its pairs, of the tokens of the longer side; "auto": the largest that fits, found
+    # and said before training, which then keeps it
+    batch_tokens: int | Literal["auto"] = 4096
     order: str = "random"  # `random`, or `grouped`: pairs of similar length share a batch, so attention pads less
     cache: str = ""  # folder of the tokenized data; empty: `cache/` inside the run
 
     def __post_init__(self) -> None:
         one_of(self, sorted(ORDERS), "order")
-        at_least(self, 1, "max_length", "batch_tokens")
+        at_least(self, 1, "max_length", *(("batch_tokens",) if self.batch_tokens != AUTO else ()))
         share(self, "valid_share", "test_share")
         distinct(self, "columns")
         for name in (self.root, self.cache, *self.train, *self.valid, *self.test):
@@ -44,3 +50,8 @@ class DataConfig:
         for part, files in (("valid", self.valid), ("test", self.test)):
             if files and getattr(self, f"{part}_share"):
                 raise ConfigError(f"set either {part} (files) or {part}_share, not both; got {list(files)}")
+
+    @property
+    def budget(self) -> int:
+        """`batch_tokens` as a number; the usual one while it is still to be found."""
+        return USUAL if self.batch_tokens == "auto" else self.batch_tokens

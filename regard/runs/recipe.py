@@ -124,6 +124,10 @@ class Recipe:
             tokenizer=dataclasses.replace(self.tokenizer, vocab_size=vocab_size),
         )
 
+    def with_budget(self, batch_tokens: int) -> "Recipe":
+        """With what was found for data.batch_tokens = "auto"."""
+        return dataclasses.replace(self, data=dataclasses.replace(self.data, batch_tokens=batch_tokens))
+
     def with_task(self, task: TaskConfig) -> "Recipe":
         """The task as the data settled it (labels or columns that were left open); a model that is a classifier has as
         many, and so has one that forecasts."""
@@ -148,7 +152,7 @@ class Recipe:
         """What the task is made of; with a `cache` it is to be learned, without one to be used."""
         data, n_shards = self.data, self.distribution.n_shards
         if n_shards > 1 and cache is not None:
-            data = dataclasses.replace(data, batch_tokens=max(1, data.batch_tokens // n_shards))
+            data = dataclasses.replace(data, batch_tokens=max(1, data.budget // n_shards))
         return Setup(
             data=data,
             n_shards=n_shards,

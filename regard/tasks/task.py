@@ -69,7 +69,7 @@ class Task(ABC, Generic[R, P, M, B]):
             refused = f"set tokenizer.dropout = 0, not {setup.dropout:g}"
             raise ConfigError(f"{self.cut_once} is cut in one way only: {refused}")
         self.config, self.setup, self.tokenizer = config, setup, setup.tokenizer
-        self.batch_tokens, self.max_length = setup.data.batch_tokens, setup.data.max_length
+        self.batch_tokens, self.max_length = setup.data.budget, setup.data.max_length
 
     @classmethod
     def make(cls, config: TaskConfig, setup: Setup) -> Self:

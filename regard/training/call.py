@@ -129,7 +129,7 @@ def train_recipe(
             with processes.leader_first(), left_as_found(folder) if processes.is_leader else nullcontext():
                 if processes.is_leader:
                     note_job(folder)
-                prepared = prepare(recipe, folder, resume, weights_from, is_leader=processes.is_leader)
+                prepared = prepare(recipe, folder, resume, weights_from, is_leader=processes.is_leader, device=on)
                 if keeps_data and processes.is_leader:
                     screen.say(f"the data are kept: {copy_data(prepared.recipe.data, folder)}")
                 if minutes is not None and not recipe.model_class.is_counted:

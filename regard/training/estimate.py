@@ -19,8 +19,9 @@ from regard.tasks.setup import B
 from regard.tasks.task import AnyTask, BatchTask
 from regard.training.environment import compile_model, peak_memory, reproducible
 from regard.training.feed import Feed
+from regard.training.footprint import training_memory
 from regard.training.learner import Learner
-from regard.training.prepare import Prepared, training_memory
+from regard.training.prepare import Prepared
 
 WARM = 2  # first steps that do not count: they compile and take memory
 FEWEST, MOST = 3, 50  # steps that are measured
@@ -112,7 +113,7 @@ def usual(seconds: list[float]) -> float:
 def by_flops(recipe: Recipe, model: nn.Module, flops_per_token: float, device: torch.device) -> Estimate:
     """Without data: all FLOPs of the steps, at the speed that products of the model's width reach here."""
     config = recipe.training
-    n_tokens = config.accumulate * recipe.data.batch_tokens
+    n_tokens = config.accumulate * recipe.data.budget
     rate = REACHED * product_rate(recipe.d_model, device)
     step = OVERHEAD + 3 * flops_per_token * n_tokens / rate  # forward once, backward twice that
     memory = training_memory(recipe, model) + (PROCESS if device.type == "cpu" else 0)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from regard.data.config import AUTO
 from regard.errors import ConfigError, RunError
 from regard.learning.depth import freeze
 from regard.memory import check_memory
@@ -18,8 +19,12 @@ from regard.runs.transfer import Origin, take_weights
 from regard.tasks.task import AnyTask
 from regard.text.imported import IMPORTED
 from regard.text.tokenizer import Tokenizer
+from regard.training.budget import find_budget
 from regard.training.changes import record_data, refuse_other_data, refuse_other_settings
 from regard.training.distill import load_judge, load_teacher, take_layers
+from regard.training.footprint import memory_of, training_memory
+
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -39,12 +44,14 @@ def prepare(
     weights_from: Path | None = None,
     learned: Tokenizer | None = None,
     is_leader: bool = True,
+    device: torch.device = CPU,
 ) -> Prepared:
     """Write recipe.toml and tokenizer.json into the run folder, tokenize the data, make the model.
 
     A resumed run keeps its tokenizer, and its recipe.toml until it is known to go on; `weights_from` gives a new run
     another's tokenizer (unless that one reads no text) and weights, and a teacher its tokenizer and some of its layers.
     A process that does not lead reads what the leader has written, and writes nothing.
+    On the `device` batches are tried, where their size is to be found.
     `learned` is what this recipe's tokenizer would be, where another run with the same texts has learned it.
     """
     check(recipe, weights_from)
@@ -64,7 +71,11 @@ def prepare(
     model = recipe.build_model()
     if model.is_fitted:
         model.fit(tokenizer.tokens(range(tokenizer.vocab_size)), task.documents())
-    rows = [*describe(recipe, tokenizer, task, model), *changes]
+    found = []
+    if recipe.data.batch_tokens == AUTO:
+        task.batch_tokens, how = find_budget(task, model, recipe, device)
+        recipe, found = recipe.with_budget(task.batch_tokens), [("batches, auto", how)]
+    rows = [*describe(recipe, tokenizer, task, model), *found, *changes]
     origin = begin_with_weights(model, folder, resume, has_steps, weights_from, rows, is_leader)
     if recipe.task.judging_run:
         task.consult(*load_judge(recipe, tokenizer))
@@ -190,28 +201,3 @@ def parameters_by_part(model: torch.nn.Module) -> dict[str, int]:
 def learned_share(model: torch.nn.Module) -> str:
     n_learned = sum(p.numel() for p in model.parameters() if p.requires_grad)
     return f"{n_learned:,} of {parameters_by_part(model)['all']:,} weights learn"
-
-
-def memory_of(model: torch.nn.Module) -> int:
-    """Bytes of its weights and tables; it may be on the meta device."""
-    return sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
-
-
-def training_memory(recipe: Recipe, model: torch.nn.Module) -> int:
-    """Bytes: weights, gradients and two moments in float32, and what a batch leaves for the backward pass."""
-    weights = sum(p.numel() for p in model.parameters())
-    # What a product makes is kept, and about as much again by the norm, the activation and the dropout after it.
-    return int(4 * (4 * weights + recipe.data.batch_tokens * 2.5 * made_per_row(model)))
-
-
-def made_per_row(model: torch.nn.Module) -> int:
-    """Numbers that products make of a row."""
-    return sum(matrix.shape[0] for matrix in matrices(model))
-
-
-def matrices(model: torch.nn.Module) -> list[torch.nn.Parameter]:
-    """The weights that rows are multiplied with.  Tables, which a batch only looks up, are embeddings and what belongs
-    to the model itself and to no layer of it."""
-    tables = {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
-    tables |= {id(p) for p in model.parameters(recurse=False)}
-    return [p for p in model.parameters() if p.ndim == 2 and id(p) not in tables]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from regard.models.interface import Model
-from regard.training.prepare import made_per_row, matrices
+from regard.training.footprint import made_per_row, matrices
 from regard.training.recomputing import layers_of
 
 FORWARD = 1 / 3  # of a pass: the backward pass takes twice as long
