@@ -21,7 +21,7 @@ BATCHES = 20  # of an epoch, at least: larger ones would leave too few steps
 SHARE = 0.8  # of the free memory that a pass may take: batches differ, and lie in memory with gaps
 RECORDED = 2.5  # recordings have memory of their own, about as much again
 
-Measure = Callable[[int], int]  # tokens -> bytes that a pass with so many takes; runs out of memory, or says how much
+PassBytes = Callable[[int], int]  # tokens -> bytes that a pass with so many takes; runs out of memory, or says how much
 
 
 def find_budget(task: AnyTask, model: Model, recipe: Recipe, device: torch.device) -> tuple[int, str]:
@@ -48,7 +48,7 @@ def bounded(recipe: Recipe, model: Model, most: int) -> int:
     return budget
 
 
-def largest(measure: Measure, room: int, most: int) -> tuple[int, int]:
+def largest(measure: PassBytes, room: int, most: int) -> tuple[int, int]:
     """The most tokens whose pass takes at most `room` bytes, and what it takes: batches twice as large, until the next
     would not fit; then one that should just fit, because memory grows in proportion to tokens."""
     fits, taken, n = 0, 0, FEWEST
@@ -70,7 +70,7 @@ def largest(measure: Measure, room: int, most: int) -> tuple[int, int]:
     return fits, taken
 
 
-def attempt(measure: Measure, n: int) -> int | None:
+def attempt(measure: PassBytes, n: int) -> int | None:
     """None: it did not fit."""
     try:
         return measure(n)
@@ -80,7 +80,7 @@ def attempt(measure: Measure, n: int) -> int | None:
     return None
 
 
-def trials(task: AnyTask, model: Model, recipe: Recipe, device: torch.device) -> tuple[int, Measure]:
+def trials(task: AnyTask, model: Model, recipe: Recipe, device: torch.device) -> tuple[int, PassBytes]:
     """Bytes that a pass may take beside weights, gradients and moments; and a pass of a copy of the model."""
     config = replace(recipe.training, compile="off")
     twin = copy.deepcopy(model).to(device).train()
