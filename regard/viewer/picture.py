@@ -3,6 +3,8 @@
 Words are drawn as text, never as formulas, and nothing touches pyplot's global state.
 """
 
+import textwrap
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
@@ -33,6 +35,7 @@ HUES = {  # middle and darkest color of each kind, as on the page
     "output": ("#7d49c6", "#331363"),
 }  # what is signed goes from brown through white to blue
 SIGNED = LinearSegmentedColormap.from_list("signed", ["#b4552d", "#ffffff", "#3d66d8"])
+LETTER = 0.095  # inches of a letter of a title, rather more than less
 MOST_LABELS = 80  # on one axis; of more words every n-th is named
 
 
@@ -42,11 +45,13 @@ def attention(map: Map, path: Drawing) -> None:
     square = min(0.36, 11 / max(n_queries, n_keys))  # inches
     longest = max(len(visible(word)) for word in (*map.queries, *map.keys)[: 2 * MOST_LABELS])
     labels = 0.1 * min(longest, LONGEST_LABEL) + 0.3
-    figure = blank(max(square * n_keys + labels + 1.1, 3.2), square * n_queries + labels + 0.9)
+    width = max(square * n_keys + labels + 1.1, 3.2)
+    title = textwrap.wrap(map.name, int(width / LETTER))
+    figure = blank(width, square * n_queries + labels + 0.7 + 0.2 * len(title))
     axes = figure.add_subplot()
     image = heat(axes, map)
     name_words(axes, map)
-    axes.set_title(map.name, fontsize=11, color=INK, pad=14, loc="left")
+    axes.set_title("\n".join(title), fontsize=11, color=INK, pad=14, loc="left")
     figures = "{:+.2g}" if KINDS[map.kind].is_signed else "{:.0%}"
     bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=18, pad=0.03, format=lambda x, _: figures.format(x))
     bar.outline.set_visible(False)

@@ -82,10 +82,10 @@ def test_the_picture_has_a_color_for_each_class(run: Run, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("regard.viewer.plane.embeddings", draw)
     call("cat", "king", "-n", "1", "--png", str(tmp_path / "a.png"))
-    assert drawn["␣cat"] == drawn["␣dog"] == ["cat"]
+    assert drawn[" cat"] == drawn[" dog"] == ["cat"]
     (tmp_path / "classes.tsv").write_text("king\troyal\nqueen\troyal\ncat\tanimal\n", encoding="utf-8")
     call("cat", "--png", str(tmp_path / "b.png"), "--classes", str(tmp_path / "classes.tsv"))
-    assert drawn == {"␣king": ["royal"], "␣queen": ["royal"], "␣cat": ["animal"]}
+    assert drawn == {" king": ["royal"], " queen": ["royal"], " cat": ["animal"]}
 
 
 def test_the_picture_is_drawn(run: Run, tmp_path: Path) -> None:

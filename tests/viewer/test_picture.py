@@ -82,6 +82,19 @@ def test_one_word(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # drawn by Matplotlib
+def test_a_long_title_stays_within_a_narrow_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = []
+    blank = picture.blank
+    monkeypatch.setattr(picture, "blank", lambda *size: figures.append(blank(*size)) or figures[-1])
+    names = {"queries": list("letters"), "keys": ["forget", "update", "output"]}
+    gates = Map(kind="gates", layer=None, head=None, weights=np.full((7, 3), 0.5), **names)
+    picture.attention(gates, tmp_path / "gates.png")
+    title = figures[0].axes[0]._left_title.get_window_extent()
+    assert "mean of directions" in figures[0].axes[0].get_title(loc="left").replace("\n", " ")
+    assert title.x0 >= 0 and title.x1 <= figures[0].bbox.x1 and title.y1 <= figures[0].bbox.y1
+
+
+@pytest.mark.slow  # drawn by Matplotlib
 def test_positions(tmp_path: Path) -> None:
     picture.positions([lecture_table()], tmp_path / "positions.png")
     assert is_drawn(tmp_path / "positions.png")
