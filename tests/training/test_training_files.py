@@ -147,7 +147,16 @@ def test_what_the_first_step_waits_for_is_said_until_it_is_done() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(5, "5 s"), (89, "89 s"), (600, "10 min"), (7200, "2.0 h"), (1e6, "12 days"), (1e11, "3,169 years")],
+    [
+        (0, "0 s"),
+        (0.2, "1 s"),
+        (5, "5 s"),
+        (89, "89 s"),
+        (600, "10 min"),
+        (7200, "2.0 h"),
+        (1e6, "12 days"),
+        (1e11, "3,169 years"),
+    ],
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
