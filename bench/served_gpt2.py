@@ -25,6 +25,7 @@ PEER = "transformers serve"
 ENVIRONMENT = Path(__file__).parents[1] / ".venv-transformers"
 TINY = (
     *("model.d_model=16", "model.n_heads=2", "model.n_layers=2", "model.d_ff=32"),
+    "tokenizer.vocab_size=2000",
     *("model.max_length=64", "task.window=64", "data.max_length=63"),
 )
 N_WORDS = (8, 32)  # of a prompt, the shortest and the longest
@@ -33,11 +34,13 @@ PATIENCE = 120  # seconds until their server is there
 
 def make_gpt2(folder: Path, exported: Path, n_prompts: int, tiny: bool) -> list[str]:
     """GPT-2's smallest with random weights and a tokenizer of made-up words; prompts of these words."""
-    recipe = Recipe.read("gpt2", [*(TINY if tiny else ()), "tokenizer.vocab_size=2000"])
+    recipe = Recipe.read("gpt2", TINY if tiny else ())
     chance = random.Random(0)
-    words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 7))) for _ in range(1500)]
-    tokenizer = Tokenizer.train([" ".join(chance.choices(words, k=200)) for _ in range(100)], recipe.tokenizer)
-    recipe = recipe.with_vocabulary(tokenizer.vocab_size if tiny else 50_257)
+    n_words = 1_500 if tiny else 80_000  # enough for all of GPT-2's 50,257 tokens: a random model writes any of them
+    words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 7))) for _ in range(n_words)]
+    lines = [" ".join(words[i : i + 200]) for i in range(0, n_words, 200)]
+    tokenizer = Tokenizer.train(lines * 2, recipe.tokenizer)
+    recipe = recipe.with_vocabulary(tokenizer.vocab_size)
     torch.manual_seed(0)
     folder.mkdir()
     recipe.write(folder / "recipe.toml")

@@ -219,6 +219,7 @@ def draw(report: Report, path: Path) -> None:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from matplotlib.ticker import LogLocator
 
     latencies = report.to_json()["latencies"]
     models = list(dict.fromkeys(row["model"] for row in latencies))
@@ -235,6 +236,8 @@ def draw(report: Report, path: Path) -> None:
         levels = sorted({row["clients"] for row in own})
         axes.set(xscale="log", yscale="log", xlabel="clients at once", ylabel="ms of a request", title=model)
         axes.set_xticks(levels, [str(n) for n in levels])
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.minorticks_off()
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small")
