@@ -19,6 +19,8 @@ from regard.training.environment import reproducible
 from regard.training.estimate import time_step
 from regard.training.prepare import prepare
 
+TIMED = {"cuda": 15.0, "cpu": 3.0}  # seconds: on a GPU the first steps compile
+
 
 def main(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE")],
@@ -48,7 +50,7 @@ def train(recipe: str, changes: list[str], seconds: float, device: str | None) -
     with tempfile.TemporaryDirectory() as folder:
         chosen = Recipe.read(recipe, changes)
         with reproducible(on):
-            step = time_step(prepare(chosen, Path(folder) / "timed", resume=False), on, min(3.0, seconds))
+            step = time_step(prepare(chosen, Path(folder) / "timed", resume=False), on, TIMED[on.type])
         steps = max(1, round(seconds / step))
         once = [f"training.{name}={steps}" for name in ("steps", "validate_every", "save_every")]
         began = time.monotonic()
