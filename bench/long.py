@@ -61,7 +61,8 @@ class Point(Row):
 
 def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, ...]) -> Report:
     plan = PLANS["tiny" if tiny else device.type]
-    work = f"one sequence, causal, {plan.n_heads} heads of {plan.d_head}, {plan.dtype}".replace("torch.", "")
+    heads = "one head" if plan.n_heads == 1 else f"{plan.n_heads} heads"
+    work = f"one sequence, causal, {heads} of {plan.d_head}, {plan.dtype}".replace("torch.", "")
     report = Report("long", "ms", work, less_is_better=True)
     report.notes.append("memory: the most that is held beyond queries, keys and values")
     for backward in (False, True):
