@@ -28,12 +28,13 @@ from regard.nn.positions import POSITIONS, Space
 from regard.nn.scores import SCORES
 from regard.nn.sight import Sight, causal, everywhere
 from regard.runs.recipe import Recipe
-from regard.training.scaling import H200, Machine, Network, StepCost, Work, step_cost
+from regard.training.scaling import H200, STATED, Machine, StepCost, Work, step_cost
 
 Looks = list[tuple[Ragged, Ragged, Sight]]  # each kind of attention in a layer: queries, keys, the rule
 PAPER = {"base": ("transformer-base", 100_000), "big": ("transformer-big", 300_000)}  # steps of 25,000 target tokens
 PAPER_TOKENS, PAPER_LENGTH = 25_000, 28
 DRAWN = (("gpt2", 1024, 32_768), ("transformer-base", 28, 25_000), ("transformer-big", 28, 25_000))
+WHOLE = 2**20  # tokens of the batch that is divided
 MANY = (8, 16, 32, 64, 128, 256, 512, 1024)
 
 
@@ -253,30 +254,33 @@ def paper_cost(recipe_name: str, machine: Machine, n: int = 1) -> StepCost:
 
 
 def draw(report: Report, path: Path) -> None:
-    """What the model says of 8 to 1,024 GPUs, as many tokens on each: how fast they are together, and how busy."""
+    """What the model says of 8 to 1,024 GPUs: as many tokens on each, however many there are; and one batch divided."""
     from regard.viewer import style  # matplotlib takes a second to import
 
     figure = style.blank(10.4, 4.2)
-    rates, shares = figure.subplots(1, 2)
+    panels = figure.subplots(1, 2)
     for (name, work), color in zip(drawn_works().items(), style.LINES, strict=False):
+        whole = work.shared_by(work.n_tokens / WHOLE)
         for kind, line in (("data", "-"), ("sharded", "--")):
-            costs = [step_cost(work, H200, n, kind=kind) for n in MANY]
-            rates.plot(MANY, [cost.tokens_per_second for cost in costs], line, color=color, label=f"{name}, {kind}")
-            shares.plot(MANY, [100 * cost.busy for cost in costs], line, color=color)
-    rates.set_yscale("log")
-    rates.legend(fontsize=7, frameon=False)
-    titles = {rates: "tokens a second, all GPUs", shares: "% of the time in which a GPU computes"}
-    for axes, title in titles.items():
+            shares = [
+                [100 * step_cost(work, H200, n, kind=kind).busy for n in MANY],
+                [100 * step_cost(whole.shared_by(n), H200, n, kind=kind).busy for n in MANY],
+            ]
+            for axes, drawn in zip(panels, shares, strict=True):
+                axes.plot(MANY, drawn, line, color=color, marker="o", markersize=3, label=f"{name}, {kind}")
+    titles = ("25,000 to 32,768 tokens on each", f"a batch of {WHOLE:,} tokens, divided")
+    for axes, title in zip(panels, titles, strict=True):
         axes.set_xscale("log", base=2)
         axes.set_xticks(MANY, [f"{n:,}" for n in MANY], fontsize=8)
-        axes.set_title(title, fontsize=10, color=style.INK, loc="left")
+        axes.set_xlabel("GPUs", fontsize=8)
+        axes.set_ylim(0, 100)
+        axes.set_title(f"% of the time in which a GPU computes: {title}", fontsize=9, color=style.INK, loc="left")
         axes.grid(color=style.RULE, linewidth=0.6)
         style.plain(axes)
-    shares.set_ylim(0, 100)
-    network = Network()
+    panels[0].legend(fontsize=7, frameon=False)
     figure.suptitle(
-        f"MODELED, not measured: H200s, {network.n_inside} in a machine; {network.inside / 1e9:g} GB/s within, "
-        f"{network.between / 1e9:g} GB/s between machines",
+        f"MODELED, not measured: H200s, {STATED.n_inside} in a machine; {STATED.inside / 1e9:g} GB/s within, "
+        f"{STATED.between / 1e9:g} GB/s between machines",
         fontsize=10,
         color=style.INK,
     )

@@ -19,7 +19,7 @@ from torch import Tensor, distributed
 
 from regard.errors import RegardError
 
-T = TypeVar("T")
+T, R = TypeVar("T"), TypeVar("R")
 CONNECTIONS = ("gloo", "nccl", "connection", "timed out", "socket")  # what errors of an exchange speak of
 PREPARING = timedelta(days=7)  # the others wait as long for the leader, who may have much text to cut into tokens
 
@@ -196,8 +196,9 @@ def spread(items: Sequence[T], compute: Callable[[T], Tensor]) -> list[Tensor]:
     return [every[name] for name in sorted(every)]
 
 
-def spread_lines(lines: Sequence[str], compute: Callable[[list[str]], list[str]]) -> list[str]:
-    """An output for each line.  What is computed together depends on the number of parts, not on that of processes."""
+def spread_lines(lines: Sequence[T], compute: Callable[[list[T]], list[R]]) -> list[R]:
+    """What JSON can say of each line.  What is computed together depends on the number of parts, not on that of
+    processes."""
     how = SHARING.get(NOBODY)
     if how.n_parts == 1:
         return compute(list(lines))
@@ -206,8 +207,8 @@ def spread_lines(lines: Sequence[str], compute: Callable[[list[str]], list[str]]
             part: compute(list(lines[part :: how.n_parts])) if lines[part :: how.n_parts] else []
             for part in range(how.processes.rank, how.n_parts, how.processes.n)
         }
-    outputs = [""] * len(lines)
-    for row in how.processes.gather([(part, texts) for part, texts in own.items()]):
-        for part, texts in row:
-            outputs[part :: how.n_parts] = texts
-    return outputs
+    outputs: dict[int, R] = {}
+    for row in how.processes.gather(list(own.items())):
+        for part, answers in row:
+            outputs |= dict(zip(range(part, len(lines), how.n_parts), answers, strict=True))
+    return [outputs[i] for i in range(len(lines))]

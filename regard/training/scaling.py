@@ -99,7 +99,7 @@ class Work:
             d_model=d_model,
         )
 
-    def shared_by(self, n: int) -> Self:
+    def shared_by(self, n: float) -> Self:
         """The same step, divided among n GPUs."""
         return replace(
             self,

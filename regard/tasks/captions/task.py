@@ -29,6 +29,7 @@ from regard.evaluation.translation import ORDERS, caption_bleu, caption_match, p
 from regard.models.interface import AnyTranslator
 from regard.nn.grid import GridForm
 from regard.nn.loss import cross_entropy
+from regard.processes import spread_lines
 from regard.tasks.captions.batches import CaptionBatch, CaptionSet
 from regard.tasks.captions.pointing import measure_pointing, point
 from regard.tasks.captions.sizing import draft
@@ -142,7 +143,7 @@ class Captioning(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch])
         }
         n = min(self.config.validation_lines, len(part.raw))
         if n:
-            outputs = [answer.text for answer in self.greedily(model, part, range(n))]
+            outputs = spread_lines(range(n), lambda own: [a.text for a in self.greedily(model, part, own)])
             values["bleu"] = caption_bleu(outputs, part.references[:n], resamples=0).value
         return values
 
@@ -153,7 +154,7 @@ class Captioning(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch])
         chosen = [output if output in own else own[0] for output, own in zip(outputs, references, strict=True)]
         return list(zip(map(valid.raw.images.where, images), chosen, outputs, strict=True))
 
-    def greedily(self, model: AnyTranslator, part: CaptionSet, images: range) -> list[Captioned]:
+    def greedily(self, model: AnyTranslator, part: CaptionSet, images: Sequence[int]) -> list[Captioned]:
         quick = replace(self.setup.decoding, beam=1, n_best=1, sample=False)
         use = Use(model, Engine(model), quick)
         return self.write(use, [part.pictures.store[i] for i in images], Caption(()))
@@ -169,12 +170,17 @@ class Captioning(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch])
         """BLEU-1 to BLEU-4 and exact match with all references, how many captions are distinct, and the speed."""
         of, raw = self.test(files)
         part, begin = self.part(raw, to_learn=False), time.perf_counter()
-        answers = self.write(use, [part.pictures.store[i] for i in range(len(raw))], Caption(()))
+
+        def write(images: list[int]) -> list[tuple[str, list[str]]]:
+            answers = self.write(use, [part.pictures.store[i] for i in images], Caption(()))
+            return [(answer.text, answer.notes) for answer in answers]
+
+        written = spread_lines(range(len(raw)), write)
         seconds = time.perf_counter() - begin
-        outputs = [answer.text for answer in answers]
+        outputs = [text for text, _ in written]
         metrics = [caption_bleu(outputs, raw.captions, order) for order in ORDERS]
         metrics.append(caption_match(outputs, raw.captions))
-        notes = count_notes((note for answer in answers for note in answer.notes), (":",))
+        notes = count_notes((note for _, own in written for note in own), (":",))
         record: dict[str, object] = {"images": len(outputs), "distinct_captions": len(set(outputs))}
         record |= {"metrics": [asdict(metric) for metric in metrics], "decoding": asdict(use.decoding)}
         record |= {"images_per_second": round(len(outputs) / seconds, 1), "seconds": round(seconds, 2), "notes": notes}

@@ -19,6 +19,7 @@ from regard.models.heads import LanguageModel
 from regard.nn.layout import Ragged
 from regard.nn.linear import logits
 from regard.nn.loss import cross_entropy
+from regard.processes import spread
 from regard.text.tokenizer import Tokenizer
 
 
@@ -166,5 +167,8 @@ def answer_divergences(model: LanguageModel, other: LanguageModel, batch: Answer
 @torch.no_grad()
 def mean_nats(model: LanguageModel, turns: Turns, budget: int) -> float:
     """-log P of a token of the answers, on average."""
-    batches = (turns.batch(indices).to(model.device) for indices in turns.in_order(budget))
-    return sum(float(answer_nats(model, batch, 0.0)) for batch in batches) / turns.n_targets
+
+    def nats(indices: np.ndarray) -> Tensor:
+        return answer_nats(model, turns.batch(indices).to(model.device), 0.0)
+
+    return sum(map(float, spread(list(turns.in_order(budget)), nats))) / turns.n_targets

@@ -15,6 +15,7 @@ from regard.data.files.conversations import Dialogues, dialogue_parts
 from regard.data.files.recognizing import conversations
 from regard.data.files.splits import Parts
 from regard.models.heads import LanguageModel
+from regard.processes import spread
 from regard.tasks.chat.batches import AnswerBatch, Turns, answer_log_probs
 from regard.tasks.chat.sizing import draft_for
 from regard.tasks.chat.task import PAIR, Talk, TalkConfig, replies, share_equal
@@ -121,8 +122,11 @@ class Preference(Talk[PreferenceBatch]):
 @torch.no_grad()
 def all_log_probs(model: LanguageModel, turns: Turns, budget: int) -> Tensor:
     """log P of both answers to every prompt (2, prompts), on the host."""
-    batches = (turns.batch(indices).to(model.device) for indices in turns.in_order(budget))
-    return torch.cat([answer_log_probs(model, batch).view(2, -1).cpu() for batch in batches], 1)
+
+    def log_probs(indices: np.ndarray) -> Tensor:
+        return answer_log_probs(model, turns.batch(indices).to(model.device)).view(2, -1)
+
+    return torch.cat(spread(list(turns.in_order(budget)), log_probs), 1)
 
 
 def pair_figures(task: Talk[B], use: Use[LanguageModel], part: Turns) -> dict[str, float]:

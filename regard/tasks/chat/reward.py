@@ -13,6 +13,7 @@ from regard.data.batching.template import template_of
 from regard.data.files.conversations import ASSISTANT, USER, Message
 from regard.models.heads import Classifier
 from regard.models.interface import AnyReader
+from regard.processes import spread
 from regard.tasks.chat.batches import Turns
 from regard.tasks.chat.task import PAIR, DialogueTask
 from regard.tasks.chat.verbs import Judge, Judged
@@ -60,8 +61,11 @@ class Reward(DialogueTask[Classifier, RivalBatch]):
     @torch.no_grad()
     def figures(self, model: Classifier, part: Turns) -> dict[str, float]:
         """The loss; how often the chosen answer gets the higher reward, and by how much."""
-        batches = (self.collate(part, chosen).to(model.device) for chosen in part.in_order(self.batch_tokens))
-        gained = torch.cat([margins(model, batch).cpu() for batch in batches])
+
+        def gains(chosen: np.ndarray) -> Tensor:
+            return margins(model, self.collate(part, chosen).to(model.device))
+
+        gained = torch.cat(spread(list(part.in_order(self.batch_tokens)), gains))
         return {
             "loss": float(-F.logsigmoid(gained).mean()),
             "accuracy": 100 * float((gained > 0).float().mean()),

@@ -21,6 +21,7 @@ from regard.data.report import Row
 from regard.errors import ConfigError
 from regard.models.interface import AnyReader
 from regard.models.masked import MaskedWords, ReplacedWords, draw, rows_at
+from regard.processes import spread
 from regard.tasks.exchange import MASKED
 from regard.tasks.language.running_text import check_window, inspect_texts
 from regard.tasks.pretraining.batches import N_FIXED, MaskedBatch, MaskedPassages
@@ -146,16 +147,19 @@ class MaskedLanguage(MaskingTask[MaskedWords]):
     @torch.no_grad()
     def figures(self, model: MaskedWords, part: MaskedPassages) -> dict[str, float]:
         """Nats and percent of the masked words, percent of what follows."""
-        n_words = n_passages = 0
-        of_words = of_next = right = right_next = 0.0
-        for batch in (batch.to(model.device) for batch in part.all_batches(self.batch_tokens)):
+
+        def counts(batch: MaskedBatch) -> Tensor:
+            batch = batch.to(model.device)
             rows = model(batch.tokens, batch.layout)
-            words, follows = both_nats(model, rows, batch)
-            of_words, of_next = of_words + float(words), of_next + float(follows)
-            right += int((model.guesses(rows_at(rows, batch.places)) == batch.labels).sum())
-            n_words, n_passages = n_words + batch.n_targets, n_passages + batch.layout.n_sequences
+            right = (model.guesses(rows_at(rows, batch.places)) == batch.labels).sum()
+            right_next = torch.zeros_like(right)
             if batch.follows is not None:
-                right_next += int((model.next_logits(rows, batch.layout).argmax(-1) == batch.follows).sum())
+                right_next = (model.next_logits(rows, batch.layout).argmax(-1) == batch.follows).sum()
+            found = (*both_nats(model, rows, batch), right, right_next, batch.n_targets, batch.layout.n_sequences)
+            return torch.tensor([float(figure) for figure in found], dtype=torch.float64)
+
+        rows = [row.tolist() for row in spread(list(part.all_batches(self.batch_tokens)), counts)]
+        of_words, of_next, right, right_next, n_words, n_passages = map(sum, zip(*rows, strict=True))
         values = {"loss": of_words / n_words + of_next / n_passages, "accuracy": 100 * right / n_words}
         if part.nsp:
             values |= {"word_loss": of_words / n_words, "next_accuracy": 100 * right_next / n_passages}

@@ -148,14 +148,20 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
     def measure(self, use: Use[W], files: Sequence[str] = ()) -> Measured:
         return self.measure_pairs(use, *self.test(files))
 
+    def write_down(self, use: Use[W], lines: list[str]) -> list[tuple[str, int, list[str]]]:
+        """The output of each line, its tokens and its notes."""
+        answers = self.translate(use, Translate(lines))
+        counts = [sum(len(hypothesis.tokens) + 1 for _, hypothesis in answer.parts) for answer in answers]
+        return [(answer.text, n, answer.notes) for answer, n in zip(answers, counts, strict=True)]
+
     def measure_pairs(self, use: Use[W], of: str, test: Examples) -> Measured:
         """BLEU, chrF, exact match and ROUGE with their settings, and the speed."""
         begin = time.perf_counter()
-        answers = self.translate(use, Translate(test.columns[0]))
+        written = spread_lines(test.columns[0], partial(self.write_down, use))
         seconds = time.perf_counter() - begin
-        outputs, references, decoding = [answer.text for answer in answers], test.columns[1], use.decoding
-        n_tokens = sum(len(hypothesis.tokens) + 1 for answer in answers for _, hypothesis in answer.parts)
-        notes = count_notes((note for answer in answers for note in answer.notes), (":", " in"))
+        outputs, references, decoding = [text for text, _, _ in written], test.columns[1], use.decoding
+        n_tokens = sum(n for _, n, _ in written)
+        notes = count_notes((note for _, _, own in written for note in own), (":", " in"))
         metrics = [
             *(rouge(outputs, references) if self.config.measured == "rouge" else ()),
             bleu(outputs, references),
