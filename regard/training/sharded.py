@@ -1,11 +1,11 @@
 """Weights, gradients and moments divided among the processes: FSDP2 of PyTorch (`fully_shard`).
 
-The layers of a model are gathered one after the other, when they are needed; what belongs to no layer, once a pass.
+Blocks and feed-forward layers are gathered one after the other, when they are needed; all other weights, once a pass.
 """
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, distributed, nn
@@ -16,12 +16,22 @@ from torch.nn.utils import get_total_norm
 
 from regard.errors import ConfigError
 from regard.models.interface import Model
+from regard.nn.blocks import EncoderBlock, FeedForward, GatedFeedForward
 from regard.processes import others_noticed
 from regard.runs.shards import shares
 from regard.tasks.setup import B
-from regard.training.recomputing import layers_of
 from regard.training.team import Team, seed_shard
 from regard.training.together import LossModule, Together
+
+
+def gathered_apart(module: nn.Module) -> Iterator[nn.Module]:
+    """What is called by its `forward` alone, in every pass as often in every process: there PyTorch gathers weights.
+    The attention of a decoder is not, as its memory is made beforehand."""
+    for child in module.children():
+        if isinstance(child, EncoderBlock | FeedForward | GatedFeedForward):
+            yield child
+        else:
+            yield from gathered_apart(child)
 
 
 def shared_by(layer: nn.Module, model: nn.Module) -> set[nn.Parameter]:
@@ -37,7 +47,6 @@ class ShardedGradients(Together[B]):
         self.n = team.processes.n
         self.plain = copy.deepcopy(model) if team.processes.are_joined else model  # what is validated and written
         self.wrapped: nn.Module = LossModule(model, loss)
-        layers = list(layers_of(model))
         if not team.processes.are_joined:
             return
         if any(isinstance(module, nn.RNNBase) for module in model.modules()):
@@ -49,8 +58,8 @@ class ShardedGradients(Together[B]):
             raise ConfigError('weights that do not learn cannot be sharded: set distribution.kind = "data"')
         with others_noticed():
             mesh = init_device_mesh(device.type, (self.n,))
-            for layer in layers:
-                fully_shard(layer, mesh=mesh, ignored_params=shared_by(layer, model))
+            for part in list(gathered_apart(model)):
+                fully_shard(part, mesh=mesh, ignored_params=shared_by(part, model))
             fully_shard(self.wrapped, mesh=mesh)
 
     def add_gradients(self, step: int, batches: Sequence[B], n_targets: Tensor) -> Tensor:

@@ -27,10 +27,17 @@ def train(n: int, pair: Pair, folder: Path, *settings: str, begin: Path | None =
     return read_tensors(folder / "run/model.safetensors")
 
 
-def agree(pair: Pair, folder: Path, same: Callable[[torch.Tensor, torch.Tensor], bool], *settings: str) -> None:
+def agree(
+    pair: Pair, folder: Path, same: Callable[[torch.Tensor, torch.Tensor], bool], *settings: str, free: str = "(none)"
+) -> None:
     alone, together = (train(n, pair, folder / str(n), *settings) for n in (1, 2))
     assert alone.keys() == together.keys()
-    assert all(same(alone[name], together[name]) for name in alone)
+    assert not [name for name in alone if not same(alone[name], together[name]) and not name.endswith(free)]
+
+
+# A bias of keys adds the same to all scores of a query, which softmax does not see: its gradient is what rounding
+# leaves, and Adam makes steps of it.
+SHIFTS = "to_keys.bias"
 
 
 @pytest.mark.slow  # three processes for each pair
@@ -64,7 +71,7 @@ def near(one: torch.Tensor, other: torch.Tensor) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", covering(LEARNED), ids=str)
 def test_two_processes_with_copies_of_the_weights_learn_what_one_learns(pair: Pair, tmp_path: Path) -> None:
-    agree(pair, tmp_path, near, "distribution.kind=data")
+    agree(pair, tmp_path, near, "distribution.kind=data", free=SHIFTS)
 
 
 RECURRENT = {"recurrent", "attentive", "seq2seq", "bilm", "elmo", "image-seq2seq", "recurrent-series"}  # refused
@@ -73,7 +80,7 @@ RECURRENT = {"recurrent", "attentive", "seq2seq", "bilm", "elmo", "image-seq2seq
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", covering([pair for pair in LEARNED if pair.architecture not in RECURRENT]), ids=str)
 def test_two_processes_that_divide_the_weights_learn_what_one_learns(pair: Pair, tmp_path: Path) -> None:
-    agree(pair, tmp_path, near, "distribution.kind=sharded")
+    agree(pair, tmp_path, near, "distribution.kind=sharded", free=SHIFTS)
 
 
 TIMED = ("per_second", "seconds")  # figures of the clock

@@ -16,7 +16,7 @@ import regard
 from regard.errors import ConfigError
 from regard.learning.distribution import DistributionConfig
 from regard.nn.masked_weights import MaskedWeights
-from regard.processes import ALONE
+from regard.processes import ALONE, LostWorker, Sharing, others_noticed, sharing, spread_lines
 from regard.runs.checkpoints import find_weights
 from regard.runs.weights import read_tensors
 from regard.training.exact import PairedSums
@@ -167,6 +167,37 @@ def test_nothing_else_to_set(tmp_path: Path) -> None:
     n_tokens = [row["n_tokens"] for row in steps]
     assert max(n_tokens) == 64, "a batch is as large as in one process"
     assert all(n > 64 - 8 for n in n_tokens), "but for the last window of the text, which may be short"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 5000ms for recv operation to complete",
+        "[../gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:41234",
+        "NCCL communicator was aborted on rank 1.",
+    ],
+)
+def test_a_lost_or_hanging_worker_is_named_with_what_to_do(message: str) -> None:
+    with pytest.raises(
+        LostWorker, match=r"has ended or does not answer; what was saved is whole. `torchrun --max-rest"
+    ), others_noticed():
+        raise RuntimeError(message)
+    with pytest.raises(RuntimeError, match="mat1 and mat2"), others_noticed():
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+
+def test_lines_are_spread_and_put_together_in_their_order() -> None:
+    """What is computed together depends on the number of parts; each output comes back to its line."""
+    seen: list[list[int]] = []
+
+    def compute(own: list[int]) -> list[tuple[int, str]]:
+        seen.append(own)
+        return [(10 * number, f"{number}") for number in own]
+
+    whole = spread_lines(range(7), compute)
+    with sharing(Sharing(ALONE, 4)):
+        assert spread_lines(range(7), compute) == whole == [(10 * number, f"{number}") for number in range(7)]
+    assert seen == [[0, 1, 2, 3, 4, 5, 6], [0, 4], [1, 5], [2, 6], [3]]
 
 
 def test_what_does_not_fit_is_said() -> None:
