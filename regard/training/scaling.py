@@ -1,6 +1,6 @@
 """What a training step costs on one GPU and on many: FLOPs, bytes, what is done at once, and what has to wait.
 
-Compute and memory are compared with one GPU by `python -m bench scaling`.  Communication is modeled from the stated
+`python -m bench scaling` holds compute and memory beside one GPU.  Communication is modeled from the stated
 bandwidths: it was never measured on several GPUs.
 """
 
@@ -191,5 +191,5 @@ def pass_memory(work: Work, checkpointing: bool) -> float:
     return kept + min(LOGITS, COPY * work.n_logits)
 
 
-# What `python -m bench scaling --device cuda` measured (docs/scaling.md); room and watts are the vendor's.
+# Rates are estimates that steps of two models confirm within 15 % (docs/scaling.md); room and watts are the vendor's.
 H200 = Machine(products=600e12, attention=300e12, half=512, memory=4.0e12, room=141e9, watts=700)
