@@ -178,9 +178,10 @@ def test_nothing_else_to_set(tmp_path: Path) -> None:
     ],
 )
 def test_a_lost_or_hanging_worker_is_named_with_what_to_do(message: str) -> None:
-    with pytest.raises(
-        LostWorker, match=r"has ended or does not answer; what was saved is whole. `torchrun --max-rest"
-    ), others_noticed():
+    with (
+        pytest.raises(LostWorker, match=r"has ended or does not answer; what was saved is whole. `torchrun --max-rest"),
+        others_noticed(),
+    ):
         raise RuntimeError(message)
     with pytest.raises(RuntimeError, match="mat1 and mat2"), others_noticed():
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
