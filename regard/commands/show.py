@@ -1,7 +1,9 @@
 """regard show: whether a model can be trained here, what its training takes, and its parts with their shapes."""
 
 import re
+import tempfile
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,11 +41,12 @@ def show(
     recipe: RecipeName,
     set_: Overrides = None,
     from_: BeginWith = None,
+    measure: Annotated[bool, typer.Option("--measure", help="read the data and time steps, as doctor does")] = False,
     gpus: Annotated[int | None, typer.Option(min=1, help="also what a step costs on so many H200s, modeled")] = None,
 ) -> None:
     """Show what training a model takes, and its parts with shapes and parameters.
 
-    The first lines say whether it can be trained here.  Figures are rough; `regard doctor` measures steps.
+    The first lines say whether it can be trained here.  Time and memory are rough, unless --measure times steps.
     """
     from rich.console import Console
 
@@ -66,10 +69,11 @@ def show(
     model = chosen.sketch()
     device = choose_device(None)
     cost = model.cost(chosen.task.window)
-    estimate = by_flops(chosen, model, cost.forward, device)
+    estimate = measured(chosen, from_, device) if measure else by_flops(chosen, model, cost.forward, device)
     n_parameters = sum(parameter.numel() for parameter in model.parameters())
     print(f"{chosen.name}: a {chosen.architecture} model of {n_parameters:,} parameters.")
     print(verdict(estimate, device.type, free_on(device)))
+    print(f"Time and memory: {estimate.how}.")
     print_missing(chosen)
     console.print(costs(chosen, cost, estimate, device.type))
     table = parts("parameters", model.named_parameters())
@@ -80,6 +84,16 @@ def show(
     console.print(table)
     if gpus is not None:
         console.print(on_gpus(chosen, model, gpus), NOT_MEASURED)
+
+
+def measured(chosen: "Recipe", origin: Path | None, device: "torch.device") -> "Estimate":
+    """On real steps; nothing of it stays."""
+    from regard.training.estimate import measure
+    from regard.training.prepare import prepare
+
+    with tempfile.TemporaryDirectory() as folder:
+        cached = replace(chosen, data=replace(chosen.data, cache=""))
+        return measure(prepare(cached, Path(folder) / "show", weights_from=origin), device)
 
 
 def on_gpus(chosen: "Recipe", model: "Model", n: int) -> "Table":

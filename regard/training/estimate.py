@@ -34,6 +34,7 @@ PASS = 1 / 3  # of a step: a forward pass alone, as the backward pass takes twic
 REACHED = 0.4  # of the speed of large products: what norms, attention, dropout and the optimizer leave of it
 OVERHEAD = 0.005  # seconds of a step, however small it is
 ROWS = 1024  # of the products that are tried
+NARROWEST, WIDEST = 16, 1024  # of them
 PROCESS = 400 * 2**20  # bytes of Python and PyTorch
 
 
@@ -111,19 +112,25 @@ def usual(seconds: list[float]) -> float:
 
 
 def by_flops(recipe: Recipe, model: nn.Module, flops_per_token: float, device: torch.device) -> Estimate:
-    """Without data: all FLOPs of the steps, at the speed that products of the model's width reach here."""
+    """Without data: all FLOPs of the steps, at the speed that products as wide as the model's reach here."""
     config = recipe.training
     n_tokens = config.accumulate * recipe.data.budget
-    rate = REACHED * product_rate(recipe.d_model, device)
+    rate = REACHED * product_rate(typical_width(model), device)
     step = OVERHEAD + 3 * flops_per_token * n_tokens / rate  # forward once, backward twice that
     memory = training_memory(recipe, model) + (PROCESS if device.type == "cpu" else 0)
-    how = f"by FLOPs, at {rate / 1e9:,.0f} GFLOP/s; rough: `regard doctor {recipe.name}` measures steps"
+    how = f"by FLOPs, at {rate / 1e9:,.1f} GFLOP/s; rough: `regard show {recipe.name} --measure` times real steps"
     return Estimate(expected_seconds(config, step, 0.0), memory, step, how)
 
 
-def product_rate(d_model: int, device: torch.device) -> float:
+def typical_width(model: nn.Module) -> int:
+    """The geometric mean of the smaller sides of all matrices: narrow products are slow."""
+    sides = [min(weight.shape) for weight in model.parameters() if weight.ndim == 2]
+    return round(statistics.geometric_mean(sides)) if sides else NARROWEST
+
+
+def product_rate(width: int, device: torch.device) -> float:
     """FLOPs a second of a feed-forward layer and its gradients, at this width."""
-    width = min(max(d_model, 64), 1024)
+    width = min(max(width, NARROWEST), WIDEST)
     with device:
         layer = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
         rows = torch.randn(ROWS, width, requires_grad=True)

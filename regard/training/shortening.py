@@ -18,8 +18,9 @@ def shorten(prepared: Prepared, minutes: float, begun: float, device: torch.devi
     """The same with as many steps as fit into what is left of the minutes since `begun` (`time.monotonic()`), by timing
     some of them; as it is, where all fit."""
     recipe = prepared.recipe
-    step = measure(prepared, device).step
+    # Reading counts, timing does not: most of that is compiling, which is not done twice.
     seconds = max(1.0, 60 * minutes * (1 - KEPT_FREE) - (time.monotonic() - begun))
+    step = measure(prepared, device).step
     validation = validation_seconds(prepared.task, step, recipe.training.accumulate * recipe.distribution.n_shards)
     config = fitted(recipe.training, step, validation, seconds, recipe.d_model)
     expected = duration(expected_seconds(config, step, validation))

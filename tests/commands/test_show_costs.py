@@ -9,6 +9,7 @@ from calling import Call
 
 from regard.commands.show import LECTURES, costs, parts, verdict
 from regard.runs.recipe import Recipe
+from regard.training import estimate
 from regard.training.estimate import Estimate, by_flops
 
 
@@ -39,12 +40,13 @@ def test_others_say_nothing_of_lectures() -> None:
 
 
 def test_the_verdict_comes_first(lab: Path, regard: Call) -> None:
-    first, second, third, *_ = regard("show", lab / "one").out.splitlines()
+    first, second, third, fourth, *_ = regard("show", lab / "one").out.splitlines()
     assert re.fullmatch(r".*one: a transformer model of [\d,]+ parameters\.", first)
     assert re.fullmatch(
         r"It can be trained on this \w+: about \d+ s, \d+ MiB of the [\d,]+ .iB that are free\.", second
     )
-    assert third.strip() == "What it takes", "and its data are there"
+    assert re.fullmatch(r"Time and memory: by FLOPs, at .*; rough: `regard show .*one --measure` times .*", third)
+    assert fourth.strip() == "What it takes", "and its data are there"
 
 
 def test_what_does_not_fit_is_said_first() -> None:
@@ -58,6 +60,13 @@ def test_missing_data_are_said_with_the_way_to_get_them(regard: Call) -> None:
     shown = regard("show", "sst2-bag").out
     assert "The data are missing: data/sst2/train.tsv.xz and 1 more; `regard data sst2` says where" in shown
     assert "`regard demo` generates it" in regard("show", "demo").out
+
+
+def test_steps_are_timed_where_that_is_asked(lab: Path, regard: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what doctor and train estimate with."""
+    monkeypatch.setattr(estimate, "time_step", lambda prepared, device, seconds: 3600.0)
+    out = regard("show", lab / "tiny.toml", "--measure").out
+    assert "Time and memory: measured on a few steps." in out and re.search(r"about [\d,.]+ (h|days)", out)
 
 
 def test_zeros_are_folded(regard: Call) -> None:

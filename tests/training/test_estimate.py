@@ -76,12 +76,19 @@ def test_steps_and_validations_are_counted_as_the_loop_does_them() -> None:
 
 
 def test_without_data_it_grows_with_the_flops(recipe: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "product_rate", lambda d_model, device: 1e9)
+    monkeypatch.setattr(estimate, "product_rate", lambda width, device: 1e9)
     model = recipe.sketch()
     small, large = (estimate.by_flops(recipe, model, flops, CPU) for flops in (1e6, 1e9))
     assert large.seconds > 100 * small.seconds and small.memory == large.memory
-    assert "`regard doctor tiny` measures steps" in small.how
+    assert "rough: `regard show tiny --measure` times real steps" in small.how
 
 
 def test_the_speed_of_products_is_plausible() -> None:
     assert 1e8 < estimate.product_rate(64, CPU) < 1e14
+
+
+def test_a_model_is_as_fast_as_its_narrow_products() -> None:
+    narrow = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Linear(64, 16), torch.nn.Linear(16, 5000))
+    assert estimate.typical_width(narrow) == 16
+    assert estimate.typical_width(torch.nn.LSTM(64, 256)) == 128  # U has 64 columns, V 256
+    assert estimate.typical_width(torch.nn.LayerNorm(8)) == estimate.NARROWEST
