@@ -18,6 +18,7 @@ from bench import (
     generating,
     gpt,
     growth,
+    growth_data,
     layers,
     long,
     machine,
@@ -43,6 +44,7 @@ from regard.learning.device import choose_device
 BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], Report]] = {
     "start": start.run,
     "tokenising": tokenising.run,
+    "growth-data": growth_data.run,
     "training": training.run,
     "gpt": gpt.run,
     "growth": growth.run,
@@ -65,6 +67,7 @@ BENCHES: dict[str, Callable[[torch.device, int | None, bool, tuple[str, ...]], R
 GPU_ONLY, CPU_ONLY = ("paths", "scaling"), ("filing", "smollm")
 PICTURES: dict[str, Callable[[Any, Path], None]] = {
     "growth": growth.draw,
+    "growth-data": growth_data.draw,
     "layers": layers.draw,
     "long": long.draw,
     "serving": serving.draw,

@@ -7,17 +7,20 @@ from typing import TypeVar
 
 import tokenizers
 import torch
+from tokenizers import models, pre_tokenizers, trainers
 
 from bench.report import Report, Row
 from bench.timing import take_turns
 from regard.data.batching.shards import CHUNK, tokenize
 from regard.data.corpora.grammar import combinations
 from regard.text import Tokenizer, TokenizerConfig
+from regard.text.words import SPECIAL
 
 ROUNDS = 3
 N_BYTES = 100_000_000
 N_LINES_TRAINED = 20_000
 VOCAB_SIZE = 8000
+N_MERGED = 16_000  # tokens that are learned from all of the text
 
 T = TypeVar("T")
 
@@ -33,6 +36,7 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
         "regard": lambda: in_chunks(lines, tokenizer.encode_batch, len),
         "regard, as an array": lambda: len(tokenize(lines, tokenizer).ids),
         "tokenizers": lambda: in_chunks(lines, library.encode_batch, len),
+        "tokenizers fast": lambda: in_chunks(lines, library.encode_batch_fast, len),
         "tokenizers, ids as lists": lambda: in_chunks(lines, library.encode_batch, lambda found: len(found.ids)),
         "tokenizers fast, ids as lists": lambda: in_chunks(
             lines, library.encode_batch_fast, lambda found: len(found.ids)
@@ -46,8 +50,29 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
     assert len(set(n_tokens.values())) <= 1, f"they find different numbers of tokens: {n_tokens}"
     for name, seconds in take_turns(contenders, rounds or ROUNDS, torch.device("cpu")).items():
         report.rows.append(Row(case="English and French", contender=name, figures=seconds.rates(n_bytes / 1e6)))
-    report.notes.append("all find the same tokens; each uses all cores")
+    merges = 400 if tiny else N_MERGED
+    learners: dict[str, Callable[[], object]] = {
+        "regard": lambda: Tokenizer.train(lines, TokenizerConfig(vocab_size=merges)),
+        "tokenizers": lambda: learn(lines, merges),
+    }
+    learners = {name: go for name, go in learners.items() if f"learning {name}" not in skip}
+    for name, seconds in take_turns(learners, 1, torch.device("cpu")).items():
+        figures = seconds.rates(n_bytes / 1e6)
+        report.rows.append(Row(case=f"learning {merges:,} tokens", contender=name, figures=figures))
+    report.notes.append("all find the same tokens; each uses all cores, or as many as RAYON_NUM_THREADS says")
     return report
+
+
+def learn(lines: list[str], vocab_size: int) -> tokenizers.Tokenizer:
+    """As the library's own documentation does it."""
+    tokenizer = tokenizers.Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    letters = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size, show_progress=False, special_tokens=list(SPECIAL), initial_alphabet=letters
+    )
+    tokenizer.train_from_iterator(lines, trainer)
+    return tokenizer
 
 
 def text(n_bytes: int) -> list[str]:

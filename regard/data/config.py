@@ -1,5 +1,6 @@
 """The [data] table of a recipe."""
 
+import os
 from dataclasses import dataclass
 from typing import Literal
 
@@ -36,10 +37,16 @@ class DataConfig:
     batch_tokens: int | Literal["auto"] = 4096
     order: str = "random"  # `random`, or `grouped`: pairs of similar length share a batch, so attention pads less
     cache: str = ""  # folder of the tokenized data; empty: `cache/` inside the run
+    # lines; training files with more stay on disk: their tokens are read when a batch needs them, and the order of an
+    # epoch is computed, not kept (translation, classification, running text, masked words; plain text and tables);
+    # texts of which a share is held out are read into memory all the same
+    in_memory: int = 1_000_000
+    processes: int = 0  # that tokenize such files; 0: one for each core
 
     def __post_init__(self) -> None:
         one_of(self, sorted(ORDERS), "order")
-        at_least(self, 1, "max_length", *(("batch_tokens",) if self.batch_tokens != AUTO else ()))
+        at_least(self, 1, "max_length", "in_memory", *(("batch_tokens",) if self.batch_tokens != AUTO else ()))
+        at_least(self, 0, "processes")
         share(self, "valid_share", "test_share")
         distinct(self, "columns")
         for name in (self.root, self.cache, *self.train, *self.valid, *self.test):
@@ -55,3 +62,12 @@ class DataConfig:
     def budget(self) -> int:
         """`batch_tokens` as a number; the usual one while it is still to be found."""
         return USUAL if self.batch_tokens == "auto" else self.batch_tokens
+
+    @property
+    def n_processes(self) -> int:
+        return self.processes or os.cpu_count() or 1
+
+    @property
+    def most_lines(self) -> int | None:
+        """Training files with more stay on disk; None: a share is held out, which takes a look at all texts at once."""
+        return None if self.valid_share or self.test_share else self.in_memory

@@ -29,6 +29,7 @@ class MeasuredPart(NamedTuple):
 
     examples: Examples
     shards: list[TokenShard]
+    n_all: int = 0  # more than there are here: these are a sample
 
 
 class Row(NamedTuple):
@@ -51,7 +52,7 @@ def report(
     seen = [set(keys(columns)) for columns in (train.columns, *([column] for column in train.columns))]
     rows: list[Row] = []
     for name, part in parts.items():
-        rows.append(Row(name, "examples", f"{len(part.examples):,}"))
+        rows.append(Row(name, "examples", sampled(len(part.examples), part.n_all)))
         for c, column in enumerate(part.examples.names):
             texts, where = part.examples.columns[c], partial(part.examples.where, column=c)
             rows += column_rows(name, column, texts, where, part.shards[c], tokenizer, known[c])
@@ -65,11 +66,15 @@ def report(
     return rows
 
 
+def sampled(n: int, n_all: int) -> str:
+    return f"{n_all:,}; the rows below are of {n:,} of them, chosen by chance" if n_all > n else f"{n:,}"
+
+
 def note_rows(part: str, notes: Notes, prefix: str = "") -> list[Row]:
     return [Row(part, prefix + what, f"{n:,}", notes.first[what]) for what, n in notes.counts.items()]
 
 
-def keys(columns: Sequence[list[str]]) -> list[bytes]:
+def keys(columns: Sequence[Sequence[str]]) -> list[bytes]:
     """A digest of each example, of these columns; space at the ends of a text does not count."""
     texts = ("\n".join(text.strip() for text in texts) for texts in zip(*columns, strict=True))
     return [hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in texts]
@@ -115,7 +120,7 @@ def note(notes: Notes, what: str, examples: Examples, flags: Iterable[bool], col
 
 
 def column_rows(
-    part: str, name: str, texts: list[str], where: PlaceOf, shard: TokenShard, tokenizer: Tokenizer, known: set[str]
+    part: str, name: str, texts: Sequence[str], where: PlaceOf, shard: TokenShard, tokenizer: Tokenizer, known: set[str]
 ) -> list[Row]:
     """`known` are the characters that training has."""
     n_words, n_tokens = sum(len(text.split()) for text in texts), len(shard.ids)
@@ -154,17 +159,18 @@ def most_frequent(pieces: Counter[str], n: int = 8) -> str:
     return f"{pieces.total():,}: {shown}" + (", ..." if len(pieces) > n else "")
 
 
-def advice(texts: Sequence[str]) -> str:
-    """Bag of words or a sequence model?  A rule of thumb for classification, measured on the training texts.
+def advice(texts: Sequence[str], n_all: int = 0) -> str:
+    """Bag of words or a sequence model?  A rule of thumb for classification, measured on the training texts, or on some
+    of `n_all`.
 
     Few samples of many words: a bag of bigrams; many samples of few words: a sequence model.
     """
     n_words = sum(len(text.split()) for text in texts)
     if not n_words:
         raise DataError(f"all {len(texts)} texts are empty, so there is nothing to base advice on")
-    mean = n_words / len(texts)
-    ratio = len(texts) / mean
+    mean, n = n_words / len(texts), n_all or len(texts)
+    ratio = n / mean
     bag, sequence = "a bag of bigrams is hard to beat", "a sequence model should beat a bag of bigrams"
     verdict = f"below about 1,500 {bag}" if ratio < THRESHOLD else f"above about 1,500 {sequence}"
-    measured = f"{len(texts):,} samples ÷ {mean:.1f} words each = {ratio:,.0f}"
+    measured = f"{n:,} samples ÷ {mean:.1f} words each = {ratio:,.0f}"
     return f"{measured}: {verdict}; a rule of thumb, so try both"

@@ -1,17 +1,21 @@
 """What every task is made of and given: its settings, its setup, parts of its data, and a model that is used."""
 
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
 from regard.data.batching.batch import Batch
-from regard.data.batching.shards import shard
+from regard.data.batching.computed_order import Everything, FitItems, PooledEpochs, in_pools
+from regard.data.batching.packing import Packing
+from regard.data.batching.shards import TokenShard, shard
 from regard.data.config import DataConfig
+from regard.data.files.on_disk import FileTexts
 from regard.data.files.reading import Examples
 from regard.data.notes import Notes
 from regard.decoding.config import DecodingConfig
@@ -138,6 +142,9 @@ P = TypeVar("P", bound=DataPart)  # the same as tokens
 class ExampleSet:
     """Columns of texts, cut into tokens once and kept in the cache; `kept` are the places of the examples in use."""
 
+    kept: np.ndarray
+    lengths: np.ndarray  # what each of those counts in a batch
+
     def __init__(self, examples: Examples, setup: Setup):
         self.examples, self.setup = examples, setup
         self.shards = [shard(column, setup.tokenizer, setup.cache) for column in examples.columns]
@@ -157,6 +164,70 @@ class ExampleSet:
     def lines(self, indices: np.ndarray) -> list[str]:
         """Where the examples at these places of `kept` came from."""
         return [self.examples.where(i) for i in self.kept[indices]]
+
+    def packing(self, budget: int, order: str, seed: int) -> Packing | PooledEpochs:
+        return Packing(self.lengths, budget, order, seed)
+
+
+class LargeExampleSet(ExampleSet):
+    """The same of examples that stay on disk, and their tokens with them.  What is unfit is left out when a batch is
+    made: `measure` says of some examples which are fit, and what each counts."""
+
+    def __init__(self, examples: Examples, setup: Setup):
+        if setup.dropout:
+            raise ConfigError(
+                f"more lines than data.in_memory = {setup.data.in_memory:,} are cut into tokens once: set "
+                "tokenizer.dropout = 0, or raise data.in_memory"
+            )
+        self.examples, self.setup = examples, setup
+        self.shards = [self.tokenized(c) for c in range(len(examples.columns))]
+        self.kept = cast(np.ndarray, Everything(len(examples)))  # it is only indexed
+        self.notes = Notes()
+        self.notes.update(examples.notes)
+
+    def tokenized(self, c: int) -> TokenShard:
+        """White space alone is no text."""
+        texts, setup = self.examples.columns[c], self.setup
+        written = FileTexts(lambda: (text if text.strip() else "" for text in texts), len(texts))
+        digest = f"{self.examples.digest} column {c}" if self.examples.digest else ""
+        processes = setup.data.n_processes
+        return shard(written, setup.tokenizer, setup.cache, processes=processes, digest=digest)
+
+    def side_lengths(self, places: np.ndarray) -> list[np.ndarray]:
+        """Tokens of each column."""
+        return [tokens.offsets[places + 1] - tokens.offsets[places] for tokens in self.shards]
+
+    def fit(self, sides: Sequence[np.ndarray], max_length: int) -> np.ndarray:
+        """Which examples with so many tokens have no empty and no too long side."""
+        return np.logical_and.reduce([(side > 0) & (side <= max_length) for side in sides])
+
+    def count(self, max_length: int) -> tuple[int, list[int]]:
+        """How many are fit, and their tokens in each column; what is dropped is noted, each for the first reason."""
+        n_fit, n_tokens, names = 0, [0] * len(self.shards), self.examples.names
+        for places in in_pools(len(self.examples)):
+            sides = self.side_lengths(places)
+            is_fit = self.fit(sides, max_length)
+            n_fit += int(is_fit.sum())
+            n_tokens = [n + int(side[is_fit].sum()) for n, side in zip(n_tokens, sides, strict=True)]
+            nothing = np.logical_and.reduce([side == 0 for side in sides])
+            reasons = [(nothing, "empty line" if len(sides) == 1 else "empty on every side", 0)]
+            reasons += [(side == 0, f"{names[c]} is empty", c) for c, side in enumerate(sides)]
+            reasons += [
+                (side > max_length, f"{names[c]} is longer than {max_length} tokens", c) for c, side in enumerate(sides)
+            ]
+            rest = ~is_fit
+            for bad, reason, c in reasons:
+                if (bad & rest).any():
+                    first = int(places[(bad & rest).argmax()])
+                    self.notes.add(f"dropped: {reason}", self.examples.where(first, c), int((bad & rest).sum()))
+                    rest = rest & ~bad
+        return n_fit, n_tokens
+
+    @abstractmethod
+    def measure(self, places: np.ndarray) -> FitItems: ...
+
+    def packing(self, budget: int, order: str, seed: int) -> Packing | PooledEpochs:
+        return PooledEpochs(len(self.kept), self.measure, budget, order, seed)
 
 
 class Use(NamedTuple, Generic[M]):

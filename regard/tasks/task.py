@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.batching.packing import Packing
+from regard.data.batching.computed_order import Packing, PooledEpochs
 from regard.data.config import DataConfig
 from regard.data.files.recognizing import nothing
 from regard.data.files.splits import Parts
@@ -127,7 +127,7 @@ class Task(ABC, Generic[R, P, M, B]):
 
     # Batches.
 
-    def packing(self, part: P, budget: int, order: str, seed: int) -> Packing:
+    def packing(self, part: P, budget: int, order: str, seed: int) -> Packing | PooledEpochs:
         return Packing(part.lengths, budget, order, seed)
 
     def plan(self, epoch: int) -> Sequence[np.ndarray]:
@@ -135,7 +135,7 @@ class Task(ABC, Generic[R, P, M, B]):
         return self.epochs.epoch(epoch)
 
     @cached_property
-    def epochs(self) -> Packing:
+    def epochs(self) -> Packing | PooledEpochs:
         return self.packing(self.train, self.batch_tokens, self.setup.data.order, self.setup.seed)
 
     def n_batches(self, epoch: int) -> int:
@@ -150,8 +150,8 @@ class Task(ABC, Generic[R, P, M, B]):
 
     def small_batch(self, n_tokens: int) -> B:
         """A few training examples, for a quick look at how they are learned."""
-        budget = min(n_tokens, self.batch_tokens)
-        return self.collate(self.train, self.packing(self.train, budget, "random", 0).epoch(0)[0])
+        few = self.packing(self.train, min(n_tokens, self.batch_tokens), "random", 0).epoch(0)[0]
+        return self.collate(self.train, few)
 
     def documents(self) -> Iterator[tuple[Tensor, Ragged, Tensor]]:
         """All training texts with their labels, for a model that chooses its features before the first step."""

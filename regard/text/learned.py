@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain, islice
 from typing import Self
 
 import tokenizers
@@ -14,11 +15,13 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 from regard.config import Settings
 from regard.errors import ConfigError, DataError
 from regard.text.bpe import LETTERS, BytePairs, to_bytes
-from regard.text.unicode import well_formed
+from regard.text.table import FlatTokens, WordTable
+from regard.text.unicode import all_well_formed, well_formed
 from regard.text.vocabulary import TOKENIZER_FILE, Vocabulary
 from regard.text.words import CUT, END, PAD, SPECIAL, START, UNKNOWN, split
 
 LONGEST_WORD = 1000  # characters; what merges are learned from a longer "word", its parts can teach, too
+AT_ONCE = 1000  # lines that are looked at together
 MAY_BE_LONG = re.compile(rf"\S{{{LONGEST_WORD}}}|\s{{{LONGEST_WORD}}}")
 
 WORD_LIST = partial(models.WordLevel, {}, unk_token=SPECIAL[UNKNOWN])
@@ -103,18 +106,31 @@ class LearnedVocabulary(Vocabulary):
         self.spelling |= dict.fromkeys(range(len(self.names)), b"") | {UNKNOWN: KINDS[kind].unknown.encode()}
 
     @classmethod
-    def learn(cls, lines: list[str], kind: str, vocab_size: int, min_count: int, special: list[str]) -> Self:
+    def learn(cls, lines: Iterable[str], kind: str, vocab_size: int, min_count: int, special: list[str]) -> Self:
+        """From lines that are read once, and not kept: the library remembers words and how often they occur."""
         tokenizer = KINDS[kind].blank(special)
-        if kind == "bpe":
-            lines = list(without_long_words(lines))
+        chunks = checked(lines, cuts_words=kind == "bpe")
         # A text yields no more tokens than it has bytes; the library takes memory for as many as it is told.
-        n_bytes = sum(len(line.encode()) for line in lines)
+        first, n_bytes = [], 0
+        for chunk in chunks:
+            first.append(chunk)
+            n_bytes += sum(len(line.encode()) for line in chunk)
+            if n_bytes >= vocab_size:
+                break
+        if not n_bytes:
+            raise DataError(f"a tokenizer is trained on text, and these {sum(map(len, first))} lines are empty")
         vocab_size = min(vocab_size, len(special) + KINDS[kind].n_needed + n_bytes)
         settings = {"vocab_size": vocab_size, "min_frequency": min_count, "special_tokens": special}
-        tokenizer.train_from_iterator(lines, KINDS[kind].trainer(**settings, show_progress=False))
+        tokenizer.train_from_iterator(chain(first, chunks), KINDS[kind].trainer(**settings, show_progress=False))
         if tokenizer.get_vocab_size() == len(special):
             raise ConfigError(f"no piece of the text occurs min_count = {min_count} times; lower min_count")
         return cls(kind, tokenizer)
+
+    def encoder(self) -> Callable[[list[str]], FlatTokens]:
+        if self.kind != "bpe":
+            return super().encoder()
+        table = WordTable(self.encode_batch)
+        return lambda texts: table.encode(self.as_texts(texts))
 
     @classmethod
     def read(cls, tokenizer: tokenizers.Tokenizer) -> Self:
@@ -173,6 +189,14 @@ class LearnedVocabulary(Vocabulary):
         names = [name.encode() for name in self.names]
         spelled = [self.spelling[n] for n in range(len(names), self.size)]
         return BytePairs(names + spelled, merges, len(names))
+
+
+def checked(lines: Iterable[str], cuts_words: bool) -> Iterator[list[str]]:
+    """The lines as Unicode text, many at a time: a look at them together costs next to nothing."""
+    remaining = iter(lines)
+    while chunk := all_well_formed(list(islice(remaining, AT_ONCE))):
+        has_room = cuts_words and max(map(len, chunk)) >= LONGEST_WORD  # for a long word
+        yield list(without_long_words(chunk)) if has_room else chunk
 
 
 def without_long_words(lines: Iterable[str]) -> Iterator[str]:

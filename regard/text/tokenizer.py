@@ -14,6 +14,7 @@ from regard.text.bpe import BytePairs
 from regard.text.foreign import read_foreign, read_gguf
 from regard.text.imported import IMPORTED, ROLE_FILES, imported
 from regard.text.learned import KINDS, LearnedVocabulary
+from regard.text.table import FlatTokens
 from regard.text.unicode import lone_surrogates, well_formed
 from regard.text.vocabulary import TOKENIZER_FILE, Vocabulary, from_json
 from regard.text.words import NAME, SPECIAL
@@ -78,11 +79,7 @@ class Tokenizer:
     def train(cls, lines: Iterable[str], config: TokenizerConfig) -> "Tokenizer":
         if config.kind == IMPORTED:
             raise ConfigError("an imported tokenizer cannot be trained; train with --from the run that it came with")
-        lines = [well_formed(line) for line in lines]
-        if not any(lines):
-            raise DataError(f"a tokenizer is trained on text, and these {len(lines)} lines are empty")
-        vocabulary = LearnedVocabulary.learn(lines, config.kind, config.vocab_size, config.min_count, config.special)
-        return cls(vocabulary)
+        return cls(LearnedVocabulary.learn(lines, config.kind, config.vocab_size, config.min_count, config.special))
 
     @classmethod
     def load(cls, path: str | Path) -> "Tokenizer":
@@ -143,6 +140,10 @@ class Tokenizer:
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         return self.vocabulary.encode_batch(list(texts))
+
+    def encoder(self) -> Callable[[list[str]], FlatTokens]:
+        """`encode_batch` into one array, for a whole data set: the ids of all texts, and how many each has."""
+        return self.vocabulary.encoder()
 
     def encode_places(self, texts: Iterable[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
         """For each text its ids, and the characters [start, end) of `well_formed(text)` that each stands for."""

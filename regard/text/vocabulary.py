@@ -3,13 +3,14 @@
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tokenizers
 
 from regard.config import Settings
 from regard.errors import ConfigError, DataError
 from regard.text.bpe import BytePairs
+from regard.text.table import FlatTokens, flattened
 from regard.text.unicode import all_well_formed, well_formed
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -54,6 +55,10 @@ class Vocabulary(ABC):
         """The fast way of the library finds ids only, without their places."""
         encodings = self.inner.encode_batch_fast(self.as_texts(texts), add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
+
+    def encoder(self) -> Callable[[list[str]], FlatTokens]:
+        """The same into one array, for a whole data set: what it remembers, it remembers between calls."""
+        return lambda texts: flattened(self.encode_batch(texts))
 
     def as_texts(self, texts: list[str]) -> list[str]:
         return [self.as_text(text) for text in texts] if self.renamed else all_well_formed(texts)

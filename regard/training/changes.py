@@ -19,7 +19,7 @@ FIXED: dict[str, set[str]] = {
     "tokenizer": {"dropout"},
     "lora": {"merge"},
     "distribution": {"kind", "exact", "threads", "timeout"},  # places in the data count shards
-    "data": {"root", "cache", "train", "valid", "test"},  # files are known by their content
+    "data": {"root", "cache", "train", "valid", "test", "processes"},  # files are known by their content
 }
 # The state of the optimizer is its own, and of what learns.
 FIXED_ALONE = {("training", "optimizer"), ("training", "frozen"), ("training", "last_layers")}

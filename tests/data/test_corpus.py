@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data.batching.streams import Passages
+from regard.data.batching.passages import Passages
 from regard.data.files.plain import PlainText
 from regard.errors import DataError
 from regard.text import Tokenizer, TokenizerConfig
@@ -26,7 +26,7 @@ def test_a_long_document_has_windows_of_about_one_size(tmp_path: Path) -> None:
     found, tokenizer = corpus(tmp_path, TEXT)
     parts = words(found, tokenizer, found.starts, found.stops)
     assert parts == ["a b . c", "d e . f", "h i j", "k l m", "n o p", "q r .", "s t ."]
-    assert [found.where(i) for i in range(len(found))] == [f"text.txt:{n}" for n in (1, 1, 4, 4, 4, 6, 6)]
+    assert found.where(np.arange(len(found))) == [f"text.txt:{n}" for n in (1, 1, 4, 4, 4, 6, 6)]
     assert found.notes.counts == {"skipped: a document of fewer than two tokens": 1}  # "g"
 
 
@@ -34,7 +34,7 @@ def test_blocks_end_at_an_empty_line(tmp_path: Path) -> None:
     found, tokenizer = corpus(tmp_path, TEXT, "blocks", width=50)
     parts = words(found, tokenizer, found.starts, found.stops)
     assert parts == ["a b . c d e . f", "g h i j k l m n o p", "q r . s t ."]
-    assert [found.where(i) for i in range(3)] == ["text.txt:1", "text.txt:3", "text.txt:6"]
+    assert found.where(np.arange(3)) == ["text.txt:1", "text.txt:3", "text.txt:6"]
 
 
 def test_cuts_fall_before_a_sentence_where_there_is_one(tmp_path: Path) -> None:

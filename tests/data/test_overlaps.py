@@ -1,5 +1,6 @@
 """What the published test sets share with their training sets, as the doctor counts it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from regard.data.batching.shards import TokenShard, tokenize
 from regard.data.files.labelled import read_labelled
 from regard.data.report import MeasuredPart, Row, report
+from regard.text.table import FlatTokens, flattened
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 
@@ -15,6 +17,9 @@ class Nothing:
     """Cuts no text: what is counted here are whole texts."""
 
     vocab_size, unknown_id = 1, 0
+
+    def encoder(self) -> Callable[[list[str]], FlatTokens]:
+        return lambda texts: flattened(self.encode_batch(texts))
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         return [[] for _ in texts]

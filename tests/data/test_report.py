@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -6,6 +7,7 @@ import pytest
 from regard.data.batching.shards import tokenize
 from regard.data.files.reading import Examples, read_examples
 from regard.data.report import MeasuredPart, Row, report
+from regard.text.table import FlatTokens, flattened
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "multi30k"
 
@@ -15,6 +17,9 @@ class Letters:
 
     vocab_size = 28
     unknown_id = 0
+
+    def encoder(self) -> Callable[[list[str]], FlatTokens]:
+        return lambda texts: flattened(self.encode_batch(texts))
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         return [[" abcdefghijklmnopqrstuvwxyz".find(letter) + 1 for letter in text] for text in texts]

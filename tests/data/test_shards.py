@@ -1,4 +1,5 @@
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from regard.data.batching import shards
 from regard.data.batching.shards import FILES, content_key, shard
 from regard.errors import RunError
+from regard.text.table import FlatTokens, flattened
 
 
 class Letters:
@@ -20,6 +22,9 @@ class Letters:
 
     def to_json(self) -> str:
         return "{}"
+
+    def encoder(self) -> Callable[[list[str]], FlatTokens]:
+        return lambda texts: flattened(self.encode_batch(texts))
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         self.n_texts += len(texts)

@@ -1,12 +1,16 @@
 """Texts are tokenized once, into files that are mapped into memory and found again by their content."""
 
 import hashlib
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 
+from regard.data.batching.parts import PART, join_parts, write_parts
 from regard.data.cached import is_unharmed, save_array, write_whole
 from regard.errors import RunError
 from regard.text.tokenizer import Tokenizer
@@ -34,41 +38,82 @@ class TokenShard:
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets)
 
+    def take(self, texts: np.ndarray) -> "TokenShard":
+        """Those at these places."""
+        ids = [self.ids[:0], *(self[int(i)] for i in texts)]
+        return TokenShard(np.concatenate(ids), np.cumsum([0, *map(len, ids[1:])], dtype=np.int64))
 
-def shard(texts: Sequence[str], tokenizer: Tokenizer, cache: Path | None) -> TokenShard:
+
+def shard(
+    texts: Sequence[str],
+    tokenizer: Tokenizer,
+    cache: Path | None,
+    *,
+    processes: int = 1,
+    digest: str = "",
+    closing: int | None = None,
+) -> TokenShard:
     """The tokens of `texts`: from `cache` if they are there unharmed, otherwise made and left there (None: nowhere).
-    The content of the tokenizer's file, together with the texts, names the shard."""
+
+    The content of the tokenizer's file, together with the texts, or with a `digest` that says which they are, names the
+    shard.  Many texts are tokenized part by part.  `closing` is a token that follows every text.
+    """
     if cache is None:
-        return tokenize(texts, tokenizer)
-    folder = cache / content_key(texts, tokenizer.to_json())
+        return closed(tokenize(texts, tokenizer), closing)
+    names = [tokenizer.to_json(), *([] if closing is None else [f"closed by {closing}"])]
+    key = content_key([digest] if digest else texts, "".join(names))
+    folder = cache / key
     unharmed = open_shard(folder)
     if unharmed is not None:
         return unharmed
-    made = tokenize(texts, tokenizer)
     try:
-        write_shard(made, folder)
+        if len(texts) <= PART:
+            made = closed(tokenize(texts, tokenizer), closing)
+            write_shard(made, folder)
+            return open_shard(folder) or made
+        parts = cache / f"parts-{key}"
+        n_parts = write_parts(texts, tokenizer, parts, processes)
+        write_whole(folder, FILES, partial(join_parts, parts, n_parts, id_type(tokenizer), closing))
+        shutil.rmtree(parts, ignore_errors=True)
     except OSError as error:
         hint = "the texts are untouched; free some space or set data.cache to another folder"
         raise RunError(f"the token cache {cache} cannot be written ({error.strerror}); {hint}") from None
-    return open_shard(folder) or made
+    return open_shard(folder) or closed(tokenize(texts, tokenizer), closing)
 
 
-def content_key(texts: Sequence[str], tokenizer_json: str) -> str:
+def closed(made: TokenShard, closing: int | None) -> TokenShard:
+    if closing is None:
+        return made
+    return TokenShard(np.insert(made.ids, made.offsets[1:], closing), made.offsets + np.arange(len(made.offsets)))
+
+
+def content_key(texts: Iterable[str], tokenizer_json: str) -> str:
     """A name for the pair (texts, tokenizer) that no other pair has."""
     key = hashlib.blake2b(digest_size=16)
-    for text in (tokenizer_json, *texts):
-        data = text.encode("utf-8", "surrogatepass")
-        key.update(f"{len(data)}:".encode() + data)
+    for chunk in chain([[tokenizer_json]], in_chunks(texts)):
+        key.update(np.fromiter(map(len, chunk), np.int64, len(chunk)).tobytes())
+        key.update("".join(chunk).encode("utf-8", "surrogatepass"))
     return key.hexdigest()
 
 
-def tokenize(texts: Sequence[str], tokenizer: Tokenizer) -> TokenShard:
-    kind = np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32
-    pieces = [np.empty(0, kind)]
-    for start in range(0, len(texts), CHUNK):
-        chunk = tokenizer.encode_batch(list(texts[start : start + CHUNK]))
-        pieces += [np.array(ids, kind) for ids in chunk]
-    return TokenShard(np.concatenate(pieces), np.cumsum([len(piece) for piece in pieces], dtype=np.int64))
+def in_chunks(texts: Iterable[str], n: int = CHUNK) -> Iterator[list[str]]:
+    remaining = iter(texts)
+    while chunk := list(islice(remaining, n)):
+        yield chunk
+
+
+def tokenize(texts: Iterable[str], tokenizer: Tokenizer) -> TokenShard:
+    kind, encode = id_type(tokenizer), tokenizer.encoder()
+    ids, lengths = [np.empty(0, kind)], [np.zeros(1, np.int64)]
+    for chunk in in_chunks(texts):
+        more, n_each = encode(chunk)
+        ids.append(more.astype(kind))
+        lengths.append(n_each)
+    return TokenShard(np.concatenate(ids), np.cumsum(np.concatenate(lengths)))
+
+
+def id_type(tokenizer: Tokenizer) -> type[np.unsignedinteger]:
+    return np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32
 
 
 def write_shard(made: TokenShard, folder: Path) -> None:

@@ -1,23 +1,18 @@
-"""Plain text as tokens, and the windows that are cut from it: of running text, which is one stream, or of documents."""
+"""Running text as one stream of tokens, and the windows that are cut from it."""
 
-from collections.abc import Callable
-from itertools import groupby
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from regard.data.batching.packing import shuffled
+from regard.data.batching.computed_order import FitItems, PooledEpochs, sample
+from regard.data.batching.packing import Packing, cut, shuffled
 from regard.data.batching.shards import TokenShard, shard
+from regard.data.files.on_disk import FileTexts, pick
 from regard.data.files.plain import PlainText
-from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
 from regard.text.dropout import ranges
 from regard.text.tokenizer import Tokenizer
-
-ENDINGS = (".", "!", "?", "。", "！", "？")  # a token that ends so is taken for the end of a sentence
-FEWEST = 2  # tokens of a document: one alone has nothing around it
-
-PlacedTexts = tuple[list[str], list[str]]  # and the place of each
 
 # What stands before the first token: <s> before a line; before a stream, the end of a line; before a text, a line end,
 # or <s> where the tokenizer has none, because it drops white space.
@@ -37,17 +32,18 @@ class Stream:
         self.start_id, self.end_id = tokenizer.start_id, tokenizer.end_id
         lines = text.lines
         if unit == "text":
-            lines = [line + "\n" for line in lines]
-            lines[-1] = lines[-1] if text.is_closed else text.lines[-1]
+            ended = [line + "\n" for line in lines]
+            lines = ended if text.is_closed else [*ended[:-1], text.lines[-1]]
         self.lines: TokenShard = shard(lines, tokenizer, cache)
         closed = 0 if unit == "text" else 1
         self.ends = self.lines.offsets[1:] + closed * np.arange(1, len(self.lines) + 1)  # of each line, in `tokens`
         self.starts = np.concatenate([[0], self.ends[:-1]])
         self.lengths = self.ends - self.starts  # tokens of each line, with what closes it
-        self.tokens = np.full(int(self.ends[-1]) + 1, self.end_id, np.int64)
-        self.tokens[0] = UNITS[unit](tokenizer)
+        tokens = np.full(int(self.ends[-1]) + 1, self.end_id, np.int64)
+        tokens[0] = UNITS[unit](tokenizer)
         places = np.repeat(self.starts + 1 - self.lines.offsets[:-1], self.lines.lengths)
-        self.tokens[places + np.arange(len(self.lines.ids))] = self.lines.ids
+        tokens[places + np.arange(len(self.lines.ids))] = self.lines.ids
+        self.tokens: np.ndarray | Preceded = tokens
         if not len(self):
             raise DataError(f"{text.places[0]}: this part of the text has no tokens; give more text or another share")
 
@@ -69,10 +65,7 @@ class Stream:
 
     def line_windows(self, width: int) -> np.ndarray:
         """(n, 2): each line with its end; one of more than `width` tokens is cut into several windows."""
-        n_pieces = -(-self.lengths // width)
-        line = np.repeat(np.arange(len(n_pieces)), n_pieces)
-        starts = self.starts[line] + width * ranges(n_pieces)
-        return np.stack([starts, np.minimum(starts + width, self.ends[line])], 1)
+        return cut_lines(self.starts, self.ends, width)
 
     def all_windows(self, width: int) -> np.ndarray:
         """(n, 2): the whole text once, lines each by itself."""
@@ -87,80 +80,114 @@ class Stream:
         tops = first + height * np.arange(n)
         return [np.stack([tops + y, tops + min(y + width, height)], 1) for y in range(0, height, width)]
 
+    # The batches of an epoch: windows, (n, 2) places in each.
+
+    def line_batches(self, width: int, budget: int, order: str, seed: int, epoch: int) -> Sequence[np.ndarray]:
+        windows = self.line_windows(width)
+        packing = Packing(windows[:, 1] - windows[:, 0], budget, order, seed)
+        return [windows[chosen] for chosen in packing.epoch(epoch)]
+
+    def text_batches(self, width: int, first: int, budget: int, seed: int, epoch: int) -> Sequence[np.ndarray]:
+        windows = self.windows(width, first)
+        return in_batches(windows, shuffled(len(windows), seed, epoch), budget)
+
+    def first_batch(self, width: int, budget: int) -> np.ndarray:
+        windows = self.all_windows(width)
+        return in_batches(windows, np.arange(len(windows)), budget)[0]
+
+    def for_report(self) -> tuple[PlainText, int]:
+        """The text, or some lines of it, and how many there are in all."""
+        return self.text, len(self.text.lines)
+
+
+class LargeStream(Stream):
+    """Tokens that stay on disk, each line with what closes it."""
+
+    def __init__(self, text: PlainText, unit: str, tokenizer: Tokenizer, cache: Path | None, processes: int):
+        self.text, self.unit, self.notes = text, unit, text.notes
+        self.start_id, self.end_id = tokenizer.start_id, tokenizer.end_id
+        closing = None if unit == "text" else self.end_id
+        lines = text.lines
+        if unit == "text":
+            lines = FileTexts(lambda: (f"{line}\n" for line in text.lines), len(text.lines))
+        digest = f"{text.digest} {unit}" if text.digest else ""
+        self.lines = shard(lines, tokenizer, cache, processes=processes, digest=digest, closing=closing)
+        self.starts, self.ends = self.lines.offsets[:-1], self.lines.offsets[1:]
+        self.tokens = Preceded(UNITS[unit](tokenizer), self.lines.ids)
+        if not len(self):
+            raise DataError(f"{text.places[0]}: this part of the text has no tokens; give more text or another share")
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self.lines.lengths
+
+    def describe(self) -> str:
+        return f"{len(self):,} tokens in {len(self.text.lines):,} lines"
+
+    def line_batches(self, width: int, budget: int, order: str, seed: int, epoch: int) -> Sequence[np.ndarray]:
+        def measure(lines: np.ndarray) -> FitItems:
+            windows = cut_lines(self.starts[lines], self.ends[lines], width)
+            return windows, windows[:, 1] - windows[:, 0]
+
+        return PooledEpochs(len(self.starts), measure, budget, order, seed).epoch(epoch)
+
+    def text_batches(self, width: int, first: int, budget: int, seed: int, epoch: int) -> Sequence[np.ndarray]:
+        def measure(numbers: np.ndarray) -> FitItems:
+            starts = first + width * numbers
+            windows = np.stack([starts, np.minimum(starts + width, len(self))], 1)
+            return windows, windows[:, 1] - windows[:, 0]
+
+        return PooledEpochs(-(-(len(self) - first) // width), measure, budget, "random", seed).epoch(epoch)
+
+    def first_batch(self, width: int, budget: int) -> np.ndarray:
+        if self.unit == "lines":
+            windows = cut_lines(self.starts[:budget], self.ends[:budget], width)
+        else:
+            windows = Stream.windows(self, width)[:budget]
+        return in_batches(windows, np.arange(len(windows)), budget)[0]
+
+    def for_report(self) -> tuple[PlainText, int]:
+        return sampled_text(self.text)
+
+
+def sampled_text(text: PlainText) -> tuple[PlainText, int]:
+    """Some lines of it, and how many there are."""
+    places = sample(len(text.lines))
+    where = [text.places[int(i)] for i in places]
+    return PlainText(pick(text.lines, places), where, text.notes), len(text.lines)
+
+
+class Preceded:
+    """Numbers on disk, and one before the first, as one array."""
+
+    def __init__(self, first: int, others: np.ndarray):
+        self.first, self.others = first, others
+
+    def __len__(self) -> int:
+        return len(self.others) + 1
+
+    def __getitem__(self, places: np.ndarray | slice) -> np.ndarray:
+        if isinstance(places, slice):
+            places = np.arange(*places.indices(len(self)))
+        values = self.others[np.maximum(places - 1, 0)].astype(np.int64)
+        return np.where(places == 0, self.first, values)
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        return np.concatenate([[self.first], self.others]).astype(dtype or np.int64)
+
+
+def cut_lines(starts: np.ndarray, ends: np.ndarray, width: int) -> np.ndarray:
+    """(n, 2): windows of lines; one of more than `width` tokens is cut into several."""
+    n_pieces = -(-(ends - starts) // width)
+    line = np.repeat(np.arange(len(n_pieces)), n_pieces)
+    firsts = starts[line] + width * ranges(n_pieces)
+    return np.stack([firsts, np.minimum(firsts + width, ends[line])], 1)
+
+
+def in_batches(windows: np.ndarray, order: np.ndarray, n_tokens: int) -> list[np.ndarray]:
+    return [windows[chosen] for chosen in cut(order, windows[:, 1] - windows[:, 0], n_tokens)]
+
 
 def offset(width: int, seed: int, epoch: int) -> int:
     """Where the first window of an epoch begins: windows then differ from epoch to epoch."""
     return int(shuffled(width, seed, epoch, purpose=2)[0]) if epoch else 0
-
-
-def by_line(text: PlainText) -> PlacedTexts:
-    """Every line that is not empty, and its place."""
-    written = [i for i, line in enumerate(text.lines) if line.strip()]
-    return [text.lines[i] for i in written], [text.places[i] for i in written]
-
-
-def by_block(text: PlainText) -> PlacedTexts:
-    """Lines up to an empty one, joined, and the place of the first."""
-    lines = zip((line.strip() for line in text.lines), text.places, strict=True)
-    blocks = [list(block) for has_text, block in groupby(lines, lambda line: bool(line[0])) if has_text]
-    return [" ".join(line for line, _ in block) for block in blocks], [block[0][1] for block in blocks]
-
-
-DOCUMENTS: dict[str, Callable[[PlainText], PlacedTexts]] = {"lines": by_line, "blocks": by_block}
-
-
-class Passages:
-    """Documents one after the other in `ids`.  A window is as much of one document as is read at once."""
-
-    def __init__(self, text: PlainText, documents: str, width: int, tokenizer: Tokenizer, cache: Path | None):
-        self.text = text
-        texts, self.places = DOCUMENTS[documents](text)
-        self.shard: TokenShard = shard(texts, tokenizer, cache)
-        self.ids, self.offsets = self.shard.ids, self.shard.offsets
-        self.notes = Notes()
-        self.notes.update(text.notes)
-        lengths = self.shard.lengths
-        short = np.flatnonzero(lengths < FEWEST)
-        if len(short):
-            self.notes.add("skipped: a document of fewer than two tokens", self.places[short[0]], len(short))
-        # A long document is cut into windows of about the same size, so that none is left with hardly any context.
-        n_pieces = np.where(lengths < FEWEST, 0, -(-lengths // width))
-        self.document = np.repeat(np.arange(len(lengths)), n_pieces)  # of each window
-        if not len(self.document):
-            raise DataError(f"{text.places[0]}: no document has {FEWEST} tokens or more; give more text")
-        piece = ranges(n_pieces)
-        first, length, n = self.offsets[self.document], lengths[self.document], n_pieces[self.document]
-        self.starts, self.stops = first + piece * length // n, first + (piece + 1) * length // n
-        self.lengths = self.stops - self.starts  # of the windows
-        ends_here = np.array([tokenizer.token(i).rstrip().endswith(ENDINGS) for i in range(tokenizer.vocab_size)])
-        after = np.flatnonzero(ends_here[self.ids]) + 1
-        self.sentences = np.union1d(self.offsets[:-1], after[after < len(self.ids)])  # where they begin
-
-    def __len__(self) -> int:
-        """Windows."""
-        return len(self.document)
-
-    def where(self, window: int) -> str:
-        return self.places[self.document[window]]
-
-    def cuts(self, windows: np.ndarray, chance: np.ndarray) -> np.ndarray:
-        """A place inside each window where a sentence begins, or any place where none does; `chance` in [0, 1)."""
-        starts, stops = self.starts[windows], self.stops[windows]
-        low = np.searchsorted(self.sentences, starts, side="right")
-        n = np.searchsorted(self.sentences, stops, side="left") - low
-        among = self.sentences[np.minimum(low + (chance * n).astype(np.int64), len(self.sentences) - 1)]
-        anywhere = starts + 1 + (chance * (stops - starts - 1)).astype(np.int64)
-        return np.where(n > 0, among, anywhere)
-
-    def elsewhere(self, windows: np.ndarray, lengths: np.ndarray, chance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """For each window a text of about `lengths` tokens that begins with a sentence of another document (where there
-        is another): where it begins and ends."""
-        place = (chance * len(self.ids)).astype(np.int64)
-        document = np.searchsorted(self.offsets, place, side="right") - 1
-        is_own = document == self.document[windows]
-        document = np.where(is_own, (document + 1) % len(self.shard), document)
-        first, stop = self.offsets[document], self.offsets[document + 1]
-        place = np.where(is_own, first, place)
-        latest = np.maximum(np.minimum(place, stop - lengths), first)
-        starts = self.sentences[np.searchsorted(self.sentences, latest, side="right") - 1]
-        return starts, np.minimum(starts + lengths, stop)

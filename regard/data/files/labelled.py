@@ -3,16 +3,19 @@ and their set is what training has."""
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, compress
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from regard.data.config import DataConfig
+from regard.data.files.large import read_sized
 from regard.data.files.reading import Examples, paths_of, read_examples, read_lines
 from regard.data.files.splits import Divisible, Parts, read_parts
+from regard.data.files.stored_labels import LabelIds, StoredLabels
 from regard.data.notes import Notes
 from regard.errors import ConfigError, DataError
 
@@ -25,7 +28,7 @@ class WithLabels(Divisible):
     """Examples of any kind, with a label each."""
 
     noun = "example"  # what people call one
-    labels: list[str]
+    labels: Sequence[str]
 
     @property
     @abstractmethod
@@ -34,7 +37,7 @@ class WithLabels(Divisible):
     @abstractmethod
     def where_label(self, i: int) -> str: ...
 
-    def says_something(self) -> Sequence[bool]:
+    def says_something(self) -> Iterable[bool]:
         """Of each example, whether anything can be learned from it."""
         return [True] * len(self.labels)
 
@@ -53,7 +56,7 @@ class Labelled(WithLabels):
     are as the file has them."""
 
     examples: Examples  # the texts alone: one column, or two
-    labels: list[str]
+    labels: Sequence[str]
 
     noun = "text"
 
@@ -61,16 +64,16 @@ class Labelled(WithLabels):
         return len(self.labels)
 
     @property
-    def texts(self) -> list[str]:
+    def texts(self) -> Sequence[str]:
         """Each as a line; the two of a pair have a tab between them, and no other before it."""
         if len(self.examples.columns) == 1:
             return self.examples.columns[0]
         return [first.replace("\t", " ") + "\t" + second for first, second in zip(*self.examples.columns, strict=True)]
 
     def take(self, places: np.ndarray) -> "Labelled":
-        return Labelled(self.examples.take(places), [self.labels[i] for i in places])
+        return Labelled(self.examples.take(places), [self.labels[int(i)] for i in places])
 
-    def keys(self) -> list[str]:
+    def keys(self) -> Sequence[str]:
         """Equal texts stay together."""
         return self.texts
 
@@ -85,27 +88,54 @@ class Labelled(WithLabels):
     def where_label(self, i: int) -> str:
         return self.examples.where(i, -1)
 
-    def says_something(self) -> list[bool]:
+    def says_something(self) -> Iterable[bool]:
         return [any(text.strip() for text in texts) for texts in zip(*self.examples.columns, strict=True)]
 
 
-def read_labelled(files: tuple[str, ...], columns: tuple[str, ...], root: Path | str) -> Labelled:
+@dataclass(frozen=True)
+class LargeLabelled(Labelled):
+    """The same of texts that stay in their files."""
+
+    labels: StoredLabels
+
+    def says_something(self) -> Iterable[bool]:
+        return self.labels.say_something()
+
+    def ids(self, label_set: Sequence[str]) -> np.ndarray:
+        place = {label: i for i, label in enumerate(label_set)}
+        strange = next((label for label in self.labels.names if label not in place), None)
+        if strange is not None:
+            raise not_in_training(self.where_label(self.labels.index(strange)), "label", strange, label_set)
+        ids = LabelIds(self.labels, [place[label] for label in self.labels.names])
+        return cast(np.ndarray, ids)  # it is only indexed
+
+
+def read_labelled(
+    files: tuple[str, ...], columns: tuple[str, ...], root: Path | str, in_memory: int | None = None
+) -> Labelled:
     """Tables with a column of texts, or two of pairs, and one of labels, named in this order, or such plain files.
 
-    Space around a label does not count; an empty label is an error.
+    Space around a label does not count; an empty label is an error.  With more lines than `in_memory`, the texts stay
+    in their files.
     """
-    examples = read_examples(files, columns, root)
+    examples = read_sized(files, columns, root, in_memory)
     if len(examples.columns) not in (2, 3):
         given = f"{', '.join(files)} give {', '.join(examples.names)}"
         raise ConfigError(f"labeled text has two columns (text, label), or three for pairs of texts; {given}")
-    texts, labels = examples.columns[:-1], [label.strip() for label in examples.columns[-1]]
+    texts = replace(examples, names=examples.names[:-1], columns=examples.columns[:-1])
+    if examples.digest:
+        return LargeLabelled(texts, StoredLabels(examples))
+    labels = [label.strip() for label in examples.columns[-1]]
     if "" in labels:
         raise DataError(f"{examples.where(labels.index(''), -1)} has no label; give it one or take it out")
-    return Labelled(replace(examples, names=examples.names[:-1], columns=texts), labels)
+    return Labelled(texts, labels)
 
 
 def labelled_parts(data: DataConfig) -> Parts[Labelled]:
-    return read_parts(data, "examples", lambda files, root: read_labelled(files, data.columns, root))
+    def read_train() -> Labelled:
+        return read_labelled(data.train, data.columns, data.root, data.most_lines)
+
+    return read_parts(data, "examples", lambda files, root: read_labelled(files, data.columns, root), read_train)
 
 
 def label_set(train: WithLabels, listed: tuple[str, ...] = ()) -> tuple[str, ...]:

@@ -4,13 +4,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.data.config import DataConfig
-from regard.data.files.reading import Examples, read_examples
+from regard.data.files.large import read_sized
+from regard.data.files.reading import Examples
 from regard.data.files.splits import Parts, Shares, by_hash, normalized
 from regard.errors import ConfigError
 
 
-def read_pairs(files: tuple[str, ...], columns: tuple[str, ...], root: Path | str) -> Examples:
-    examples = read_examples(files, columns, root)
+def read_pairs(
+    files: tuple[str, ...], columns: tuple[str, ...], root: Path | str, in_memory: int | None = None
+) -> Examples:
+    """With more lines than `in_memory`, their texts stay in the files."""
+    examples = read_sized(files, columns, root, in_memory)
     if len(examples.columns) != 2:
         names = ", ".join(examples.names)
         raise ConfigError(
@@ -24,7 +28,7 @@ def pair_parts(data: DataConfig) -> Parts[Examples]:
         return read_pairs(files, data.columns, root)
 
     def divide() -> Shares[Examples]:
-        train, valid, test = read(data.train, data.root), None, None
+        train, valid, test = read_pairs(data.train, data.columns, data.root, data.most_lines), None, None
         if data.test_share:
             train, test = hold_out(train, data.test_share, seed=0)
         if data.valid_share:

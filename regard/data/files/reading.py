@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.data.files.arrow import ARROW_KINDS, json_rows
+from regard.data.files.on_disk import LineNumbers, pick
 from regard.data.files.records import TABLES
 from regard.data.notes import Notes
 from regard.data.sets import how_to_get
@@ -28,11 +29,12 @@ class Examples:
     """Columns of equal length: `columns[c][i]` is column c of example i, found at `where(i)` in the files."""
 
     names: tuple[str, ...]
-    columns: list[list[str]]
-    line_numbers: np.ndarray  # of each example, counted from 1
+    columns: Sequence[Sequence[str]]
+    line_numbers: np.ndarray | LineNumbers  # of each example, counted from 1
     files: list[str] = field(default_factory=list)  # each table, or each group of plain files, a file per column ...
     starts: list[int] = field(default_factory=list)  # ... and the first example that each table or group gave
     notes: Notes = field(default_factory=Notes)
+    digest: str = ""  # of texts that stay in their files: says which they are
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -43,8 +45,9 @@ class Examples:
     def take(self, places: np.ndarray) -> "Examples":
         """Those at these places (ascending), each still known by its line; what was noted stays with the whole."""
         starts = [int(np.searchsorted(places, start)) for start in self.starts]
-        columns = [[column[i] for i in places] for column in self.columns]
-        return Examples(self.names, columns, self.line_numbers[places], self.files, starts)
+        columns = [pick(column, places) for column in self.columns]
+        numbers = np.array([self.line_numbers[i] for i in places], np.int64)
+        return Examples(self.names, columns, numbers, self.files, starts)
 
     def where(self, i: int, column: int = 0) -> str:
         """The place of example i, in the file that has this column, as "train.en:123"."""
@@ -140,26 +143,31 @@ def paths_of(files: Sequence[str], root: Path | str) -> list[Path]:
     return [Path(root) / name for name in files]
 
 
-def read_examples(files: tuple[str, ...], columns: tuple[str, ...], root: Path | str) -> Examples:
-    """Tables, one after the other, or plain files in groups of one file per column.
-
-    Without `columns` every plain file is a column and is named after itself.
-    """
+def named_paths(
+    files: tuple[str, ...], columns: tuple[str, ...], root: Path | str
+) -> tuple[list[Path], tuple[str, ...]]:
+    """Where the files are, and the names of the columns; without `columns` every plain file is one, and names it."""
     paths = paths_of(files, root)
     tables = [path for path in paths if kind_of(path) in TABLES]
     if tables and len(tables) < len(paths):
         other = next(path for path in paths if path not in tables)
         raise ConfigError(f"{tables[0].name} is a table and {other.name} is plain text; use one kind at a time")
-
     names = columns or tuple(path.name for path in paths)
-    n, notes = len(names), Notes()
-    if tables:
-        parts = [read_columns(path, columns, notes) for path in paths]
-    elif len(paths) % n:
+    n = len(names)
+    if not tables and len(paths) % n:
         raise ConfigError(
             f"{n} columns ({', '.join(names)}) need {n} plain files, or a multiple of it; got {len(paths)}: "
             + ", ".join(path.name for path in paths)
         )
+    return paths, names
+
+
+def read_examples(files: tuple[str, ...], columns: tuple[str, ...], root: Path | str) -> Examples:
+    """Tables, one after the other, or plain files in groups of one file per column."""
+    paths, names = named_paths(files, columns, root)
+    n, notes = len(names), Notes()
+    if kind_of(paths[0]) in TABLES:
+        parts = [read_columns(path, columns, notes) for path in paths]
     else:
         parts = [read_parallel(paths[i : i + n], notes) for i in range(0, len(paths), n)]
     joined = [[text for texts, _ in parts for text in texts[c]] for c in range(n)]

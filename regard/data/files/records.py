@@ -6,7 +6,7 @@ The first line of a TSV or CSV file names its columns, unless the columns asked 
 import csv
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from regard.data.files.arrow import ARROW_KINDS
@@ -18,13 +18,13 @@ EMPTY_LINE, EMPTY_ROW = "empty line skipped", "empty line of a table skipped"
 LONGEST_FIELD = 2**24  # characters of a CSV field, of which Python's csv would take 131,072
 
 
-def from_tsv(lines: list[str], columns: tuple[str, ...], path: Path, notes: Notes) -> FieldRecords:
+def from_tsv(lines: Iterable[str], columns: tuple[str, ...], path: Path, notes: Notes) -> FieldRecords:
     """Fields between tabs; there is no quoting, so a quotation mark is text."""
     rows = ((line.split("\t") if line else [], i) for i, line in enumerate(lines, 1))
     return select(rows, columns, path, notes)
 
 
-def from_csv(lines: list[str], columns: tuple[str, ...], path: Path, notes: Notes) -> FieldRecords:
+def from_csv(lines: Iterable[str], columns: tuple[str, ...], path: Path, notes: Notes) -> FieldRecords:
     """RFC 4180: a quoted field may hold commas, quotation marks (doubled) and line ends."""
     reader = csv.reader((line + "\n" for line in lines), strict=True)
 
@@ -72,7 +72,7 @@ def select(rows: FieldRecords, columns: tuple[str, ...], path: Path, notes: Note
         yield [row[place] for place in places], line
 
 
-def from_jsonl(lines: list[str], columns: tuple[str, ...], path: Path, notes: Notes) -> FieldRecords:
+def from_jsonl(lines: Iterable[str], columns: tuple[str, ...], path: Path, notes: Notes) -> FieldRecords:
     """One JSON object a line; numbers and true/false become the text that JSON writes for them."""
     for i, record in json_objects(lines, path, f"{{{columns[0]!r}: ...}}", notes, EMPTY_ROW):
         missing = [column for column in columns if column not in record]
@@ -82,20 +82,21 @@ def from_jsonl(lines: list[str], columns: tuple[str, ...], path: Path, notes: No
 
 
 def json_objects(
-    lines: list[str], file: Path | str, example: str, notes: Notes, empty: str = EMPTY_LINE
+    lines: Iterable[str], file: Path | str, example: str, notes: Notes, empty: str = EMPTY_LINE
 ) -> Iterator[tuple[int, dict[str, object]]]:
     """Of every line that is not empty; `example` shows what such an object looks like."""
-    for i, record in json_lines(lines, file, notes, empty):
-        if not isinstance(record, dict):
-            raise DataError(f"{file}:{i} must be a JSON object such as {example}, got {lines[i - 1][:40]!r}")
-        yield i, record
+    for i, line in enumerate(lines, 1):
+        for _, record in json_lines([line], file, notes, empty, first=i):
+            if not isinstance(record, dict):
+                raise DataError(f"{file}:{i} must be a JSON object such as {example}, got {line[:40]!r}")
+            yield i, record
 
 
 def json_lines(
-    lines: list[str], file: Path | str, notes: Notes, empty: str = EMPTY_LINE
+    lines: Iterable[str], file: Path | str, notes: Notes, empty: str = EMPTY_LINE, first: int = 1
 ) -> Iterator[tuple[int, object]]:
     """The number and the value of every line that is not empty."""
-    for i, line in enumerate(lines, 1):
+    for i, line in enumerate(lines, first):
         if line.strip():
             yield i, parse_json(line, f"{file}:{i}")
         else:
@@ -137,7 +138,7 @@ def as_text(value: object, where: str, column: str) -> str:
     raise DataError(f"{where}: {column!r} must be text, got {json.dumps(value, default=repr)[:40]}")
 
 
-TABLES: dict[str, Callable[[list[str], tuple[str, ...], Path, Notes], FieldRecords]] = {
+TABLES: dict[str, Callable[[Iterable[str], tuple[str, ...], Path, Notes], FieldRecords]] = {
     ".tsv": from_tsv,
     ".csv": from_csv,
     ".jsonl": from_jsonl,

@@ -85,11 +85,12 @@ class Divisible(ABC):
 D = TypeVar("D", bound=Divisible)
 
 
-def read_parts(data: DataConfig, noun: str, read: ReadFiles[D]) -> Parts[D]:
-    """Parts whose shares are held out by a hash of the texts."""
+def read_parts(data: DataConfig, noun: str, read: ReadFiles[D], read_train: Callable[[], D] | None = None) -> Parts[D]:
+    """Parts whose shares are held out by a hash of the texts.  What is trained on may be read in a way of its own."""
 
     def divide() -> Shares[D]:
-        train, valid, test = read(data.train, data.root), None, None
+        train = read(data.train, data.root) if read_train is None else read_train()
+        valid, test = None, None
         if data.test_share:
             train, test = train.hold_out(data.test_share, seed=0)
         if data.valid_share:

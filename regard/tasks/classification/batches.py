@@ -1,7 +1,7 @@
 """Documents with a label each, and the batches made of them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -11,14 +11,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.data.batching.batch import SequenceBatch, flat, middle, n_within
-from regard.data.batching.packing import select
+from regard.data.batching.computed_order import FitItems, in_pools, sample
+from regard.data.batching.packing import cut, select
 from regard.data.files.labelled import Labelled
 from regard.data.files.splits import normalized
 from regard.data.report import UNLIMITED, MeasuredPart, Row
 from regard.nn.layout import filled
 from regard.nn.loss import IGNORED
 from regard.tasks.framing import Framing
-from regard.tasks.setup import ExampleSet, Setup
+from regard.tasks.setup import ExampleSet, LargeExampleSet, Setup
 
 SHOWN_CHARACTERS = 200  # of a text
 
@@ -84,11 +85,22 @@ class Documents(ExampleSet):
         if to_learn:
             self.kept, dropped = select(self.examples, lengths, UNLIMITED)
             self.notes.update(dropped)
-        self.long = np.flatnonzero(whole_lengths > framing.max_length)
-        self.cut_note = f"cut to the {framing.keep} {framing.max_length:,} tokens"
-        if len(self.long):
-            self.notes.add(self.cut_note, self.examples.where(int(self.long[0])), len(self.long))
+        self.note_long(np.flatnonzero(whole_lengths > framing.max_length))
         self.lengths = np.minimum(whole_lengths[self.kept], framing.max_length)
+
+    @property
+    def cut_note(self) -> str:
+        return f"cut to the {self.framing.keep} {self.framing.max_length:,} tokens"
+
+    def note_long(self, places: np.ndarray) -> None:
+        if len(places):
+            self.notes.add(self.cut_note, self.examples.where(int(places[0])), len(places))
+
+    def label_counts(self, n_labels: int) -> np.ndarray:
+        return np.bincount(self.labels[self.kept], minlength=n_labels)
+
+    def in_order(self, budget: int) -> Iterator[np.ndarray]:
+        yield from cut(np.arange(len(self)), self.lengths, budget)
 
     def documents(self, indices: np.ndarray) -> list[np.ndarray]:
         """Tokens of the documents at these places of `kept`."""
@@ -97,10 +109,10 @@ class Documents(ExampleSet):
     def shown(self, i: int) -> str:
         return self.raw.texts[i][:SHOWN_CHARACTERS]
 
-    def for_report(self) -> MeasuredPart:
+    def for_report(self) -> tuple[MeasuredPart, Labelled]:
         """The texts for the doctor: one is called so; the two of a pair are called what their columns are."""
         names = ("text",) if len(self.shards) == 1 else self.examples.names
-        return MeasuredPart(replace(self.examples, names=names), self.shards)
+        return MeasuredPart(replace(self.examples, names=names), self.shards), self.raw
 
     def describe(self) -> str:
         return f"{len(self):,} texts, {sum(len(column.ids) for column in self.shards):,} tokens"
@@ -115,6 +127,44 @@ class Documents(ExampleSet):
         else:
             documents = self.documents(indices)
         return DocumentBatch(self.lines(indices), *flat(documents), torch.from_numpy(self.labels[places]))
+
+
+class LargeDocuments(LargeExampleSet, Documents):
+    """Documents that stay on disk."""
+
+    def __init__(self, labeled: Labelled, label_set: Sequence[str], framing: Framing, setup: Setup, to_learn: bool):
+        self.labels = labeled.ids(label_set)
+        LargeExampleSet.__init__(self, labeled.examples, setup)
+        self.raw, self.framing = labeled, framing
+        self.n_fit, self.n_tokens = self.count(UNLIMITED)
+        for places in in_pools(len(labeled)):
+            self.note_long(places[framing.lengths(self.side_lengths(places)) > framing.max_length])
+
+    def measure(self, places: np.ndarray) -> FitItems:
+        sides = self.side_lengths(places)
+        is_fit = self.fit(sides, UNLIMITED)
+        return places[is_fit], np.minimum(self.framing.lengths(sides), self.framing.max_length)[is_fit]
+
+    def label_counts(self, n_labels: int) -> np.ndarray:
+        counts = np.zeros(n_labels, np.int64)
+        for places in in_pools(len(self.kept)):
+            counts += np.bincount(self.labels[self.measure(places)[0]], minlength=n_labels)
+        return counts
+
+    def in_order(self, budget: int) -> Iterator[np.ndarray]:
+        for places in in_pools(len(self.kept)):
+            fit, lengths = self.measure(places)
+            yield from (fit[chosen] for chosen in cut(np.arange(len(fit)), lengths, budget))
+
+    def for_report(self) -> tuple[MeasuredPart, Labelled]:
+        places = sample(len(self.examples))
+        raw = self.raw.take(places)
+        names = ("text",) if len(self.shards) == 1 else self.examples.names
+        shards = [tokens.take(places) for tokens in self.shards]
+        return MeasuredPart(replace(raw.examples, names=names), shards, n_all=len(self.examples)), raw
+
+    def describe(self) -> str:
+        return f"{self.n_fit:,} texts, {sum(self.n_tokens):,} tokens"
 
 
 def label_rows(name: str, part: Labelled, labels: Sequence[str], names: Sequence[str]) -> list[Row]:

@@ -1,7 +1,6 @@
 """What all tasks with one label for each example have in common, whether it is a text or an image."""
 
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol, TypeVar
@@ -16,6 +15,8 @@ from regard.evaluation.measured import Measured, count_notes
 from regard.tasks.classification.verbs import Classified, Classify
 from regard.tasks.setup import B, DataPart, M, Sample, TaskConfig, Use, Verbs
 from regard.tasks.task import Task
+
+LOOKED_AT = 1_000_000  # examples, for two with different labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +84,10 @@ class LabelTask(Task[R, P, M, B]):
     def small_batch(self, n_tokens: int) -> B:
         """A few training examples, of which two differ in their label: otherwise there is nothing to learn."""
         few = self.packing(self.train, min(n_tokens, self.batch_tokens), "random", seed=0).epoch(0)[0]
-        labels = self.train.labels[self.train.kept]
-        other = np.flatnonzero(labels != labels[few[0]])
-        return self.collate(self.train, few if len(set(labels[few])) > 1 else np.append(few, other[:1]))
+        part = self.train
+        labels = part.labels[part.kept[few]]
+        other = np.flatnonzero(part.labels[part.kept[:LOOKED_AT]] != labels[0])
+        return self.collate(part, few if len(set(labels)) > 1 else np.append(few, other[:1]))
 
     # Validation and measuring.
 
@@ -133,7 +135,9 @@ class LabelTask(Task[R, P, M, B]):
     # For people.
 
     def settled_rows(self) -> list[tuple[str, str]]:
-        counts = Counter(self.train.labels[self.train.kept].tolist())
+        return self.rows_of(np.bincount(self.train.labels[self.train.kept], minlength=len(self.config.labels)))
+
+    def rows_of(self, counts: np.ndarray) -> list[tuple[str, str]]:
         return [("labels", named([f"{name} {counts[i]:,}" for i, name in enumerate(self.config.shown_labels)]))]
 
     # Use.

@@ -14,7 +14,8 @@ from torch import Tensor
 from regard.checks import share
 from regard.choose import choose
 from regard.data.batching.batch import read_each
-from regard.data.batching.packing import cut
+from regard.data.batching.computed_order import PooledEpochs
+from regard.data.batching.packing import Packing
 from regard.data.config import DataConfig
 from regard.data.files.labelled import Labelled, labelled_parts, named
 from regard.data.files.recognizing import labeled_texts
@@ -25,7 +26,7 @@ from regard.models.heads import POOLERS, Classifier
 from regard.models.interface import AnyReader
 from regard.nn.layout import Ragged
 from regard.nn.pooling import POOLINGS
-from regard.tasks.classification.batches import DocumentBatch, Documents, label_rows
+from regard.tasks.classification.batches import DocumentBatch, Documents, LargeDocuments, label_rows
 from regard.tasks.classification.labels import LabelsConfig, LabelTask
 from regard.tasks.classification.sizing import draft
 from regard.tasks.classification.verbs import Classified, Classify
@@ -104,7 +105,11 @@ class TextLabelTask(LabelTask[Labelled, Documents, M, B]):
     def part(self, raw: Labelled, to_learn: bool) -> Documents:
         n_texts = len(raw.examples.columns)
         framing = self.framing if n_texts == self.framing.n_texts else replace(self.framing, n_texts=n_texts)
-        return Documents(raw, self.config.labels, framing, self.setup, to_learn)
+        kind = LargeDocuments if to_learn and len(raw) > self.setup.data.in_memory else Documents
+        return kind(raw, self.config.labels, framing, self.setup, to_learn)
+
+    def packing(self, part: Documents, budget: int, order: str, seed: int) -> Packing | PooledEpochs:
+        return part.packing(budget, order, seed)
 
     def encode(self, text: str) -> list[int]:
         """All of it: what is too long is not cut."""
@@ -112,7 +117,7 @@ class TextLabelTask(LabelTask[Labelled, Documents, M, B]):
 
     def documents(self) -> Iterator[tuple[Tensor, Ragged, Tensor]]:
         """All that is learned from, once, for a model that looks at it before the first step."""
-        for chosen in cut(np.arange(len(self.train)), self.train.lengths, self.batch_tokens):
+        for chosen in self.train.in_order(self.batch_tokens):
             batch = self.train.batch(chosen)
             yield batch.tokens, batch.layout, batch.labels
 
@@ -130,15 +135,19 @@ class TextLabelTask(LabelTask[Labelled, Documents, M, B]):
 
     # For people.
 
+    def settled_rows(self) -> list[tuple[str, str]]:
+        return self.rows_of(self.train.label_counts(len(self.config.labels)))
+
     def inspect(self) -> list[Row]:
         parts = self.parts()
-        for_report = {name: part.for_report() for name, part in parts.items()}
-        rows = report(for_report, self.tokenizer, UNLIMITED, dropping=("train",))
-        rows.append(Row("train", "bag or sequence model?", advice(self.train.raw.texts)))
+        shown = {name: part.for_report() for name, part in parts.items()}
+        measured = {name: part for name, (part, _) in shown.items()}
+        rows = report(measured, self.tokenizer, UNLIMITED, dropping=("train",))
+        rows.append(Row("train", "bag or sequence model?", advice(shown["train"][1].texts, len(self.train.examples))))
         for name, part in parts.items():
-            rows += label_rows(name, part.raw, self.config.labels, self.config.shown_labels)
-            where = part.raw.examples.where(int(part.long[0])) if len(part.long) else ""
-            rows.append(Row(name, part.cut_note, f"{len(part.long):,}", where))
+            rows += label_rows(name, shown[name][1], self.config.labels, self.config.shown_labels)
+            n_long, where = part.notes.counts.get(part.cut_note, 0), part.notes.first.get(part.cut_note, "")
+            rows.append(Row(name, part.cut_note, f"{n_long:,}", where))
         return sorted(rows, key=lambda row: list(parts).index(row.part))
 
     @property

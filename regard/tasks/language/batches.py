@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.data.batching.batch import Batch, middle, n_within
-from regard.data.batching.packing import cut
-from regard.data.batching.streams import Stream
+from regard.data.batching.streams import Stream, in_batches
 from regard.models.writing import TextModel, TextWriter
 from regard.nn.layout import Ragged, filled
 from regard.nn.loss import IGNORED
@@ -116,10 +115,6 @@ def once_each(
     whole = total(np.stack([starts, np.minimum(starts + width, len(stream))], 1))
     again = starts[1:]
     return whole - total(np.stack([again, again + context], 1)) if context and len(again) else whole
-
-
-def in_batches(windows: np.ndarray, order: np.ndarray, n_tokens: int) -> list[np.ndarray]:
-    return [windows[chosen] for chosen in cut(order, windows[:, 1] - windows[:, 0], n_tokens)]
 
 
 @torch.no_grad()

@@ -134,7 +134,7 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
     # For people.
 
     def inspect(self) -> list[Row]:
-        parts = {name: part.for_report() for name, part in self.parts().items()}
+        parts = {name: part.for_report()[0] for name, part in self.parts().items()}
         rows = report(parts, self.tokenizer, UNLIMITED, dropping=parts)  # long texts are cut, not dropped
         return rows + note_rows("train", self.train.notes)
 

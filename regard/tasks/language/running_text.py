@@ -9,17 +9,15 @@ import numpy as np
 
 from regard.checks import at_least, expect, one_of
 from regard.data.batching.noise import Draws
-from regard.data.batching.packing import Packing, shuffled
 from regard.data.batching.shards import tokenize
-from regard.data.batching.streams import UNITS, Stream, offset
+from regard.data.batching.streams import UNITS, LargeStream, Stream, in_batches, offset
 from regard.data.config import DataConfig
 from regard.data.files.plain import PlainText, text_parts
 from regard.data.files.splits import Parts
-from regard.data.report import Row, text_rows
+from regard.data.report import Row, sampled, text_rows
 from regard.errors import ConfigError
 from regard.evaluation.measured import perplexity
 from regard.models.interface import Reader
-from regard.tasks.language.batches import in_batches
 from regard.tasks.setup import B, M, TaskConfig
 from regard.tasks.task import Task
 from regard.text.tokenizer import Tokenizer
@@ -62,11 +60,13 @@ class StreamTask(Task[PlainText, Stream, M, B]):
         return (line + "\n" for line in text_parts(data, "text").train.lines)
 
     def part(self, raw: PlainText, to_learn: bool) -> Stream:
-        return Stream(raw, self.config.unit, self.tokenizer, self.setup.cache)
+        data, arguments = self.setup.data, (raw, self.config.unit, self.tokenizer, self.setup.cache)
+        is_large = to_learn and len(raw.lines) > data.in_memory
+        return LargeStream(*arguments, data.n_processes) if is_large else Stream(*arguments)
 
     # Batches.
 
-    latest: tuple[int, list[np.ndarray]] = (-1, [])  # an epoch and its windows
+    latest: tuple[int, Sequence[np.ndarray]] = (-1, [])  # an epoch and its windows
 
     def plan(self, epoch: int) -> Sequence[np.ndarray]:
         latest = self.latest  # looked at once: another thread may be an epoch ahead
@@ -75,23 +75,20 @@ class StreamTask(Task[PlainText, Stream, M, B]):
             latest = self.latest = (epoch, plan(epoch))
         return latest[1]
 
-    def plan_lines(self, epoch: int) -> list[np.ndarray]:
-        windows = self.train.line_windows(self.config.window)
-        lengths = windows[:, 1] - windows[:, 0]
-        packing = Packing(lengths, self.batch_tokens, self.setup.data.order, self.setup.seed)
-        return [windows[chosen] for chosen in packing.epoch(epoch)]
+    def plan_lines(self, epoch: int) -> Sequence[np.ndarray]:
+        order, seed = self.setup.data.order, self.setup.seed
+        return self.train.line_batches(self.config.window, self.batch_tokens, order, seed, epoch)
 
-    def plan_text(self, epoch: int) -> list[np.ndarray]:
-        windows = self.train.windows(self.config.window, self.first_place(epoch))
-        order = shuffled(len(windows), self.setup.seed, epoch)
-        return in_batches(windows, order, self.batch_tokens)
+    def plan_text(self, epoch: int) -> Sequence[np.ndarray]:
+        first = self.first_place(epoch)
+        return self.train.text_batches(self.config.window, first, self.batch_tokens, self.setup.seed, epoch)
 
     def first_place(self, epoch: int) -> int:
         """Where the first window of an epoch begins; of a short text not too much is left out."""
         return min(offset(self.config.window, self.setup.seed, epoch), len(self.train) // 2)
 
     def small_batch(self, n_tokens: int) -> B:
-        return self.collate(self.train, all_batches(self.train, min(self.config.window, n_tokens), n_tokens)[0])
+        return self.collate(self.train, self.train.first_batch(min(self.config.window, n_tokens), n_tokens))
 
     # Measuring, and for people.
 
@@ -103,7 +100,7 @@ class StreamTask(Task[PlainText, Stream, M, B]):
         return f"window:{self.config.window}|unknown:{int((part.lines.ids == self.tokenizer.unknown_id).sum())}"
 
     def inspect(self) -> list[Row]:
-        return inspect_texts({name: part.text for name, part in self.parts().items()}, self.tokenizer)
+        return inspect_texts({name: part.for_report() for name, part in self.parts().items()}, self.tokenizer)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,11 +146,12 @@ def check_window(window: int, reader: Reader) -> None:
         )
 
 
-def inspect_texts(texts: dict[str, PlainText], tokenizer: Tokenizer) -> list[Row]:
-    """What `regard doctor` says about running text."""
-    known = set().union(*texts["train"].lines)
-    return [
-        row
-        for name, text in texts.items()
-        for row in text_rows(name, text, tokenize(text.lines, tokenizer), tokenizer, known)
-    ]
+def inspect_texts(texts: dict[str, tuple[PlainText, int]], tokenizer: Tokenizer) -> list[Row]:
+    """What `regard doctor` says about running text: of each part the lines, or some of them, and how many there are."""
+    known = set().union(*texts["train"][0].lines)
+    rows = []
+    for name, (text, n_all) in texts.items():
+        if n_all > len(text.lines):
+            rows.append(Row(name, "lines in all", sampled(len(text.lines), n_all)))
+        rows += text_rows(name, text, tokenize(text.lines, tokenizer), tokenizer, known)
+    return rows

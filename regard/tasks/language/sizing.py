@@ -1,6 +1,8 @@
 """A recipe for a plain text of one's own: characters and an LSTM for a short one, then a GPT, then a GPT on pieces of
 words."""
 
+from collections.abc import Sequence
+
 from regard.data.files.plain import text_parts
 from regard.tasks.sizing import (
     Brief,
@@ -58,7 +60,7 @@ def draft(brief: Brief) -> Draft:
     )
 
 
-def of_gpt(brief: Brief, lines: list[str]) -> Draft:
+def of_gpt(brief: Brief, lines: Sequence[str]) -> Draft:
     sizes = TextSizes.of(lines)
     has_pieces = brief.is_tuned or sizes.n_characters >= LONG
     tokens = {"vocab_size": sizes.vocabulary()} if has_pieces else {"kind": "characters", "vocab_size": 1000}

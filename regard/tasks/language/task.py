@@ -1,6 +1,6 @@
 """Language modeling: running text in, the next token of every place out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -101,7 +101,7 @@ class Language(StreamTask[LanguageModel, TextBatch]):
 
     # Batches.
 
-    def plan_text(self, epoch: int) -> list[np.ndarray]:
+    def plan_text(self, epoch: int) -> Sequence[np.ndarray]:
         if not self.config.carry:
             return super().plan_text(epoch)
         first, n_shards = self.first_place(epoch), self.setup.n_shards
@@ -131,7 +131,7 @@ class Language(StreamTask[LanguageModel, TextBatch]):
             tokens = np.insert(batch.labels.numpy(), batch.layout.offsets[:-1].numpy(), self.train.start_id)
             yield tokens, batch.layout.lengths.numpy() + 1
         else:
-            yield self.train.tokens, np.array([len(self.train.tokens)])
+            yield np.asarray(self.train.tokens), np.array([len(self.train.tokens)])
 
     # Loss.
 

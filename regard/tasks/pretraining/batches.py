@@ -10,9 +10,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.data.batching.batch import SequenceBatch, middle, n_within
+from regard.data.batching.computed_order import PooledEpochs
 from regard.data.batching.noise import Hiding, chances, keys
-from regard.data.batching.packing import cut
-from regard.data.batching.streams import Passages
+from regard.data.batching.packing import Packing
+from regard.data.batching.passages import Passages
 from regard.nn.layout import Ragged, filled, rounded
 from regard.nn.loss import IGNORED
 from regard.text.dropout import ranges
@@ -92,15 +93,22 @@ class MaskedPassages:
         no_words = {tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, tokenizer.unknown_id}
         words = [i for i in range(tokenizer.vocab_size) if i not in no_words and tokenizer.decode([i])]
         self.hiding = Hiding(share, tokenizer.special_id("<mask>"), np.array(words, np.int64))
-        self.lengths = corpus.lengths + N_FIXED[nsp]
+        self.n_fixed = N_FIXED[nsp]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self.corpus.lengths + self.n_fixed
+
+    def packing(self, budget: int, order: str, seed: int) -> Packing | PooledEpochs:
+        return self.corpus.packing(self.n_fixed, budget, order, seed)
 
     def describe(self) -> str:
         corpus = self.corpus
         return f"{len(corpus.ids):,} tokens in {len(corpus.places):,} documents, {len(corpus):,} passages"
 
     def batch(self, windows: np.ndarray, seed: int, draw: int) -> MaskedBatch:
-        drawn = keys(seed, draw, windows)
-        wholes = [(self.corpus.starts[windows], self.corpus.stops[windows])]
+        drawn = keys(seed, draw, self.corpus.numbers(windows))
+        wholes = [self.corpus.spans(windows)]
         parts, follows = self.pairs(windows, chances(drawn, 3)) if self.nsp else (wholes, None)
         lengths = sum(stops - starts + 1 for starts, stops in parts) + 1
         tokens = np.full(int(lengths.sum()), self.end, np.int64)
@@ -115,7 +123,7 @@ class MaskedPassages:
             place = place + n + 1
         hidden = self.hiding.hide(tokens, lengths, fixed, drawn)
         return MaskedBatch(
-            lines=[self.corpus.where(i) for i in windows],
+            lines=self.corpus.where(windows),
             tokens=torch.from_numpy(hidden.tokens),
             layout=Ragged(lengths),
             places=torch.from_numpy(hidden.places),
@@ -126,7 +134,7 @@ class MaskedPassages:
 
     def pairs(self, windows: np.ndarray, chance: np.ndarray) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
         """A window cut in two; in half of the cases a text from elsewhere, about as long, takes the second place."""
-        starts, stops = self.corpus.starts[windows], self.corpus.stops[windows]
+        starts, stops = self.corpus.spans(windows)
         cuts = self.corpus.cuts(windows, chance[:, 0])
         others = self.corpus.elsewhere(windows, stops - cuts, chance[:, 1])
         is_other = chance[:, 2] < 0.5
@@ -135,5 +143,5 @@ class MaskedPassages:
 
     def all_batches(self, batch_tokens: int) -> Iterator[MaskedBatch]:
         """Every passage once, always with the same words masked."""
-        for part in cut(np.arange(len(self.corpus)), self.lengths, batch_tokens):
+        for part in self.corpus.in_order(self.n_fixed, batch_tokens):
             yield self.batch(part, seed=0, draw=0)

@@ -13,7 +13,10 @@ from torch.nn import functional as F
 
 from regard.checks import at_least, not_negative, one_of, positive, positive_share, proper_share
 from regard.choose import choose
-from regard.data.batching.streams import DOCUMENTS, Passages
+from regard.data.batching.computed_order import PooledEpochs
+from regard.data.batching.large_passages import LargePassages
+from regard.data.batching.packing import Packing
+from regard.data.batching.passages import DOCUMENTS, Passages
 from regard.data.config import DataConfig
 from regard.data.files.plain import PlainText, text_parts
 from regard.data.files.splits import Parts
@@ -79,8 +82,13 @@ class MaskingTask(Task[PlainText, MaskedPassages, M, MaskedBatch]):
     def part(self, raw: PlainText, to_learn: bool) -> MaskedPassages:
         c = self.config
         width = c.window - N_FIXED[c.nsp]
-        corpus = Passages(raw, c.documents, width, self.tokenizer, self.setup.cache)
+        data, arguments = self.setup.data, (raw, c.documents, width, self.tokenizer, self.setup.cache)
+        is_large = to_learn and len(raw.lines) > data.in_memory
+        corpus = LargePassages(*arguments, data.n_processes) if is_large else Passages(*arguments)
         return MaskedPassages(corpus, self.tokenizer, c.share, c.nsp)
+
+    def packing(self, part: MaskedPassages, budget: int, order: str, seed: int) -> Packing | PooledEpochs:
+        return part.packing(budget, order, seed)
 
     def collate(self, part: MaskedPassages, chosen: np.ndarray, epoch: int | None = None) -> MaskedBatch:
         if epoch is None:
@@ -96,7 +104,7 @@ class MaskingTask(Task[PlainText, MaskedPassages, M, MaskedBatch]):
         return f"documents:{c.documents}|window:{c.window}|share:{c.share:g}|passages:{len(part.corpus)}"
 
     def inspect(self) -> list[Row]:
-        return inspect_texts({name: part.corpus.text for name, part in self.parts().items()}, self.tokenizer)
+        return inspect_texts({name: part.corpus.for_report() for name, part in self.parts().items()}, self.tokenizer)
 
 
 @dataclass(frozen=True, kw_only=True)

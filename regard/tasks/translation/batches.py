@@ -10,12 +10,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.data.batching.batch import Batch, middle, n_within
+from regard.data.batching.computed_order import FitItems, in_pools, sample
 from regard.data.batching.packing import select
 from regard.data.files.reading import Examples
+from regard.data.report import MeasuredPart
 from regard.nn.layout import Ragged, filled
 from regard.nn.loss import IGNORED
 from regard.tasks.framing import Frame
-from regard.tasks.setup import ExampleSet, Setup
+from regard.tasks.setup import ExampleSet, LargeExampleSet, Setup
 
 Weigh = Callable[..., np.ndarray]  # what a batch counts of the lengths of source and target
 
@@ -104,13 +106,17 @@ class PairSet(ExampleSet):
             self.notes.add(f"cut after {self.max_length} tokens", examples.where(int(long[0])), len(long))
             side_lengths[0] = np.minimum(side_lengths[0], self.max_length)
         self.kept, dropped = select(examples, side_lengths, self.max_length)
-        self.side_lengths = [lengths[self.kept] for lengths in side_lengths]
+        kept_lengths = [lengths[self.kept] for lengths in side_lengths]
         self.notes.update(dropped)
         # Tokens of the longer side, with its start or end; or of both.
-        self.lengths = weigh(*(lengths + 1 for lengths in self.side_lengths))
+        self.lengths = weigh(*(lengths + 1 for lengths in kept_lengths))
+        self.n_target_tokens = int(kept_lengths[1].sum())
 
     def describe(self) -> str:
-        return f"{len(self):,} pairs, {int(self.side_lengths[1].sum()):,} target tokens"
+        return f"{len(self):,} pairs, {self.n_target_tokens:,} target tokens"
+
+    def for_report(self) -> MeasuredPart:
+        return MeasuredPart(self.examples, self.shards)
 
     def texts(self, side: int) -> list[str]:
         return [self.examples.columns[side][i] for i in self.kept]
@@ -132,6 +138,37 @@ class PairSet(ExampleSet):
         if self.frame.cut:
             columns[0] = [ids[: self.max_length] for ids in columns[0]]
         return columns
+
+
+class LargePairSet(LargeExampleSet, PairSet):
+    """Pairs that stay on disk."""
+
+    def __init__(self, examples: Examples, setup: Setup, frame: Frame, weigh: Weigh = np.maximum):
+        LargeExampleSet.__init__(self, examples, setup)
+        self.frame, self.max_length, self.weigh = frame, setup.data.max_length, weigh
+        for places in in_pools(len(examples)) if frame.cut else ():
+            long = places[LargeExampleSet.side_lengths(self, places)[0] > self.max_length]
+            if len(long):
+                self.notes.add(f"cut after {self.max_length} tokens", examples.where(int(long[0])), len(long))
+        self.n_pairs, (_, self.n_target_tokens) = self.count(self.max_length)
+
+    def side_lengths(self, places: np.ndarray) -> list[np.ndarray]:
+        sources, targets = super().side_lengths(places)
+        return [np.minimum(sources, self.max_length) if self.frame.cut else sources, targets]
+
+    def measure(self, places: np.ndarray) -> FitItems:
+        sides = self.side_lengths(places)
+        is_fit = self.fit(sides, self.max_length)
+        return places[is_fit], self.weigh(*(side[is_fit] + 1 for side in sides))
+
+    def describe(self) -> str:
+        return f"{self.n_pairs:,} pairs, {self.n_target_tokens:,} target tokens"
+
+    def for_report(self) -> MeasuredPart:
+        """Of some of them, chosen by chance."""
+        places = sample(len(self.examples))
+        shards = [tokens.take(places) for tokens in self.shards]
+        return MeasuredPart(self.examples.take(places), shards, n_all=len(self.examples))
 
 
 def keys(epoch: int, examples: np.ndarray, side: int) -> np.ndarray:

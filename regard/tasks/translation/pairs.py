@@ -12,11 +12,13 @@ import numpy as np
 import torch
 
 from regard.checks import not_negative, one_of, share
+from regard.data.batching.computed_order import PooledEpochs
+from regard.data.batching.packing import Packing
 from regard.data.config import DataConfig
 from regard.data.files.pairs import pair_parts, read_pairs
 from regard.data.files.reading import Examples
 from regard.data.files.splits import Parts
-from regard.data.report import UNLIMITED, MeasuredPart, Row, note_rows, report
+from regard.data.report import UNLIMITED, Row, note_rows, report
 from regard.decoding.engine import Engine
 from regard.decoding.forced import score
 from regard.errors import ConfigError, RegardError
@@ -28,7 +30,7 @@ from regard.models.interface import AnyTranslator
 from regard.processes import spread_lines
 from regard.tasks.setup import B, Sample, TaskConfig, Use, Verbs
 from regard.tasks.task import AnyTask
-from regard.tasks.translation.batches import PairSet, Weigh
+from regard.tasks.translation.batches import LargePairSet, PairSet, Weigh
 from regard.tasks.translation.framed import FramedConfig, FramedTask
 from regard.tasks.translation.use import least_expected, translate, unusual
 from regard.tasks.translation.verbs import Align, ScorePairs, Summarize, Translate, Translated
@@ -110,7 +112,11 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
         return (line for column in pair_parts(data).train.columns for line in column)
 
     def part(self, raw: Examples, to_learn: bool) -> PairSet:
-        return PairSet(raw, self.setup, self.frame, type(self).weigh)
+        kind = LargePairSet if to_learn and len(raw) > self.setup.data.in_memory else PairSet
+        return kind(raw, self.setup, self.frame, type(self).weigh)
+
+    def packing(self, part: PairSet, budget: int, order: str, seed: int) -> Packing | PooledEpochs:
+        return part.packing(budget, order, seed)
 
     # Validation.
 
@@ -159,7 +165,7 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
         begin = time.perf_counter()
         written = spread_lines(test.columns[0], partial(self.write_down, use))
         seconds = time.perf_counter() - begin
-        outputs, references, decoding = [text for text, _, _ in written], test.columns[1], use.decoding
+        outputs, references, decoding = [text for text, _, _ in written], list(test.columns[1]), use.decoding
         n_tokens = sum(n for _, n, _ in written)
         notes = count_notes((note for _, _, own in written for note in own), (":", " in"))
         metrics = [
@@ -205,12 +211,12 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
                 "regard evaluate RUN RUN SOURCE REFERENCE"
             )
         sides = [self.measure_pairs(use, of, ours), other.measure(its, files)]
-        return side_by_side(paired(list(sides[0].outputs), list(sides[1].outputs), ours.columns[1]), sides)
+        return side_by_side(paired(list(sides[0].outputs), list(sides[1].outputs), list(ours.columns[1])), sides)
 
     # For people.
 
     def inspect(self) -> list[Row]:
-        shown = {name: MeasuredPart(part.examples, part.shards) for name, part in self.parts().items()}
+        shown = {name: part.for_report() for name, part in self.parts().items()}
         if not self.frame.cut:
             return report(shown, self.tokenizer, self.max_length)
         cut = [row for row in note_rows("train", self.train.notes) if row.what.startswith("cut")]
