@@ -14,11 +14,12 @@ from regard.inputs import InputTable, words_or
 from regard.models.interface import Reader
 from regard.models.transformer import TransformerConfig, initialize, initialize_small
 from regard.nn.attention import Attention, MultiHeadAttention
-from regard.nn.blocks import NORMS, EncoderBlock
+from regard.nn.blocks import EncoderBlock
 from regard.nn.cache import Cache
 from regard.nn.hashing import HashedAttention, Hashing
 from regard.nn.layout import Layout
 from regard.nn.linear import Linear, as_computed, n_weights
+from regard.nn.norms import NORMS
 from regard.nn.positions import Position, Space, make_position
 from regard.nn.reversible import through
 from regard.nn.rolling import RollingCache

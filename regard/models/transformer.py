@@ -15,10 +15,11 @@ from regard.models.config import ModelConfig
 from regard.models.cost import Cost, translator_cost
 from regard.models.interface import Translator
 from regard.nn.attention import BIASES, Attention, Heads, MultiHeadAttention
-from regard.nn.blocks import FEED_FORWARDS, NORMS, DecoderBlock, EncoderBlock, Residual
+from regard.nn.blocks import FEED_FORWARDS, DecoderBlock, EncoderBlock, Residual
 from regard.nn.cache import Cache, TranslatorState
 from regard.nn.layout import Layout, Prompt
 from regard.nn.linear import as_computed, logits
+from regard.nn.norms import NORMS
 from regard.nn.positions import POSITIONS, Position, Space, make_position
 from regard.nn.scores import SCORES
 from regard.nn.sight import causal, everywhere

@@ -14,8 +14,9 @@ from regard.checks import one_of
 from regard.choose import choose
 from regard.errors import ConfigError
 from regard.nn import paths
-from regard.nn.layout import Layout
+from regard.nn.layout import Layout, Rectangle
 from regard.nn.linear import Linear, n_weights, onto, products
+from regard.nn.norms import RMSNorm
 from regard.nn.positions import Position, Space
 from regard.nn.scores import SCORES, Score
 from regard.nn.sight import Sight, visible
@@ -33,6 +34,8 @@ class Memory:
 
     def in_place(self) -> "Memory":
         """Each sequence where it lies, and whole."""
+        if self.new is None and self.ancestors is None:
+            return self
         if self.new is not None:
             rows, last = torch.arange(len(self.keys), device=self.keys.device), self.layout.lengths - 1
             for written, newest in zip((self.keys, self.values), self.new, strict=True):
@@ -59,6 +62,14 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
         return scores.softmax(dim=-1)
     lowest = torch.finfo(scores.dtype).min  # not -inf: a row with no visible key must not become NaN
     return scores.masked_fill(~mask, lowest).softmax(dim=-1) * mask
+
+
+def takes_groups(case: paths.Case) -> bool:
+    """Whether heads of queries that share a head of keys can be so many queries of one head: in a step of decoding on a
+    CPU, where each sequence has one row."""
+    is_step = case.queries.is_cpu and isinstance(case.layout, Rectangle) and case.layout.longest == 1
+    is_plain = paths.fits_padded(case) and not case.position.has_bias
+    return is_step and is_plain and not torch.compiler.is_compiling()
 
 
 class Attend(nn.Module):
@@ -90,8 +101,11 @@ class Attend(nn.Module):
         )
         if paths.fits_step(case):
             return paths.run_step(case, memory.ancestors, memory.new)
-        memory = memory.in_place().for_heads(queries.shape[-2])
-        case = replace(case, keys=memory.keys, values=memory.values)
+        memory = memory.in_place()
+        if not takes_groups(case):
+            memory = memory.for_heads(queries.shape[-2])
+        if memory.keys is not case.keys:
+            case = replace(case, keys=memory.keys, values=memory.values)
         for fits, run in paths.FAST_PATHS.values():
             if fits(case):
                 return run(case)
@@ -230,7 +244,7 @@ def pads(model: nn.Module) -> bool:
 
 
 def head_norm(heads: Heads) -> nn.Module:
-    return nn.Identity() if heads.norm_eps is None else nn.RMSNorm(heads.width, heads.norm_eps)
+    return nn.Identity() if heads.norm_eps is None else RMSNorm(heads.width, heads.norm_eps)
 
 
 class GlobalAttention(Attention):

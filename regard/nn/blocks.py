@@ -11,11 +11,8 @@ from regard.nn.activations import Activation, gelu, relu, swish, tanh_gelu
 from regard.nn.attention import Memory, MultiHeadAttention, Past
 from regard.nn.compiler import compile_failure
 from regard.nn.layout import Layout
-from regard.nn.linear import Linear, activated, finished, n_weights, onto
+from regard.nn.linear import Linear, activated, finished, n_weights, onto, products
 from regard.nn.sight import Sight, everywhere
-
-NORMS: dict[str, Callable[[int, float], nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}  # of width and epsilon
-
 
 # Rows -> what it makes of them; where a second tensor is given, added to that.
 Sublayer = Callable[[Tensor, Tensor | None], Tensor]
@@ -90,7 +87,10 @@ class GatedFeedForward(nn.Module):
         self.contract = Linear(d_ff, d_model, bias)
 
     def forward(self, x: Tensor, added: Tensor | None = None) -> Tensor:
-        return onto(added, self.contract, activated(self.gate, x, self.activation) * self.expand(x))
+        if x.is_cuda:  # there a copy of both weights would be large, and gain little
+            return onto(added, self.contract, activated(self.gate, x, self.activation) * self.expand(x))
+        gate, expanded = products(x, [self.gate, self.expand])
+        return onto(added, self.contract, self.activation(gate) * expanded)
 
 
 FEED_FORWARDS: dict[str, Callable[[int, int, bool], nn.Module]] = {  # of d_model, d_ff and whether there are biases

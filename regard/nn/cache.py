@@ -28,6 +28,7 @@ class Cache(RowState):
         self.lengths = lengths  # B
         self.longest = longest
         self.lockstep = lockstep
+        self.ahead: Rectangle | None = None  # how keys lie with those of the step that runs now: once for all layers
 
     @classmethod
     def empty(cls, n_layers: int, n_rows: int, room: int, heads: tuple[int, int], like: Tensor) -> "Cache":
@@ -54,11 +55,14 @@ class Cache(RowState):
 
     def memory(self, layer: int) -> Memory:
         """All that one layer holds."""
-        return self.view(layer, self.longest, self.lengths)
+        if self.ahead is None or self.ahead.lengths is not self.lengths or self.ahead.longest != self.longest:
+            self.ahead = Rectangle(self.lengths, self.longest, is_full=self.lockstep)
+        keys, values = self.content[:, layer, : self.n_rows, : self.longest].unbind()
+        return Memory(keys, values, self.ahead)
 
-    def view(self, layer: int, longest: int, lengths: Tensor) -> Memory:
-        keys, values = self.content[:, layer, : self.n_rows, :longest]
-        return Memory(keys, values, Rectangle(lengths, keys.shape[1], is_full=self.lockstep))
+    def queries(self, n: int) -> Rectangle:
+        self.ahead = Rectangle(self.lengths + n, self.longest + n, is_full=self.lockstep)
+        return super().queries(n)
 
     def layer(self, index: int) -> Past:
         return partial(self.extend, index)
@@ -68,22 +72,23 @@ class Cache(RowState):
 
     def extend(self, layer: int, new: Memory) -> Memory:
         """Write the new keys and values (B, n, H, E) of a layer after the old ones and return all of them."""
-        n = new.keys.shape[1]
+        n, ahead = new.keys.shape[1], self.ahead
         assert self.longest + n <= self.room, f"{self.longest} + {n} tokens do not fit in {self.room}"
-        keys, values = self.content[:, layer, : self.n_rows]
+        assert ahead is not None and ahead.longest == self.longest + n, "ask for `queries` before a step"
+        keys, values = self.content[:, layer, : self.n_rows, : ahead.longest].unbind()
         if self.lockstep:
-            column = slice(self.longest, self.longest + n)
-            keys[:, column], values[:, column] = new.keys, new.values
+            keys[:, self.longest :], values[:, self.longest :] = new.keys, new.values
         else:
-            rows = torch.arange(self.n_rows, device=keys.device)[:, None]
-            columns = self.lengths[:, None] + torch.arange(n, device=keys.device)
+            rows = ahead.once("rows", lambda: torch.arange(self.n_rows, device=keys.device)[:, None])
+            columns = ahead.once("columns", lambda: self.lengths[:, None] + torch.arange(n, device=keys.device))
             keys[rows, columns], values[rows, columns] = new.keys.to(keys.dtype), new.values.to(values.dtype)
-        return self.view(layer, self.longest + n, self.lengths + n)
+        return Memory(keys, values, ahead)
 
     def advance(self, n: int) -> None:
         """Call once when every layer has been extended by n tokens."""
         self.lengths += n
         self.longest += n
+        self.ahead = None
 
     def select(self, rows: Tensor) -> None:
         """Keep these sequences, in this order; one may be taken several times or not at all."""
@@ -104,6 +109,7 @@ class Cache(RowState):
     def truncate(self, lengths: Tensor) -> None:
         """Forget all but the first `lengths` tokens of each sequence."""
         self.lengths.copy_(torch.minimum(self.lengths, lengths))
+        self.ahead = None
         self.measure()
 
     def measure(self) -> None:
@@ -164,17 +170,20 @@ class PooledCache(Cache):
         self.is_reordered = False  # ever: then ancestors count
         self.ends = self.lengths  # how many tokens each row has with the one that is being read
 
-    def view(self, layer: int, longest: int, lengths: Tensor) -> Memory:
+    def memory(self, layer: int) -> Memory:
+        return self.view(layer, self.lengths)
+
+    def view(self, layer: int, lengths: Tensor) -> Memory:
         keys, values = self.content[:, layer]
         return Memory(keys, values, Rectangle(lengths, self.room), self.ancestors if self.is_reordered else None)
 
     def queries(self, n: int) -> Rectangle:
         self.ends = self.lengths + n  # once for all layers
-        return super().queries(n)
+        return RowState.queries(self, n)
 
     def extend(self, layer: int, new: Memory) -> Memory:
         assert new.keys.shape[1] == 1, "a step of a CUDA graph has one token"
-        memory = self.view(layer, self.room, self.ends)
+        memory = self.view(layer, self.ends)
         memory.new = new.keys[:, 0], new.values[:, 0]  # who looks at them writes them
         return memory
 

@@ -7,7 +7,7 @@ run on both, because both answer `pad` (to B, T, ...) and `flatten` (back to the
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -50,6 +50,10 @@ class Layout(ABC):
         """The places of (B, T), counted on past a sequence's end; only (1, T) when all begin at 0."""
         steps = torch.arange(self.longest, device=self.lengths.device)[None]
         return steps if self.starts is None else self.starts[:, None] + steps
+
+    def once(self, what: Hashable, make: Callable[[], Tensor]) -> Tensor:
+        """What a module derives from the places; a rectangle keeps it from layer to layer."""
+        return make()
 
     def places_among(self, keys: "Layout") -> Tensor:
         """The same counted from the first of the keys, which is not at 0 where a cache has dropped its oldest."""
@@ -146,6 +150,14 @@ class Rectangle(Layout):
         self.n_sequences = lengths.shape[0]
         self.is_full = is_full
         self.starts = starts
+        self.kept: dict[Hashable, Tensor] = {}
+
+    def once(self, what: Hashable, make: Callable[[], Tensor]) -> Tensor:
+        if torch.compiler.is_compiling():
+            return make()
+        if what not in self.kept:
+            self.kept[what] = make()
+        return self.kept[what]
 
     @cached_property
     def positions(self) -> Tensor:  # type: ignore[override]

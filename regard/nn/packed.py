@@ -26,7 +26,10 @@ ALIGNED = 8  # rows of a weight: products of other numbers of them take slow ker
 FEW_ROWS = 4  # for which a kernel of ours is faster there
 TINY = 1e-30  # in place of the largest magnitude of zeros
 # Without these instructions sums of 8-bit products overflow, so that x gets 7 bits.
-HAS_VNNI = bool(torch.cpu._is_vnni_supported())
+LEVELS = 127 if torch.cpu._is_vnni_supported() else 63
+# Their overloads, without a look at each argument in Python at every call.
+multiply_int8 = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default._op
+multiply_blocks = torch.ops.mkldnn._linear_pointwise.default._op
 # Activations that kernels take after a product: oneDNN's, and cuBLAS's and ours.
 ONEDNN: dict[Activation | None, tuple[str, str]] = {relu: ("relu", ""), tanh_gelu: ("gelu", "tanh")}
 NO_ACTIVATION = "none", ""
@@ -70,25 +73,26 @@ class Copies(ABC):
         if copy is None:
             return None
         bias = None if linears[0].bias is None else torch.cat([linear.bias for linear in linears])
-        return self.multiply(x, copy, bias, None).split([linear.out_features for linear in linears], -1)
+        return self.multiply(x, copy, bias, None, None).split([linear.out_features for linear in linears], -1)
 
     def product(
         self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: Activation | None, added: Tensor | None
     ) -> Tensor | None:
         copy = self.copy_of(x, [weight])
-        return None if copy is None else finished(self.multiply(x, copy, bias, activation), None, added)
+        return None if copy is None else self.multiply(x, copy, bias, activation, added)
 
     def copy_of(self, x: Tensor, weights: Sequence[Tensor]) -> Any:
         """Of weights that are multiplied with x; None: they are better read as they are."""
-        if x.device.type != "cpu" or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
+        if not x.is_cpu or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
             return None
-        if not all(isinstance(weight, nn.Parameter) for weight in weights):
-            return None
-        key, versions = tuple(map(id, weights)), [weight._version for weight in weights]
+        key = tuple(map(id, weights))
         found = self.known.get(key)
-        if found is None or found.versions != versions:
+        if found is None or found.versions != [weight._version for weight in weights]:
+            if not all(isinstance(weight, nn.Parameter) for weight in weights):
+                return None
             self.known.pop(key, None)
             content = self.copy(whole(weights)) if self.pays(weights) else None
+            versions = [weight._version for weight in weights]
             found = self.known[key] = Copied(weights, versions, content)
         return found.content
 
@@ -101,46 +105,53 @@ class Copies(ABC):
     def copy(self, weight: Tensor) -> Any: ...  # of the kernel's own type
 
     @abstractmethod
-    def multiply(self, x: Tensor, copy: Any, bias: Tensor | None, activation: Activation | None) -> Tensor: ...
+    def multiply(
+        self, x: Tensor, copy: Any, bias: Tensor | None, activation: Activation | None, added: Tensor | None
+    ) -> Tensor: ...
 
 
 class WeightBlocks(Copies):
     def copy(self, weight: Tensor) -> Tensor:
         return torch.ops.mkldnn._reorder_linear_weight(weight.detach())
 
-    def multiply(self, x: Tensor, copy: Tensor, bias: Tensor | None, activation: Activation | None) -> Tensor:
+    def multiply(
+        self, x: Tensor, copy: Tensor, bias: Tensor | None, activation: Activation | None, added: Tensor | None
+    ) -> Tensor:
         name, variant = ONEDNN.get(activation, NO_ACTIVATION)
-        made = torch.ops.mkldnn._linear_pointwise(x, copy, bias, name, [], variant)
-        return finished(made, None if activation in ONEDNN else activation, None)
+        made = multiply_blocks(x, copy, bias, name, [], variant)
+        return finished(made, None if activation in ONEDNN else activation, added)
 
 
 class WeightsInt8(Copies):
     """w ~ s q with whole numbers q of 8 bits and one scale s for each output; rows of x likewise, while they are
     multiplied.
 
-    FBGEMM's product takes one scale for all rows of x.  So each row is divided by its largest magnitude, and has +1 and
-    -1 after it, against weights of zero: then all rows have one range, and no row depends on its neighbors.
+    FBGEMM's product takes one scale for all rows of x.  So each row comes with its largest magnitude at LEVELS, as
+    whole numbers: then the scale is 1, nothing is left to round, and no row depends on its neighbors.
     """
 
-    ends = torch.tensor([1.0, -1.0])
+    levels = torch.tensor(float(LEVELS))
 
     def copy(self, weight: Tensor) -> Any:
         scales = weight.detach().abs().amax(1).clamp(min=TINY) / 127
+        whole = (weight.detach() / scales[:, None]).round().to(torch.int8)
         zeros = torch.zeros(len(scales), dtype=torch.long)
         with warnings.catch_warnings():  # torch moves quantization to another package, but not this product
             warnings.simplefilter("ignore")
-            whole = torch.quantize_per_channel(F.pad(weight.detach(), (0, 2)), scales.double(), zeros, 0, torch.qint8)
-            return torch.ops.quantized.linear_prepack(whole, None)
+            made = torch._make_per_channel_quantized_tensor(whole, scales.double() / LEVELS, zeros, 0)
+            return torch.ops.quantized.linear_prepack(made, None)
 
-    def multiply(self, x: Tensor, copy: Any, bias: Tensor | None, activation: Activation | None) -> Tensor:
-        flat, width = x.flatten(0, -2), x.shape[-1]
-        largest = flat.abs().amax(-1, keepdim=True).clamp(min=TINY)
-        rows = flat.new_empty(len(flat), width + 2)
-        torch.div(flat, largest, out=rows[:, :width])
-        rows[:, width:] = self.ends
-        made = torch.ops.quantized.linear_dynamic(rows, copy, not HAS_VNNI)
-        made = made * largest if bias is None else torch.addcmul(bias, made, largest)
-        return finished(made.view(*x.shape[:-1], -1), activation, None)
+    def multiply(
+        self, x: Tensor, copy: Any, bias: Tensor | None, activation: Activation | None, added: Tensor | None
+    ) -> Tensor:
+        largest = x.abs().amax(-1, keepdim=True)
+        # Zeros become NaN here, and a whole number in the product: times the largest they are zeros again.
+        whole = (x * torch.div(self.levels, largest)).round_()
+        made = multiply_int8(whole, 1.0, LEVELS + 1, copy)
+        if bias is None and activation is None and added is not None:
+            return torch.addcmul(added, made, largest)
+        made = made.mul_(largest) if bias is None else torch.addcmul(bias, made, largest)
+        return finished(made, activation, added)
 
 
 class JoinedWeights:

@@ -241,8 +241,12 @@ def fits_padded(case: Case) -> bool:
 
 
 def run_padded(case: Case) -> Tensor:
-    """scaled_dot_product_attention over the padded rectangle: padding exists inside attention only."""
+    """scaled_dot_product_attention over the padded rectangle: padding exists inside attention only.
+    Heads that share keys may be so many queries of one head, where each sequence has one row (`takes_groups`)."""
     queries, keys, values = padded_heads(case)
+    heads, n_shared = queries.shape, keys.shape[1]
+    if heads[1] != n_shared:
+        queries = queries.reshape(heads[0], n_shared, heads[1] // n_shared, heads[3])
     blind: Tensor | None = None
     if is_plain(case):
         out = F.scaled_dot_product_attention(queries, keys, values, is_causal=case.sight is causal, scale=case.scale)
@@ -259,7 +263,7 @@ def run_padded(case: Case) -> Tensor:
             bias = case.position.bias(case.layout.places_among(case.key_layout), places).to(queries.dtype)
             mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
         out = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=case.scale)
-    rows = case.layout.flatten(out.transpose(1, 2))
+    rows = case.layout.flatten(out.reshape(*heads[:3], out.shape[-1]).transpose(1, 2))
     return rows if blind is None else rows.masked_fill(case.layout.flatten(blind)[..., None, None], 0)
 
 

@@ -220,13 +220,18 @@ def visible(sight: Sight, queries: Layout, keys: Layout) -> Tensor | None:
     The positions carry the alignment: in cached decoding the queries are the last of the keys, and their
     positions say so.
     """
-    places = torch.arange(keys.longest, device=keys.lengths.device)
-    tokens = None if keys.is_full else (places < keys.lengths[:, None])[:, None, :]  # B 1 K
+    tokens = None if keys.is_full else keys.once("tokens", lambda: tokens_of(keys))  # B 1 K
     if sight.band() == NO_LIMIT:
         return tokens
     one_query = queries.longest == 1 and queries.starts is not None
     if one_query and sight.band() == (float("inf"), 0):
         return tokens  # the newest token, at the end of its keys, has no future to hide
+    places = torch.arange(keys.longest, device=keys.lengths.device)
     sequences = torch.arange(keys.n_sequences, device=places.device)
     allowed = sight.allows(queries.places_among(keys)[:, :, None], places, sequences[:, None, None])
     return allowed if tokens is None else allowed & tokens
+
+
+def tokens_of(layout: Layout) -> Tensor:
+    """Which places of (B, 1, T) have a token."""
+    return (torch.arange(layout.longest, device=layout.lengths.device) < layout.lengths[:, None])[:, None, :]

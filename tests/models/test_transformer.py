@@ -4,8 +4,9 @@ from torch import nn
 
 from regard.errors import ConfigError
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.blocks import FEED_FORWARDS, NORMS
+from regard.nn.blocks import FEED_FORWARDS
 from regard.nn.layout import Ragged, Rectangle
+from regard.nn.norms import NORMS
 from regard.nn.positions import POSITIONS
 from regard.nn.scores import SCORES
 from tests.drawn import covering_fast

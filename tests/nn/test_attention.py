@@ -175,3 +175,18 @@ def test_wrong_settings_say_what_is_right():
         choose(SCORES, "dott", "attention score")
     with pytest.raises(ConfigError, match=r"d_model \(10\) must be a multiple of n_heads \(3\)"):
         MultiHeadAttention(Heads(10, 3), "dot", POSITIONS["none"](Space(10, 3, 5)))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["everywhere", "causal", "causal window", "global", "prefix"])
+@pytest.mark.parametrize("is_full", [True, False])
+def test_heads_that_share_keys_take_a_step_without_repeating_them(name, is_full, monkeypatch):
+    torch.manual_seed(0)
+    attend, rule = Attend(SCORES["scaled_dot"](E, T), Position(Space(6 * E, 6, T))), rules("cpu")[name]
+    lengths = torch.tensor([T] * 4 if is_full else [3, 2, T, 2])
+    queries = torch.randn(4, 1, 6, E)
+    layout = Rectangle(torch.ones(4, dtype=torch.long), 1, is_full=True, starts=lengths - 1)
+    memory = Memory(*torch.randn(2, 4, T, 2, E), Rectangle(lengths, T, is_full=is_full))
+    expected = attend.readable(queries, layout, memory, rule)
+    monkeypatch.setattr(Memory, "for_heads", lambda *_: pytest.fail("keys were repeated"))
+    same(attend(queries, layout, memory, rule), expected, 1e-5)

@@ -7,6 +7,8 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.engine import generate
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn import packed
+from regard.nn.activations import relu
+from regard.nn.blocks import FEED_FORWARDS
 from regard.nn.linear import Linear, in_use, logits
 from regard.nn.packed import Copies, WeightBlocks, WeightsInt8
 from regard.text.words import END, START
@@ -158,6 +160,51 @@ def test_eight_bits_are_near_and_no_row_depends_on_its_neighbors(layer):
     assert torch.equal(rough, alone)
     errors = (rough - exact).norm(dim=-1) / exact.norm(dim=-1)
     assert 0 < errors.max() < 0.03 and torch.equal(rough[2, 0], layer.bias)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 2, 17, 300])
+@torch.no_grad()
+def test_eight_bits_are_those_of_whole_numbers(layer, n_rows):
+    """By any number of rows: whole numbers have exact sums."""
+    torch.manual_seed(1)
+    x, copies = torch.randn(n_rows, 512), WeightsInt8()
+    scales, largest = layer.weight.abs().amax(1) / 127, x.abs().amax(-1, keepdim=True)
+    whole_rows = (x * (packed.LEVELS / largest)).round().double()
+    exact = whole_rows @ (layer.weight / scales[:, None]).round().double().T
+    expected = exact * scales.double() / packed.LEVELS * largest.double() + layer.bias.double()
+    with copies:
+        torch.testing.assert_close(layer(x).double(), expected, atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_a_row_of_nan_stays_one_in_eight_bits(layer):
+    x, copies = torch.randn(3, 512), WeightsInt8()
+    x[1, 7] = torch.nan
+    with copies:
+        assert layer(x).isnan().all(1).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("kind", [WeightBlocks, WeightsInt8])
+@torch.no_grad()
+def test_rows_are_added_to_a_product(layer, kind):
+    x, added, copies = torch.randn(2, 5, 512), torch.randn(2, 5, 512), kind()
+    for bias in (layer.bias, None):
+        for activation in (None, relu):
+            made = copies.product(x, layer.weight, bias, activation, None)
+            both = copies.product(x, layer.weight, bias, activation, added)
+            torch.testing.assert_close(both, added + made)
+
+
+@pytest.mark.parametrize("kind", [WeightBlocks, WeightsInt8])
+@torch.no_grad()
+def test_a_gate_and_what_it_gates_are_one_product(kind):
+    torch.manual_seed(0)
+    net, x, copies = FEED_FORWARDS["swiglu"](512, 600, False), torch.randn(2, 1, 512), kind()
+    exact = net(x)
+    with copies:
+        made = net(x)
+    assert [len(known.weights) for known in copies.known.values()] == [2, 1]
+    torch.testing.assert_close(made, exact, atol=1e-5 if kind is WeightBlocks else 0.01, rtol=0)
 
 
 def test_a_search_in_eight_bits_is_the_same_alone_and_in_company():

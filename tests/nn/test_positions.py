@@ -93,3 +93,24 @@ def test_halves_are_marians():
 def test_a_larger_base_turns_slower():
     slow, usual = (POSITIONS["rotary"](Space(8, 2, 20, turning=Turning(base=base))).table for base in (1e6, 1e4))
     assert torch.equal(slow[:, :2], usual[:, :2]) and (slow[1, 2] < usual[1, 2]).item()
+
+
+@pytest.mark.parametrize("scaling", ["none", "dynamic"])
+def test_a_step_of_decoding_turns_as_training_does(scaling):
+    torch.manual_seed(0)
+    turning = Turning(scaling=scaling, factor=2.0, length=8)
+    position = POSITIONS["rotary"](Space(d_model=32, n_heads=4, max_length=64, turning=turning))
+    layouts = [
+        Rectangle(torch.ones(3, dtype=torch.long), 1, starts=torch.tensor(starts)) for starts in ([0, 5, 40],) * 2
+    ]
+    queries, keys = torch.randn(3, 1, 48).split([32, 16], -1)  # of one product, as in a step
+    for heads in (queries.unflatten(-1, (4, 8)), keys.unflatten(-1, (2, 8))):
+        expected = position.rotate(heads, layouts[0])
+        with torch.no_grad():
+            for _ in range(2):  # the turns are kept with the layout
+                torch.testing.assert_close(position.rotate(heads, layouts[1]), expected)
+    other = Rectangle(torch.ones(3, dtype=torch.long), 1, starts=torch.tensor([1, 2, 3]))
+    with torch.no_grad():
+        turned = position.rotate(heads, other)
+    torch.testing.assert_close(turned, position.rotate(heads, other))
+    assert not torch.allclose(turned, expected)
