@@ -3,6 +3,7 @@
 import itertools
 import random
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -18,6 +19,7 @@ from regard.decoding.ticket import Ticket
 from regard.errors import RegardError
 from regard.memory import TooLarge
 from regard.models.heads import LanguageModel
+from regard.models.markov import Markov, MarkovConfig
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.stack import Stack, StackConfig
@@ -76,6 +78,14 @@ def test_an_answer_is_the_same_alone_and_in_any_company(seed: int) -> None:
 
 
 WORDS = 30
+
+
+def counted_chain() -> Markov:
+    model, chance = Markov(MarkovConfig(vocab_size=WORDS, order=2)), np.random.default_rng(0)
+    model.count([(chance.integers(2, WORDS, 400), np.full(40, 10))])
+    return model
+
+
 ARCHITECTURES = {
     "transformer": lambda: Transformer(
         TransformerConfig(vocab_size=WORDS, d_model=16, n_heads=2, n_layers=2, d_ff=32, max_length=40)
@@ -84,6 +94,24 @@ ARCHITECTURES = {
     "stack": lambda: LanguageModel(
         Stack(StackConfig(vocab_size=WORDS, d_model=16, n_heads=2, n_layers=2, d_ff=32, max_length=40))
     ),
+    "llama": lambda: LanguageModel(  # heads that share keys, turned; a gate
+        Stack(
+            StackConfig(
+                vocab_size=WORDS,
+                d_model=16,
+                n_heads=4,
+                n_key_heads=2,
+                n_layers=2,
+                d_ff=32,
+                max_length=40,
+                position="rotary",
+                norm="rms",
+                feed_forward="swiglu",
+                bias="none",
+            )
+        )
+    ),
+    "markov": counted_chain,
     "lstm": lambda: LanguageModel(Recurrent(RecurrentConfig(vocab_size=WORDS, d_model=12, d_hidden=16))),
     "transformer-xl": lambda: LanguageModel(
         TransformerXL(

@@ -12,7 +12,7 @@ from regard.nn import packed
 
 
 @pytest.mark.sampled("every architecture or strategy takes its own searches; one shows that the way holds")
-@pytest.mark.parametrize("name", ["transformer", "stack", "lstm"])
+@pytest.mark.parametrize("name", ["transformer", "llama", "stack", "lstm"])
 def test_an_answer_in_int8_is_the_same_alone_and_in_any_company(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "SMALLEST", 1)  # or else weights of this size are not copied
     torch.manual_seed(0)
