@@ -19,7 +19,8 @@ from torch import Tensor, distributed
 
 from regard.errors import RegardError
 
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 CONNECTIONS = ("gloo", "nccl", "connection", "timed out", "socket")  # what errors of an exchange speak of
 PREPARING = timedelta(days=7)  # the others wait as long for the leader, who may have much text to cut into tokens
 
