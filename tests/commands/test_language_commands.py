@@ -263,7 +263,7 @@ def test_score_asks_a_translator_for_two_files(desk: Path, lab: Path, regard: Ca
 def test_show_of_a_count_says_what_it_holds(at: Call) -> None:
     shown = at("show", "trigram")
     assert "by counting" in shown and "predictor.levels.2.counts" in shown
-    assert "reader.blocks.0-1.attention.to_queries.weight" in at("show", "stack")
+    assert "reader.blocks.0-1.attention.to_queries" in at("show", "stack")
 
 
 def test_neighbors_of_a_reader_and_of_a_model_that_counts(desk: Path, at: Call, regard: Call) -> None:

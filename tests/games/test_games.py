@@ -115,7 +115,7 @@ def test_an_unknown_game_is_named() -> None:
 
 def test_without_gymnasium_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    with pytest.raises(MissingLibrary, match=r"regard\[play\]"):
+    with pytest.raises(MissingLibrary, match=r"pip install '\.\[play\]' in a checkout"):
         make_game("gymnasium:CartPole-v1")
 
 

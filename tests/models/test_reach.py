@@ -6,6 +6,7 @@ from torch import nn
 from regard.errors import RegardError
 from regard.inputs import Words
 from regard.models.reach import gradient_reach, jacobian_norms
+from regard.nn.layer_dropout import LayerDropout
 from regard.nn.layout import Ragged
 from regard.nn.recurrent import CELLS, RecurrentStack
 
@@ -20,7 +21,7 @@ class Reader(nn.Module):
         torch.manual_seed(0)
         self.embedding = Words(10, D)
         self.embedding.weight.data *= 1e-7
-        self.stack = RecurrentStack(CELLS[cell], [D, D], False, dropout=0.5, recurrent_dropout=0.5, locked=False)
+        self.stack = RecurrentStack(CELLS[cell], [D, D], False, LayerDropout.everywhere(0.5), 0.5)
 
     def forward(self, tokens, layout):
         return self.stack(self.embedding(tokens, layout), layout)
@@ -106,7 +107,7 @@ def test_the_product_of_jacobians_is_that_of_the_unrolled_net(cell):
     torch.manual_seed(0)
     reader = Reader(cell)
     reader.embedding.weight.data *= 1e7
-    reader.stack = RecurrentStack(CELLS[cell], [D, 4, 3], False, dropout=0.5, recurrent_dropout=0.5, locked=False)
+    reader.stack = RecurrentStack(CELLS[cell], [D, 4, 3], False, LayerDropout.everywhere(0.5), 0.5)
     tokens = torch.randint(0, 10, (5,))
     norms = jacobian_norms(reader, tokens, Ragged([5]))
     reader.eval()

@@ -8,7 +8,8 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.engine import Engine
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.framing import Frame
-from regard.tasks.translation.use import alignments, read, source_words, target_words, translate
+from regard.tasks.translation.use import alignments, source_words, target_words, translate
+from regard.text.sentences import read
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 TEXT = ["The horse ate the oats because it was too hungry.", "L'animal n'a pas (trop) mangé."] * 3
