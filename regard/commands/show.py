@@ -31,8 +31,8 @@ LECTURES = {
     "gpt3": (3640 * PETAFLOPS_DAY, "3640 petaFLOP/s-days"),
 }
 NOT_MEASURED = (
-    "Compute was compared with steps of two models on one H200; communication is modeled from stated bandwidths, see "
-    "docs/scaling.md. Where each GPU has few tokens, its products are slower than said here."
+    "Compute was fitted to steps of two models on one H200 and not checked on others; communication is modeled from "
+    "stated bandwidths, see docs/scaling.md. Where each GPU has few tokens, its products are slower than said here."
 )
 P100 = 9.5e12  # FLOP/s that the paper takes for a P100, single precision
 

@@ -191,5 +191,5 @@ def pass_memory(work: Work, checkpointing: bool) -> float:
     return kept + min(LOGITS, COPY * work.n_logits)
 
 
-# Rates are estimates that steps of two models confirm within 15 % (docs/scaling.md); room and watts are the vendor's.
+# Rates are estimates, chosen beside earlier steps of two models (docs/scaling.md); room and watts are the vendor's.
 H200 = Machine(products=600e12, attention=300e12, half=512, memory=4.0e12, room=141e9, watts=700)
