@@ -10,6 +10,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextvars import Token
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -27,9 +28,6 @@ FEW_ROWS = 4  # for which a kernel of ours is faster there
 TINY = 1e-30  # in place of the largest magnitude of zeros
 # Without these instructions sums of 8-bit products overflow, so that x gets 7 bits.
 LEVELS = 127 if torch.cpu._is_vnni_supported() else 63
-# Their overloads, without a look at each argument in Python at every call.
-multiply_int8 = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default._op
-multiply_blocks = torch.ops.mkldnn._linear_pointwise.default._op
 # Activations that kernels take after a product: oneDNN's, and cuBLAS's and ours.
 ONEDNN: dict[Activation | None, tuple[str, str]] = {relu: ("relu", ""), tanh_gelu: ("gelu", "tanh")}
 NO_ACTIVATION = "none", ""
@@ -111,6 +109,11 @@ class Copies(ABC):
 
 
 class WeightBlocks(Copies):
+    @cached_property
+    def kernel(self) -> Any:
+        """Its overload, without a look at each argument in Python at every call; not every build of PyTorch has it."""
+        return torch.ops.mkldnn._linear_pointwise.default._op
+
     def copy(self, weight: Tensor) -> Tensor:
         return torch.ops.mkldnn._reorder_linear_weight(weight.detach())
 
@@ -118,7 +121,7 @@ class WeightBlocks(Copies):
         self, x: Tensor, copy: Tensor, bias: Tensor | None, activation: Activation | None, added: Tensor | None
     ) -> Tensor:
         name, variant = ONEDNN.get(activation, NO_ACTIVATION)
-        made = multiply_blocks(x, copy, bias, name, [], variant)
+        made = self.kernel(x, copy, bias, name, [], variant)
         return finished(made, None if activation in ONEDNN else activation, added)
 
 
@@ -131,6 +134,10 @@ class WeightsInt8(Copies):
     """
 
     levels = torch.tensor(float(LEVELS))
+
+    @cached_property
+    def kernel(self) -> Any:
+        return torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default._op
 
     def copy(self, weight: Tensor) -> Any:
         scales = weight.detach().abs().amax(1).clamp(min=TINY) / 127
@@ -147,7 +154,7 @@ class WeightsInt8(Copies):
         largest = x.abs().amax(-1, keepdim=True)
         # Zeros become NaN here, and a whole number in the product: times the largest they are zeros again.
         whole = (x * torch.div(self.levels, largest)).round_()
-        made = multiply_int8(whole, 1.0, LEVELS + 1, copy)
+        made = self.kernel(whole, 1.0, LEVELS + 1, copy)
         if bias is None and activation is None and added is not None:
             return torch.addcmul(added, made, largest)
         made = made.mul_(largest) if bias is None else torch.addcmul(bias, made, largest)
