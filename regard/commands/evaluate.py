@@ -103,7 +103,7 @@ def point(
 ) -> None:
     """Measure how often attention points at what a noun of a caption names."""
     captioner = regard.load(run, device)
-    with working(f"looking where {run} looks"):
+    with working(f"measuring where {run} looks"):
         measured = captioner.point(str(boxes), [str(file) for file in files or ()])
     show_figures(captioner, measured, as_json)
 
@@ -122,7 +122,7 @@ def show_price(
     """What decoding costs in quality that trades answers for speed: the run without it and with it."""
     exact = decoding.exact
     changed = [name for name, value in vars(exact).items() if vars(decoding)[name] != value]
-    with working(f"measuring {run.folder} without {', '.join(changed)} and with it"):
+    with working(f"measuring {run.folder} with and without {', '.join(changed)}"):
         versus = run.versus(run, files, root, (exact, decoding))
     write_outputs(versus.sides[1], outputs)
     names = [", ".join(f"{name}={vars(way)[name]}" for name in changed) for way in (exact, decoding)]

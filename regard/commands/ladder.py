@@ -25,7 +25,7 @@ def ladder(
     patience: Annotated[
         int | None,
         typer.Option(
-            min=1, help="train each rung until so many validations bring nothing better; the budget is the most"
+            min=1, help="end each rung after this many validations without a new best, or at the end of the budget"
         ),
     ] = None,
     rungs: Annotated[str | None, typer.Option(metavar="NAME,NAME", help="only these (default: all)")] = None,

@@ -55,7 +55,7 @@ def look(
         ),
     ] = None,
     part: Annotated[
-        int, typer.Option(min=1, help="of a text that is too long for the model and so was split: which part")
+        int, typer.Option(min=1, help="which part to show of a text that is too long for the model and was split")
     ] = 1,
     grid: Annotated[bool, typer.Option("--grid", help="with --png: every head (or gate) of every layer")] = False,
     vectors: Annotated[bool, typer.Option("--vectors", help="with --html: queries, keys and values too")] = False,
@@ -102,7 +102,7 @@ def look(
     capture = loaded.look(text, target, layers, heads, vectors, part)
     if capture.n_parts > 1:
         shown = f"this is part {part}, and --part N shows another"
-        print(f"note: too long for the model, so split into {capture.n_parts}; {shown}", file=sys.stderr)
+        print(f"note: too long for the model and split into {capture.n_parts} parts; {shown}", file=sys.stderr)
     note_unknown(loaded, text, target or "")
     kind = kind or capture.first_kind
     if is_named:

@@ -23,9 +23,7 @@ def working(what: str) -> Iterator[None]:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    is_read_here = (
-        sys.stdout.isatty()
-    )  # then what is printed meanwhile goes above the line, and otherwise where it goes
+    is_read_here = sys.stdout.isatty()  # then what is printed meanwhile goes above the line; a pipe is left alone
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, redirect_stdout=is_read_here) as progress:
         progress.add_task(what, total=None)

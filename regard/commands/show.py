@@ -32,7 +32,7 @@ LECTURES = {
 }
 NOT_MEASURED = (
     "Compute was fitted to steps of two models on one H200 and not checked on others; communication is modeled from "
-    "stated bandwidths, see docs/scaling.md. Where each GPU has few tokens, its products are slower than said here."
+    "stated bandwidths, see docs/scaling.md. With few tokens on each GPU, its products are slower than shown here."
 )
 P100 = 9.5e12  # FLOP/s that the paper takes for a P100, single precision
 
@@ -42,7 +42,7 @@ def show(
     set_: Overrides = None,
     from_: BeginWith = None,
     measure: Annotated[bool, typer.Option("--measure", help="read the data and time steps, as doctor does")] = False,
-    gpus: Annotated[int | None, typer.Option(min=1, help="also what a step costs on so many H200s, modeled")] = None,
+    gpus: Annotated[int | None, typer.Option(min=1, help="also show the modeled cost on this many H200s")] = None,
 ) -> None:
     """Show what training a model takes, and its parts with shapes and parameters.
 
@@ -59,8 +59,8 @@ def show(
     console = Console()
     chosen = read_recipe(recipe, set_ or [], from_)
     if chosen.model_class.is_counted:
-        print(f"{chosen.name}: a {chosen.architecture} model, by counting; no parameters are learned by gradients.")
-        print("It is trained in one pass over the text; what it holds is what was counted.")
+        print(f"{chosen.name}: a {chosen.architecture} model, trained by counting; no parameters are learned.")
+        print("It reads the text once and keeps the counts.")
         print_missing(chosen)
         weights = Path(recipe) / "model.safetensors"
         if weights.is_file():

@@ -33,7 +33,7 @@ class DataConfig:
     # `evaluate` and `translate` split longer lines at sentences; a text to classify is cut
     max_length: int = 256
     # budget of a batch: the sum, over its pairs, of the tokens of the longer side; "auto": the largest that fits, found
-    # and said before training, which then keeps it
+    # and printed before training, and kept in the run
     batch_tokens: int | Literal["auto"] = 4096
     order: str = "random"  # `random`, or `grouped`: pairs of similar length share a batch, so attention pads less
     cache: str = ""  # folder of the tokenized data; empty: `cache/` inside the run
@@ -41,7 +41,7 @@ class DataConfig:
     # epoch is computed, not kept (translation, classification, running text, masked words; plain text and tables);
     # texts of which a share is held out are read into memory all the same
     in_memory: int = 1_000_000
-    processes: int = 0  # that tokenize such files; 0: one for each core
+    processes: int = 0  # how many processes tokenize such files; 0: one for each core
 
     def __post_init__(self) -> None:
         one_of(self, sorted(ORDERS), "order")

@@ -1,4 +1,4 @@
-"""Games of gymnasium, such as CartPole: the extra `regard[play]`."""
+"""Games of gymnasium, such as CartPole: the extra `play`."""
 
 import re
 

@@ -31,8 +31,8 @@ class TrainingConfig:
     # `auto` (bfloat16 products on CUDA, float32 elsewhere), `float32` or `bfloat16`; the weights are always float32
     precision: str = "auto"
     compile: str = "auto"  # `auto` (on CUDA), `on` or `off`; without a working compiler it runs eagerly and says so
-    # layers keep only their inputs and compute the rest again in the backward pass: a third more time, far less memory,
-    # for long windows
+    # layers keep only their inputs and compute the rest again in the backward pass, for long windows: less memory, and
+    # a third more FLOPs
     checkpointing: bool = False
     validate_every: int = 1_000  # steps between validations; 0: never
     save_every: int = 1_000  # steps between checkpoints

@@ -27,7 +27,7 @@ def attention_form(service: Service) -> type[BaseModel]:
         "target": (str | None, own),
         "layers": (list[int] | None, counted),
         "heads": (list[int] | None, counted),
-        "part": (int, FormField(default=1, ge=1, description="of a text that is too long and so was split")),
+        "part": (int, FormField(default=1, ge=1, description="which part of a text that is too long and was split")),
         "vectors": (bool, FormField(default=False, description="also queries, keys and values")),
         "format": (
             Literal["json", "page"],

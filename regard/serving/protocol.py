@@ -29,7 +29,7 @@ class LimitedProtocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:  # as uvicorn has it
         super().connection_made(transport)
-        # Any byte that waits counts as not read: what lies below a higher mark would keep the connection for ever.
+        # Any byte that waits counts as not read: what lies below a higher mark would keep the connection forever.
         transport.set_write_buffer_limits(0)
         if len(self.connections) > self.limits.connections:
             most = self.limits.connections

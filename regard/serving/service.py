@@ -36,7 +36,7 @@ class Service:
 
     @property
     def is_working(self) -> bool:
-        """Whether a thread works, for whomever."""
+        """Whether a thread works, even if nobody waits for it."""
         return bool(self.admission.turns) or self.host.stepper.thread.is_alive()
 
     def offering(self, verb: str) -> dict[str, Run]:

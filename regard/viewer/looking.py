@@ -153,7 +153,7 @@ def look_at_long_text(
 def look_in_parts(parts: list[str], asked: Asked, look: Callable[[str], Capture]) -> Capture:
     """The part that was asked for; its title says which of how many it is."""
     if not 1 <= asked.part <= len(parts):
-        raise RegardError(f"there is no part {asked.part}: the text has {len(parts)}, the first being part 1")
+        raise RegardError(f"there is no part {asked.part}: the text has {len(parts)}, counted from 1")
     seen = look(parts[asked.part - 1])
     if len(parts) == 1:
         return seen
