@@ -1,6 +1,7 @@
 """The [data] table of a recipe."""
 
 import os
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +11,11 @@ from regard.errors import ConfigError
 
 AUTO: Literal["auto"] = "auto"
 USUAL = 4096  # tokens of a batch
+
+
+def n_cores() -> int:
+    """That this process may use: a batch system may give it few of many."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +71,14 @@ class DataConfig:
 
     @property
     def n_processes(self) -> int:
-        return self.processes or os.cpu_count() or 1
+        return self.processes or n_cores()
 
     @property
     def most_lines(self) -> int | None:
         """Training files with more stay on disk; None: a share is held out, which takes a look at all texts at once."""
         return None if self.valid_share or self.test_share else self.in_memory
+
+    def are_many(self, n: int, digest: str) -> bool:
+        """Whether so many texts are learned from as if they were on disk; those that are have a digest.  A table has
+        fewer texts than lines, so that a count alone does not say it."""
+        return bool(digest) or n > self.in_memory

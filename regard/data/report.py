@@ -115,7 +115,8 @@ def findings(part: MeasuredPart, seen: list[set[bytes]]) -> Notes:
 
 def note(notes: Notes, what: str, examples: Examples, flags: Iterable[bool], column: int = 0) -> None:
     """Count the flagged examples that are not empty (those are counted elsewhere); none is worth saying too."""
-    flagged = [i for i, flag in enumerate(flags) if flag and examples.columns[0][i].strip()]
+    beside = zip(flags, examples.columns[0], strict=True)  # in one pass: texts may be on disk
+    flagged = [i for i, (flag, text) in enumerate(beside) if flag and text.strip()]
     notes.add(what, examples.where(flagged[0], column) if flagged else "", len(flagged))
 
 

@@ -226,6 +226,11 @@ class LargeExampleSet(ExampleSet):
     @abstractmethod
     def measure(self, places: np.ndarray) -> FitItems: ...
 
+    @property
+    def lengths(self) -> np.ndarray:  # type: ignore[override]
+        """Of those that are fit; worked out anew each time."""
+        return np.concatenate([self.measure(places)[1] for places in in_pools(len(self.kept))])
+
     def packing(self, budget: int, order: str, seed: int) -> Packing | PooledEpochs:
         return PooledEpochs(len(self.kept), self.measure, budget, order, seed)
 

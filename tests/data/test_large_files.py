@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from regard.data.files import large
 from regard.data.files.large import has_more_lines, read_sized, stream_lines
 from regard.data.files.on_disk import FileTexts, LineNumbers, pick
+from regard.data.files.plain import PlainText
 from regard.data.files.reading import read_examples, read_lines
 from regard.data.notes import Notes
 from regard.errors import DataError
@@ -119,3 +120,31 @@ def test_line_numbers_are_kept_where_they_jump(lines: list[int]) -> None:
         numbers.add(record, line)
     assert [numbers[record] for record in range(len(lines))] == lines
     assert len(numbers.records) <= 1 + int((np.diff([0, *lines]) > 1).sum())
+
+
+def test_lines_are_counted_not_bytes(tmp_path: Path) -> None:
+    """A short file before a long one: the bytes of the first are not lines."""
+    (tmp_path / "short.txt").write_text("nine words that are one line of a text\n", encoding="utf-8")
+    (tmp_path / "long.txt").write_text("x" * 100 + "\n" + "y\n" * 30, encoding="utf-8")
+    paths = [tmp_path / "short.txt", tmp_path / "long.txt"]
+    assert has_more_lines(paths, 31) and not has_more_lines(paths, 32) and not has_more_lines(paths, 50)
+
+
+@pytest.mark.parametrize("name", ["no.fr", "rows.parquet", "folder"])
+def test_what_cannot_be_read_line_by_line_is_left_to_who_can(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.en").write_text("x\n" * 9, encoding="utf-8")
+    (tmp_path / "rows.parquet").write_bytes(b"PAR1" + b"\n" * 9)
+    (tmp_path / "folder").mkdir()
+    assert has_more_lines([tmp_path / "a.en"], 2) and not has_more_lines([tmp_path / "a.en", tmp_path / name], 2, 2)
+
+
+def test_a_missing_file_beside_a_large_one_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.en").write_text("x\n" * 9, encoding="utf-8")
+    with pytest.raises(DataError, match=r"no file .*a\.fr; check its name and its folder"):
+        read_sized(("a.en", "a.fr"), (), tmp_path, 2)
+
+
+def test_all_lines_of_a_table_are_other_texts_than_a_column(tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text("text\n" + "a b\n" * 5, encoding="utf-8")
+    digests = [PlainText.read_sized(("t.tsv",), str(tmp_path), columns, 2).digest for columns in ((), ("text",))]
+    assert all(digests) and len(set(digests)) == 2

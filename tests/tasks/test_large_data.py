@@ -8,9 +8,12 @@ import pytest
 
 from regard.data.batching import computed_order, parts, shards
 from regard.data.batching.batch import Batch
+from regard.data.batching.large_passages import LargePassages
+from regard.data.batching.streams import LargeStream
 from regard.errors import ConfigError
 from regard.runs.inheriting import read_recipe
 from regard.runs.recipe import Recipe
+from regard.tasks.classification.batches import LargeDocuments
 from regard.tasks.task import AnyTask
 from regard.text import Tokenizer
 
@@ -91,6 +94,7 @@ def test_an_epoch_from_disk_has_what_one_in_memory_has(case: str, files: Path, t
     assert dict(large.train.notes.first) == dict(small.train.notes.first)
     assert large.small_batch(100).n_targets > 0
     assert large.config == small.config and large.settled_rows() == small.settled_rows()
+    assert sorted(large.train.lengths) == sorted(small.train.lengths)
 
 
 @pytest.mark.parametrize("case", ["pairs", "labels", "stream", "masked"])
@@ -129,3 +133,13 @@ def test_tokens_are_found_again_by_the_files(files: Path, tmp_path: Path, monkey
     first = task_of(recipe, tmp_path / "cache")
     monkeypatch.setattr(shards, "write_parts", lambda *_: pytest.fail("tokenized again"))
     assert task_of(recipe, tmp_path / "cache").batch(0, 0).lines == first.batch(0, 0).lines
+
+
+@pytest.mark.parametrize("case", ["labels", "masked", "stream"])
+def test_a_table_that_stays_on_disk_is_learned_from_there(case: str, files: Path, tmp_path: Path) -> None:
+    """With its header it has one line more than texts."""
+    table = ['data.train=["a.tsv"]', 'data.columns=["text"]'] if case != "labels" else []
+    task = task_of(recipe_of(case, files, N, *table), tmp_path)
+    source = task.train.corpus if case == "masked" else task.train
+    assert isinstance(source, LargeDocuments | LargePassages | LargeStream)
+    assert len(seen([task.batch(0, i) for i in range(task.n_batches(0))])) > 200

@@ -67,6 +67,12 @@ class LargePassages(Passages):
     def __len__(self) -> int:
         return self.n_windows
 
+    @property
+    def lengths(self) -> np.ndarray:
+        """Of the windows; worked out anew each time."""
+        pools = in_pools(len(self.shard))
+        return np.concatenate([stops - starts for starts, stops in map(self.spans, map(self.cut, pools))])
+
     def cut(self, documents: np.ndarray) -> np.ndarray:
         """The windows of some documents, (n, 3)."""
         first, lengths = self.offsets[documents], self.offsets[documents + 1] - self.offsets[documents]

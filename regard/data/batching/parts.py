@@ -84,7 +84,7 @@ def part_files(folder: Path, number: int) -> tuple[Path, Path]:
 
 def write_part(folder: Path, number: int, tokens: FlatTokens) -> None:
     for path, array in zip(part_files(folder, number), tokens, strict=True):
-        beside = path.with_suffix(".part")
+        beside = path.with_suffix(f".{os.getpid()}")  # another training may make the same part
         save_array(beside, array.astype(np.uint32))
         os.replace(beside, path)
 

@@ -60,15 +60,16 @@ def lines_of(block: bytes, path: Path, number: int, notes: Notes) -> list[str]:
     return lines
 
 
-def has_more_lines(paths: Sequence[Path], n: int) -> bool:
-    """Whether some text files or tables have more than n lines together; no more is read than it takes to know."""
-    total = 0
-    for path in paths:
-        if kind_of(path) in ARROW_KINDS or not path.is_file():
-            continue
-        if path.suffix.lower() not in OPENERS and path.stat().st_size <= n - total:  # a line takes a byte or more
-            total += path.stat().st_size
-            continue
+def has_more_lines(paths: Sequence[Path], n: int, n_beside: int = 1) -> bool:
+    """Whether some text files or tables, of which so many go side by side, have more than n lines; no more is read than
+    it takes to know.  False where one of them cannot be read line by line, or is not there."""
+    if not all(path.is_file() and kind_of(path) not in ARROW_KINDS for path in paths):
+        return False
+    counted, total = paths[::n_beside], 0
+    are_packed = any(path.suffix.lower() in OPENERS for path in counted)
+    if not are_packed and sum(path.stat().st_size for path in counted) <= n:  # a line takes a byte or more
+        return False
+    for path in counted:
         try:
             with OPENERS.get(path.suffix.lower(), lambda plain: plain.open("rb"))(path) as file:
                 while block := file.read(BLOCK):
@@ -80,14 +81,14 @@ def has_more_lines(paths: Sequence[Path], n: int) -> bool:
     return False
 
 
-def digest_of(paths: Sequence[Path], names: Sequence[str]) -> str:
-    """Says which texts these columns of these files are."""
+def digest_of(paths: Sequence[Path], columns: Sequence[str]) -> str:
+    """Says which texts these columns of these files, or all their lines, are."""
     key = hashlib.blake2b(digest_size=16)
     for path in paths:
         with path.open("rb") as file:
             content = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
         key.update(f"{kind_of(path)} {content}\n".encode())
-    key.update("\n".join(names).encode("utf-8", "surrogateescape"))
+    key.update("\n".join(columns).encode("utf-8", "surrogateescape"))
     return key.hexdigest()
 
 
@@ -115,7 +116,7 @@ def read_sized(files: tuple[str, ...], columns: tuple[str, ...], root: Path | st
         return read_examples(files, columns, root)
     paths, names = named_paths(files, columns, root)
     is_plain = kind_of(paths[0]) not in TABLES
-    if not (columns or is_plain) or not has_more_lines(paths[:: len(names) if is_plain else 1], in_memory):
+    if not (columns or is_plain) or not has_more_lines(paths, in_memory, len(names) if is_plain else 1):
         return read_examples(files, columns, root)
     return read_large(paths, names, columns)
 
@@ -145,4 +146,4 @@ def read_large(paths: list[Path], names: tuple[str, ...], columns: tuple[str, ..
 
     texts: list[Sequence[str]] = [FileTexts(column(c), n) for c in range(len(names))]
     files = [path.name for path in paths]
-    return Examples(names, texts, numbers, files, starts, notes, digest_of(paths, names))
+    return Examples(names, texts, numbers, files, starts, notes, digest_of(paths, columns))

@@ -46,10 +46,8 @@ class LineNumbers:
     """The line of each record, kept as the few places where lines were skipped."""
 
     def __init__(self) -> None:
-        self.records, self.shifts = (
-            array("q", [0]),
-            array("q", [1]),
-        )  # from record r on, a record's line is its number plus the shift
+        # From record r on, a record's line is its number plus the shift.
+        self.records, self.shifts = array("q", [0]), array("q", [1])
 
     def add(self, record: int, line: int) -> None:
         if line - record != self.shifts[-1]:

@@ -2,8 +2,6 @@
 
 import hashlib
 import io
-import os
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,6 +12,7 @@ from typing import BinaryIO
 import numpy as np
 
 from regard.data.cached import is_unharmed, save_array, write_whole
+from regard.data.config import n_cores
 from regard.data.images.examples import Images, digest
 from regard.data.images.opening import DECISIONS, Traits, open_image
 from regard.data.images.pixels import PixelForm, array_in_form, in_form, to_bytes
@@ -131,7 +130,7 @@ def decode_all(
 
 def decoded(images: Images, form: PixelForm) -> Iterator[Decoded | DataError]:
     """In order; PIL lets other threads work while it decodes."""
-    n_threads = min(len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1, 8)
+    n_threads = min(n_cores(), 8)
 
     def run(start: int) -> list[Decoded | DataError]:
         return [decode_image(images, i, form) for i in range(start, min(start + RUN, len(images)))]

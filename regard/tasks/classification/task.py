@@ -105,7 +105,8 @@ class TextLabelTask(LabelTask[Labelled, Documents, M, B]):
     def part(self, raw: Labelled, to_learn: bool) -> Documents:
         n_texts = len(raw.examples.columns)
         framing = self.framing if n_texts == self.framing.n_texts else replace(self.framing, n_texts=n_texts)
-        kind = LargeDocuments if to_learn and len(raw) > self.setup.data.in_memory else Documents
+        is_large = to_learn and self.setup.data.are_many(len(raw), raw.examples.digest)
+        kind = LargeDocuments if is_large else Documents
         return kind(raw, self.config.labels, framing, self.setup, to_learn)
 
     def packing(self, part: Documents, budget: int, order: str, seed: int) -> Packing | PooledEpochs:

@@ -61,7 +61,7 @@ class StreamTask(Task[PlainText, Stream, M, B]):
 
     def part(self, raw: PlainText, to_learn: bool) -> Stream:
         data, arguments = self.setup.data, (raw, self.config.unit, self.tokenizer, self.setup.cache)
-        is_large = to_learn and len(raw.lines) > data.in_memory
+        is_large = to_learn and data.are_many(len(raw.lines), raw.digest)
         return LargeStream(*arguments, data.n_processes) if is_large else Stream(*arguments)
 
     # Batches.

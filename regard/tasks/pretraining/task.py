@@ -83,7 +83,7 @@ class MaskingTask(Task[PlainText, MaskedPassages, M, MaskedBatch]):
         c = self.config
         width = c.window - N_FIXED[c.nsp]
         data, arguments = self.setup.data, (raw, c.documents, width, self.tokenizer, self.setup.cache)
-        is_large = to_learn and len(raw.lines) > data.in_memory
+        is_large = to_learn and data.are_many(len(raw.lines), raw.digest)
         corpus = LargePassages(*arguments, data.n_processes) if is_large else Passages(*arguments)
         return MaskedPassages(corpus, self.tokenizer, c.share, c.nsp)
 

@@ -112,7 +112,7 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
         return (line for column in pair_parts(data).train.columns for line in column)
 
     def part(self, raw: Examples, to_learn: bool) -> PairSet:
-        kind = LargePairSet if to_learn and len(raw) > self.setup.data.in_memory else PairSet
+        kind = LargePairSet if to_learn and self.setup.data.are_many(len(raw), raw.digest) else PairSet
         return kind(raw, self.setup, self.frame, type(self).weigh)
 
     def packing(self, part: PairSet, budget: int, order: str, seed: int) -> Packing | PooledEpochs:
