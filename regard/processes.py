@@ -110,7 +110,7 @@ class Processes:
         elif self.said_by_leader(False):
             yield
         else:
-            raise LostWorker("the first process could not prepare this run; its message says why")
+            raise LostWorker("the first process could not go on; its message says why")
 
     def said_by_leader(self, is_done: bool) -> bool:
         if self.n == 1:
@@ -151,8 +151,8 @@ def local_rank() -> int:
 @contextmanager
 def joined(device: torch.device, seconds: float) -> Iterator[Processes]:
     """All processes that were started with this one.  One that does not answer for so many seconds is given up."""
-    if "RANK" not in os.environ:
-        yield ALONE
+    if "RANK" not in os.environ or (n_started() == 1 and "MASTER_ADDR" not in os.environ):
+        yield ALONE  # a RANK alone may be another program's
         return
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     with others_noticed():

@@ -93,7 +93,7 @@ def measured(chosen: "Recipe", origin: Path | None, device: "torch.device") -> "
 
     with tempfile.TemporaryDirectory() as folder:
         cached = replace(chosen, data=replace(chosen.data, cache=""))
-        return measure(prepare(cached, Path(folder) / "show", weights_from=origin), device)
+        return measure(prepare(cached, Path(folder) / "show", weights_from=origin, device=device), device)
 
 
 def on_gpus(chosen: "Recipe", model: "Model", n: int) -> "Table":

@@ -23,7 +23,13 @@ def copy_data(data: DataConfig, run: Path) -> str:
         source, place = Path(data.root) / name, run / "data" / name
         if not place.exists():
             place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copytree(source, place) if source.is_dir() else shutil.copyfile(source, place)
+            beside = place.with_name(f".copying-{place.name}")  # what has its name is complete
+            if source.is_dir():
+                shutil.rmtree(beside, ignore_errors=True)
+                shutil.copytree(source, beside)
+            else:
+                shutil.copyfile(source, beside)
+            beside.rename(place)
         files = place.rglob("*") if place.is_dir() else [place]
         n_bytes += sum(file.stat().st_size for file in files if file.is_file())
     return f"{len(names)} files and folders, {n_bytes / 2**20:,.1f} MiB, in {run / 'data'}"

@@ -141,7 +141,7 @@ def with_tokenizer(
     else:
         tokenizer = learned or Tokenizer.train(recipe.task_class.texts(recipe.data), recipe.tokenizer)
     if not (recipe.data.valid or recipe.data.valid_share):
-        recipe = replace(recipe, training=replace(recipe.training, validate_every=0, patience=0))
+        recipe = replace(recipe, training=replace(recipe.training, validate_every=0, patience=0, average_after=0))
     recipe = recipe.with_vocabulary(tokenizer.vocab_size)
     if tokenizer.kind == IMPORTED and not resume:
         theirs = Recipe.of_run(Path(source))

@@ -75,3 +75,19 @@ def test_a_folder_of_images_is_copied(tmp_path: Path) -> None:
     (tmp_path / "cats" / "1.png").write_bytes(b"x" * 2**20)
     said = copy_data(DataConfig(root=str(tmp_path), train=("cats",)), tmp_path / "run")
     assert (tmp_path / "run" / "data" / "cats" / "1.png").is_file() and "1.0 MiB" in said
+
+
+def test_a_copy_that_was_stopped_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n", encoding="utf-8")
+    data = DataConfig(root=str(tmp_path), train=("a.txt",))
+
+    def half(_: Path, place: Path) -> None:
+        place.write_text("one\n", encoding="utf-8")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(shutil, "copyfile", half)
+        copy_data(data, tmp_path / "run")
+    copy_data(data, tmp_path / "run")
+    assert [path.name for path in (tmp_path / "run" / "data").iterdir()] == ["a.txt"]
+    assert (tmp_path / "run" / "data" / "a.txt").read_text(encoding="utf-8") == "one\ntwo\n"

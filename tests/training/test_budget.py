@@ -111,3 +111,9 @@ def test_another_word_is_refused() -> None:
         Recipe.read("gpt2", ["data.batch_tokens=0"])
     with pytest.raises(ConfigError, match=r"batch_tokens must be int, got 1\.5"):
         Recipe.read("gpt2", ["data.batch_tokens=1.5"])
+
+
+def test_without_validation_nothing_waits_for_it(tmp_path: Path) -> None:
+    training = {"steps": 2, "warmup": 1, "average_after": 5, "patience": 9}
+    config = prepare(recipe_of(tmp_path, 200, training=training), tmp_path / "run").recipe.training
+    assert (config.validate_every, config.average_after, config.patience) == (0, 0, 0)

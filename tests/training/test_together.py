@@ -16,7 +16,7 @@ import regard
 from regard.errors import ConfigError
 from regard.learning.distribution import DistributionConfig
 from regard.nn.masked_weights import MaskedWeights
-from regard.processes import ALONE, LostWorker, Sharing, others_noticed, sharing, spread_lines
+from regard.processes import ALONE, LostWorker, Sharing, joined, others_noticed, sharing, spread_lines
 from regard.runs.checkpoints import find_weights
 from regard.runs.weights import read_tensors
 from regard.training.exact import PairedSums
@@ -271,3 +271,11 @@ def test_shards_of_processes_lie_side_by_side() -> None:
     teams = [Team(type(ALONE)(rank, 4), config) for rank in range(4)]
     assert [list(team.shards) for team in teams] == [[0, 1], [2, 3], [4, 5], [6, 7]]
     assert json.dumps(list(Team().shards)) == "[0]"
+
+
+def test_a_rank_that_another_program_set_is_nobody_to_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("WORLD_SIZE", "MASTER_ADDR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RANK", "0")
+    with joined(torch.device("cpu"), 1.0) as processes:
+        assert processes is ALONE

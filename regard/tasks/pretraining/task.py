@@ -147,6 +147,8 @@ class MaskedLanguage(MaskingTask[MaskedWords]):
         return words + follows * batch.words_each
 
     def predictions(self, model: MaskedWords, batch: MaskedBatch) -> tuple[Tensor, Tensor, Tensor]:
+        if self.config.nsp:
+            raise ConfigError("training.r_drop has no next-sentence prediction: set task.nsp = false, or r_drop = 0")
         rows = model(batch.tokens, batch.layout)
         return model.word_logits(rows_at(rows, batch.places)), batch.labels, rows
 

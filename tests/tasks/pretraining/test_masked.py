@@ -15,6 +15,7 @@ from regard.models.stack import Stack, StackConfig
 from regard.tasks.pretraining.batches import MaskedBatch
 from regard.tasks.pretraining.task import MaskedConfig, MaskedLanguage
 from regard.tasks.table import TASKS
+from regard.training.consistency import consistent_loss
 
 END, START = 2, 1
 
@@ -182,3 +183,14 @@ def test_a_reader_that_cannot_predict_masked_words_is_refused_with_a_way_out(arc
 def test_texts_with_masked_words_are_cut_into_tokens_in_one_way(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"tokenizer\.dropout = 0"):
         MaskedLanguage.make(MaskedConfig(window=16), replace(setup(tmp_path), dropout=0.1))
+
+
+def test_r_drop_does_not_leave_out_what_follows(tmp_path: Path) -> None:
+    for nsp in (True, False):
+        task = make(tmp_path, nsp=nsp)
+        words, batch = model(task), task.batch(0, 0)
+        if nsp:
+            with pytest.raises(ConfigError, match=r"set task\.nsp = false, or r_drop = 0"):
+                consistent_loss(task, 1.0, words, batch)
+        else:
+            torch.testing.assert_close(consistent_loss(task, 1.0, words, batch), task.loss(words, batch))
