@@ -71,3 +71,19 @@ def test_a_process_that_fails_is_said(tmp_path: Path, tokenizer: Tokenizer, monk
     monkeypatch.setattr(parts.sys, "executable", shutil.which("false"))
     with pytest.raises(RunError, match="a process that tokenizes has ended"):
         shard(TEXTS, tokenizer, tmp_path, processes=2)
+
+
+def test_long_texts_make_small_parts(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "CHARACTERS", 40)
+    n_parts = parts.write_parts(TEXTS, tokenizer, tmp_path / "parts", 1)
+    assert 30 < n_parts < len(TEXTS)  # two or three texts each, by their length, and the last two
+    tokens, whole = shard(TEXTS, tokenizer, tmp_path / "cache"), tokenize(TEXTS, tokenizer)
+    assert np.array_equal(tokens.ids, whole.ids) and np.array_equal(tokens.offsets, whole.offsets)
+
+
+def test_no_process_is_started_for_nothing(
+    tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts.subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started"))
+    parts.write_parts(TEXTS, tokenizer, tmp_path, 1)
+    assert parts.write_parts(TEXTS, tokenizer, tmp_path, 4) == 10  # all are there already

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from threading import Event, Lock
 
@@ -18,7 +19,7 @@ from regard.errors import RunError
 from regard.text.table import FlatTokens
 from regard.text.tokenizer import Tokenizer
 
-PART = 50_000  # texts
+PART, CHARACTERS = 50_000, 2**25  # texts of a part, or fewer if they are long: a part is held in memory
 NumberedTexts = tuple[int, list[str]]
 
 
@@ -38,21 +39,25 @@ def write_parts(texts: Iterable[str], tokenizer: Tokenizer, folder: Path, proces
 
     work = missing()
 
+    def following() -> NumberedTexts | None:
+        with lock:
+            return None if is_over.is_set() else next(work, None)
+
     def ask(_: int) -> None:
-        """One of the processes: a thread of this one hands it part after part."""
+        """One of the processes, if there is work for it: a thread of this one hands it part after part."""
+        part = following()
+        if part is None:
+            return
         environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false"}  # the others have the other cores
         command = [sys.executable, "-m", __name__, str(folder)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
             assert process.stdin is not None and process.stdout is not None
-            while True:
-                with lock:
-                    part = None if is_over.is_set() else next(work, None)
-                if part is None:
-                    return
+            while part is not None:
                 process.stdin.write(json.dumps(part).encode() + b"\n")
                 process.stdin.flush()
                 if not process.stdout.readline():
                     raise lost_process()
+                part = following()
 
     if processes == 1:
         encode = tokenizer.encoder()
@@ -70,7 +75,14 @@ def write_parts(texts: Iterable[str], tokenizer: Tokenizer, folder: Path, proces
 
 
 def take(remaining: Iterator[str], n: int) -> list[str]:
-    return [text for _, text in zip(range(n), remaining, strict=False)]
+    texts: list[str] = []
+    n_characters = 0
+    for text in islice(remaining, n):
+        texts.append(text)
+        n_characters += len(text)
+        if n_characters >= CHARACTERS:
+            break
+    return texts
 
 
 def lost_process() -> RunError:

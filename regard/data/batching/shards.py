@@ -72,7 +72,7 @@ def shard(
             write_shard(made, folder)
             return open_shard(folder) or made
         parts = cache / f"parts-{key}"
-        n_parts = write_parts(texts, tokenizer, parts, min(processes, -(-len(texts) // PART)))
+        n_parts = write_parts(texts, tokenizer, parts, processes)
         write_whole(folder, FILES, partial(join_parts, parts, n_parts, id_type(tokenizer), closing))
         shutil.rmtree(parts, ignore_errors=True)
     except OSError as error:
