@@ -31,7 +31,7 @@ def find_budget(task: AnyTask, model: Model, recipe: Recipe, device: torch.devic
     n_tokens = int(task.train.lengths.sum())
     most = max(FEWEST, min(MOST, n_tokens // (BATCHES * recipe.training.accumulate)))
     bound = f"; an epoch has at least {BATCHES} steps" if most < MOST else ""
-    if device.type == "cpu":
+    if device.type == "cpu" or recipe.model_class.is_counted:  # which has no steps to be tried
         budget = bounded(recipe, model, most)
         return budget, f"{budget:,} tokens, the bound for a CPU" if budget == ON_CPU else f"{budget:,} tokens{bound}"
     room, measure = trials(task, model, recipe, device)

@@ -71,14 +71,14 @@ def prepare(
     model = recipe.build_model()
     if model.is_fitted:
         model.fit(tokenizer.tokens(range(tokenizer.vocab_size)), task.documents())
+    if recipe.task.judging_run:
+        task.consult(*load_judge(recipe, tokenizer))
     found = []
     if recipe.data.batch_tokens == AUTO:
         task.batch_tokens, how = find_budget(task, model, recipe, device)
         recipe, found = recipe.with_budget(task.batch_tokens), [("batches, auto", how)]
     rows = [*describe(recipe, tokenizer, task, model), *found, *changes]
     origin = begin_with_weights(model, folder, resume, has_steps, weights_from, rows, is_leader)
-    if recipe.task.judging_run:
-        task.consult(*load_judge(recipe, tokenizer))
     teacher = None
     if recipe.distillation.teacher:
         teacher = load_teacher(recipe, tokenizer)

@@ -117,3 +117,9 @@ def test_without_validation_nothing_waits_for_it(tmp_path: Path) -> None:
     training = {"steps": 2, "warmup": 1, "average_after": 5, "patience": 9}
     config = prepare(recipe_of(tmp_path, 200, training=training), tmp_path / "run").recipe.training
     assert (config.validate_every, config.average_after, config.patience) == (0, 0, 0)
+
+
+def test_a_model_that_counts_has_no_steps_to_be_tried(tmp_path: Path) -> None:
+    recipe = recipe_of(tmp_path, 3000, model={"architecture": "markov"})
+    prepared = prepare(recipe, tmp_path / "run", device=torch.device("cuda"))
+    assert prepared.task.batch_tokens == ON_CPU
