@@ -16,6 +16,8 @@ from typing import TypeVar
 import torch
 from safetensors.torch import load, save
 from torch import Tensor, distributed
+from torch.distributed import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from regard.errors import RegardError
 
@@ -155,8 +157,13 @@ def joined(device: torch.device, seconds: float) -> Iterator[Processes]:
         yield ALONE  # a RANK alone may be another program's
         return
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    patience = timedelta(seconds=seconds)
     with others_noticed():
-        distributed.init_process_group(backend, timeout=timedelta(seconds=seconds))
+        store, rank, n = next(rendezvous("env://", timeout=patience))
+        # torchrun's agent keeps its store when it starts all again: without a name of their own, processes would find
+        # the addresses of those that were there before them.
+        attempt = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
+        distributed.init_process_group(backend, store=attempt, rank=rank, world_size=n, timeout=patience)
         patient = distributed.new_group(backend="gloo", timeout=PREPARING)
     try:
         yield Processes(distributed.get_rank(), distributed.get_world_size(), patient)
