@@ -127,13 +127,13 @@ class Policy(Talk[PromptBatch]):
         return RewardedAnswers(answered, rewards, answer_log_probs(self.reference, answered))
 
     def tensors(self) -> dict[str, Tensor]:
-        return {**self.reference.state_dict()}
+        return dict(self.reference.named_parameters())  # each once, also what has two names
 
     def restore(self, tensors: dict[str, Tensor], model: LanguageModel) -> None:
         """{} at the beginning: the model as it is then becomes the reference."""
         self.reference = copy.deepcopy(model).eval().requires_grad_(False)
         if tensors:
-            self.reference.load_state_dict(tensors)
+            self.reference.load_state_dict(tensors, strict=False)  # all else is the model's, and does not learn
 
     @torch.no_grad()
     def figures(self, model: LanguageModel, part: Turns) -> dict[str, float]:
