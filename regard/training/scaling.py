@@ -148,8 +148,8 @@ def step_cost(
     """Kernels run one after the other, so their times add up; what is sent goes on beside them, where it can.
 
     data: gradients are summed (a reduce-scatter and an all-gather) while the backward pass computes others; the last
-    bucket has nothing to hide behind.  sharded: weights are gathered twice, gradients scattered once, a layer ahead of
-    where they are needed; the first gathering and the last scattering have nothing to hide behind.
+    bucket overlaps with nothing.  sharded: weights are gathered twice, gradients scattered once, a layer ahead of
+    where they are needed; the first gathering and the last scattering overlap with nothing.
     """
     looking = work.attention / machine.looks(work.length) if work.attention else 0.0
     passed = PASSED * work.n_made + PASSED_LOGITS * work.n_logits

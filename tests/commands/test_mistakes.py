@@ -30,7 +30,7 @@ from calling import Call
         (("translate", "ONE", "--device", "abacus"), "unknown device 'abacus'; use cpu, cuda or cuda:N"),
         (("look", "ONE", ""), "there is nothing to look at: the text is empty"),
         (("look", "ONE", "dog", "--layer", "9"), "there is no layer 9; the model has"),
-        (("look", "ONE", "dog " * 200, "--target", "chien"), "too long for the model, which reads it in"),
+        (("look", "ONE", "dog " * 200, "--target", "chien"), "too long for the model, which reads it in 13 parts"),
         (("evaluate", "ONE", "ONE", "ONE"), "evaluate takes one or two runs, got 3"),
         (("score", "ONE", "TINY", "no.fr"), "no file no.fr"),
         (("neighbors", "ONE", "qqq"), "'qqq' is not one token of this run"),
