@@ -13,7 +13,7 @@ from regard.data.files.labelled import Labelled, labelled_parts
 from regard.data.files.splits import folds
 from regard.errors import ConfigError, RegardError
 from regard.learning.device import choose_device
-from regard.runs.recipe import Recipe
+from regard.runs.inheriting import read_recipe
 from regard.training.prepare import prepare
 from regard.training.screen import Screen
 from regard.training.start import start
@@ -32,7 +32,7 @@ def main(
     Validation chooses nothing here, not even a checkpoint, so the figure is what another text of this kind would get.
     """
     try:
-        chosen = Recipe.read(recipe, set_ or [])
+        chosen = read_recipe(recipe, set_ or [], from_)
         if chosen.kind != "classification":
             raise ConfigError(f"{recipe} is of the task {chosen.kind!r}; cross-validation is of classification")
         train = labelled_parts(chosen.data).train
@@ -62,7 +62,7 @@ def accuracy(
             (root / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
         files = ["data.train=['train.jsonl']", "data.valid=['valid.jsonl']", "data.test=[]"]
         shares = ["data.valid_share=0.0", "data.test_share=0.0", "data.columns=['text', 'label']"]
-        fold = Recipe.read(recipe, [*overrides, f"data.root='{root}'", *files, *shares])
+        fold = read_recipe(recipe, [*overrides, f"data.root='{root}'", *files, *shares], from_)
         prepared = prepare(fold, root / "run", weights_from=from_)
         silent = Screen(Console(quiet=True))
         result = start(prepared, root / "run", choose_device(device), resume=False, screen=silent)

@@ -39,7 +39,7 @@ CHARACTERS = ("model.d_model=128", "model.n_heads=4", "model.n_layers=4", "model
 TINY = ("model.d_model=16", "model.n_heads=2", "model.n_layers=2", "model.d_ff=32")
 SHORT = ("tokenizer.vocab_size=300", "task.window=256", "model.max_length=256")
 PLANS = {
-    "cuda": Plan(settings=(), window=1024, n_windows=(32,), n_batches=8, rounds=5),
+    "cuda": Plan(settings=(), window=1024, n_windows=(32,), n_batches=34, rounds=4),  # rounds of 2 s: power is limited
     "cpu": Plan(settings=(*SHORT, *CHARACTERS), window=256, n_windows=(8,), n_batches=8, rounds=3),
     "tiny": Plan(settings=(*SHORT, *TINY), window=32, n_windows=(2,), n_batches=2, rounds=2),
 }

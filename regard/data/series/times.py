@@ -12,6 +12,7 @@ from regard.data.series.tables import Column
 from regard.errors import ConfigError, DataError
 
 SECOND = 1_000_000  # microseconds
+MONTH, YEAR = np.timedelta64(1, "M"), np.timedelta64(1, "Y")
 UNITS = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
 EXAMPLE = "2024-01-31 13:00"
 Where = Callable[[int], str]
@@ -41,11 +42,11 @@ class Step:
             return last + steps * np.timedelta64(self.microseconds, "us")
         month = last.astype("datetime64[M]")
         within = last - month.astype("datetime64[us]")
-        starts = (month + steps * self.months).astype("datetime64[us]")
+        months = month + steps * self.months * MONTH
         if not self.from_end:
-            return starts + within
-        ends = (month + steps * self.months + 1).astype("datetime64[us]")
-        return ends - ((month + 1).astype("datetime64[us]") - last)
+            return months.astype("datetime64[us]") + within
+        ends = (months + MONTH).astype("datetime64[us]")
+        return ends - ((month + MONTH).astype("datetime64[us]") - last)
 
     @property
     def season(self) -> int:
@@ -201,20 +202,20 @@ def find_months(local: np.ndarray) -> Step | None:
         return None
     if len(np.unique(local - months.astype("datetime64[us]"))) == 1:
         return Step(months=int(apart[0]))
-    if len(np.unique((months + 1).astype("datetime64[us]") - local)) == 1:
+    if len(np.unique((months + MONTH).astype("datetime64[us]") - local)) == 1:
         return Step(months=int(apart[0]), from_end=True)
     return None
 
 
 def share_of_year(local: np.ndarray) -> np.ndarray:
     years = local.astype("datetime64[Y]")
-    begin, end = years.astype("datetime64[us]"), (years + 1).astype("datetime64[us]")
+    begin, end = years.astype("datetime64[us]"), (years + YEAR).astype("datetime64[us]")
     return (local - begin) / (end - begin)
 
 
 def share_of_month(local: np.ndarray) -> np.ndarray:
     months = local.astype("datetime64[M]")
-    begin, end = months.astype("datetime64[us]"), (months + 1).astype("datetime64[us]")
+    begin, end = months.astype("datetime64[us]"), (months + MONTH).astype("datetime64[us]")
     return (local - begin) / (end - begin)
 
 
