@@ -32,15 +32,16 @@ class Plan:
     shape: RecurrentConfig
     longest: int  # tokens of a sentence
     budget: int  # real tokens a step
-    n_batches: int  # steps a round
+    n_batches: int
     rounds: int
+    n_passes: int = 1  # over the batches, in a round
 
 
 LARGE = RecurrentConfig(vocab_size=10_000, d_model=512, d_hidden=512, dropout=0.0)
 SMALL = RecurrentConfig(vocab_size=8_000, d_model=256, d_hidden=256, dropout=0.0)
 TINY = RecurrentConfig(vocab_size=100, d_model=16, d_hidden=16, dropout=0.0)
 PLANS = {
-    "cuda": Plan(shape=LARGE, longest=120, budget=16_000, n_batches=8, rounds=5),
+    "cuda": Plan(shape=LARGE, longest=120, budget=16_000, n_batches=8, rounds=5, n_passes=15),  # a round of a second
     "cpu": Plan(shape=SMALL, longest=60, budget=1_600, n_batches=6, rounds=5),  # about 64 sentences
     "tiny": Plan(shape=TINY, longest=30, budget=200, n_batches=2, rounds=2),
 }
@@ -152,13 +153,15 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
     for case, both_ways in CASES.items():
         shape = replace(plan.shape, bidirectional=both_ways)
         check_same_loss(shape, work["random"][0], device)
-        runs = {name: a_round(CONTENDERS[name][0](make(shape, device)), work[CONTENDERS[name][1]]) for name in names}
+        runs = {
+            name: a_round(CONTENDERS[name][0](make(shape, device)), work[CONTENDERS[name][1]], plan) for name in names
+        }
         for name, warm_up in runs.items():
             say(f"warming up: {name}")
             warm_up()
         taken = take_turns(runs, rounds or plan.rounds, device)
         for name in names:
-            n_tokens = sum(text.n_targets for text in work[CONTENDERS[name][1]])
+            n_tokens = plan.n_passes * sum(text.n_targets for text in work[CONTENDERS[name][1]])
             report.rows.append(Row(case=case, contender=name, figures=taken[name].rates(n_tokens)))
     report.notes.append("checked before timing: all find the same loss of the same sentences, to 1e-4")
     return report
@@ -210,6 +213,6 @@ def check_same_loss(shape: RecurrentConfig, text: Text, device: torch.device) ->
         raise AssertionError(f"the contenders do not do the same work: their losses are {losses}")
 
 
-def a_round(trainer: Trainer, texts: list[Text]) -> Callable[[], None]:
+def a_round(trainer: Trainer, texts: list[Text], plan: Plan) -> Callable[[], None]:
     prepared = trainer.prepared(texts)
-    return lambda: trainer.train(prepared)
+    return lambda: trainer.train(plan.n_passes * prepared)

@@ -21,6 +21,7 @@ def forecast(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="write the table here (default: standard output)")] = None,
     png: Annotated[Path | None, typer.Option(help="also draw history, forecast and bands")] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="with --png: on dark paper")] = False,
     device: Device = None,
 ) -> None:
     """Forecast the steps after a history: a CSV table with times, forecasts and their quantiles."""
@@ -37,8 +38,9 @@ def forecast(
         print(f"{out}: {answer.values.shape[1]} steps of {', '.join(answer.columns)}")
     if png is not None:
         from regard.viewer.bands import draw_forecast
+        from regard.viewer.style import DARK, LIGHT
 
-        draw_forecast(answer, png)
+        draw_forecast(answer, png, DARK if dark else LIGHT)
         typer.echo(f"{png}: history, forecast and bands", err=True)
 
 

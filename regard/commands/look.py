@@ -65,6 +65,7 @@ def look(
     sinusoids: Annotated[
         Path | None, typer.Option(help="draw the lectures' table here, 60 positions by 32 channels; needs no run")
     ] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="pictures on dark paper")] = False,
     terminal: Annotated[bool, typer.Option("--terminal", help="show it here, in characters")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace files that exist, without asking")] = False,
     device: Device = None,
@@ -76,7 +77,9 @@ def look(
     from regard.viewer import page, picture
     from regard.viewer.encodings import lecture_table
     from regard.viewer.kinds import KINDS
+    from regard.viewer.style import DARK, LIGHT
 
+    style = DARK if dark else LIGHT
     if run is None and (sinusoids is None or terminal or any((positions, html, png))):
         raise typer.BadParameter("a run folder is missing; only --sinusoids needs none")
     for path in (sinusoids, positions, html, png):
@@ -84,14 +87,14 @@ def look(
             ask_before_replacing(path)
     if sinusoids is not None:
         lecture = lecture_table()
-        picture.positions([lecture], sinusoids)
+        picture.positions([lecture], sinusoids, style)
         print(f"{sinusoids}: {lecture.title}")
     if run is None:
         return
     loaded = regard.load(run, device)
     if positions is not None:
         tables = loaded.position_tables()
-        picture.positions(tables, positions)
+        picture.positions(tables, positions, style)
         print(f"{positions}: {'; '.join(table.title for table in tables)}")
     if not text and (positions or sinusoids):
         return
@@ -113,7 +116,7 @@ def look(
     if terminal or (is_shown_here and html is None and png is None):
         show_here(capture, kind, layer, head)
     if png is not None:
-        print(f"{png}: {capture.draw(png, kind, layer, head, grid)}")
+        print(f"{png}: {capture.draw(png, kind, layer, head, grid, dark)}")
     if html is not None:
         page.write_page(capture, html)
         print(f"{html}: open it in any browser; it needs no network")

@@ -38,30 +38,35 @@ class Capture(MapSet):
         layer: int | None = None,
         head: int | None = None,
         grid: bool = False,
+        dark: bool = False,
     ) -> str:
         """Write a file, and say what is in it: a page of all maps that needs no network (.html), all numbers (.json),
-        or a picture of one map (.png), with `grid` of every head of every layer."""
+        or a picture of one map (.png), with `grid` of every head of every layer, with `dark` on dark paper."""
         write = choose(FORMATS, Path(path).suffix.lower(), "ending of a file that a capture is saved in")
-        data, content = write(self, kind, layer, head, grid)
+        data, content = write(self, kind, layer, head, grid, dark)
         Path(path).write_bytes(data)
         return content
 
-    def draw(self, file: "Drawing", kind: str, layer: int | None, head: int | None, grid: bool) -> str:
+    def draw(
+        self, file: "Drawing", kind: str, layer: int | None, head: int | None, grid: bool, dark: bool = False
+    ) -> str:
         """A picture (PNG), and what is on it."""
         from regard.viewer import panels, picture, units  # matplotlib takes a second to import
+        from regard.viewer.style import DARK, LIGHT
 
+        style = DARK if dark else LIGHT
         is_on_image = "keys" in self.about(kind).patches
         if grid and "hidden" in self.kinds:
-            units.draw_gates(self, file)
+            units.draw_gates(self, file, style)
             return "all gates and states"
         if grid:
-            (panels.draw_heads if is_on_image else picture.grid)(self, file, kind)
+            (panels.draw_heads if is_on_image else picture.grid)(self, file, kind, style)
             return f"all {kind} heads"
         map = self.pick(kind, layer, head)
         if is_on_image:
-            panels.draw_looks(self, map, file)
+            panels.draw_looks(self, map, file, style)
         else:
-            picture.attention(map, file)
+            picture.attention(map, file, style)
         return map.name
 
     def _repr_html_(self) -> str:
@@ -69,24 +74,30 @@ class Capture(MapSet):
         if self.has_page:
             source = html.escape(page(self))
             return f'<iframe srcdoc="{source}" sandbox="allow-scripts" width="100%" height="{HEIGHT}"></iframe>'
-        data, content = as_png(self, None, None, None, False)
+        data, content = as_png(self, None, None, None, False, False)
         source = base64.b64encode(data).decode()
         return f'<img src="data:image/png;base64,{source}" alt="{html.escape(content)}">'
 
 
-def as_page(capture: Capture, kind: str | None, layer: int | None, head: int | None, grid: bool) -> tuple[bytes, str]:
+def as_page(
+    capture: Capture, kind: str | None, layer: int | None, head: int | None, grid: bool, dark: bool
+) -> tuple[bytes, str]:
     return page(capture).encode(), "open it in any browser; it needs no network"
 
 
-def as_json(capture: Capture, kind: str | None, layer: int | None, head: int | None, grid: bool) -> tuple[bytes, str]:
+def as_json(
+    capture: Capture, kind: str | None, layer: int | None, head: int | None, grid: bool, dark: bool
+) -> tuple[bytes, str]:
     return capture.to_json().encode(), f"{len(capture.maps)} maps"
 
 
-def as_png(capture: Capture, kind: str | None, layer: int | None, head: int | None, grid: bool) -> tuple[bytes, str]:
+def as_png(
+    capture: Capture, kind: str | None, layer: int | None, head: int | None, grid: bool, dark: bool
+) -> tuple[bytes, str]:
     drawing = io.BytesIO()
-    content = capture.draw(drawing, kind or capture.first_kind, layer, head, grid)
+    content = capture.draw(drawing, kind or capture.first_kind, layer, head, grid, dark)
     return drawing.getvalue(), content
 
 
-Writing = Callable[[Capture, str | None, int | None, int | None, bool], tuple[bytes, str]]
+Writing = Callable[[Capture, str | None, int | None, int | None, bool, bool], tuple[bytes, str]]
 FORMATS: dict[str, Writing] = {".html": as_page, ".png": as_png, ".json": as_json}

@@ -7,16 +7,16 @@ import textwrap
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.image import AxesImage
 
 from regard.errors import RegardError
 from regard.viewer.encodings import PositionTable
 from regard.viewer.kinds import KINDS
 from regard.viewer.map_set import Map, MapSet, visible
-from regard.viewer.style import INK, LONGEST_LABEL, RULE, SOFT, Drawing, blank, fonts, plain, shown
+from regard.viewer.style import LIGHT, LONGEST_LABEL, Drawing, Style, blank, fonts, plain, shown
 
-HUES = {  # middle and darkest color of each kind, as on the page
+HUES = {  # middle and strongest color of each kind on light paper, as on the page
     "encoder": ("#3d66d8", "#15245e"),
     "decoder": ("#11806a", "#06362d"),
     "cross": ("#bd5012", "#571f04"),
@@ -34,12 +34,13 @@ HUES = {  # middle and darkest color of each kind, as on the page
     "update": ("#11806a", "#06362d"),
     "output": ("#7d49c6", "#331363"),
 }  # what is signed goes from brown through white to blue
-SIGNED = LinearSegmentedColormap.from_list("signed", ["#b4552d", "#ffffff", "#3d66d8"])
+SIGNED = ("#b4552d", "#3d66d8")  # the ends of what has a sign; 0 is the paper
+LIFTED = 0.65  # on dark paper the strongest color is the middle one with so much white
 LETTER = 0.095  # inches of a letter of a title, rather more than less
 MOST_LABELS = 80  # on one axis; of more words every n-th is named
 
 
-def attention(map: Map, path: Drawing) -> None:
+def attention(map: Map, path: Drawing, style: Style = LIGHT) -> None:
     """One map with its words: a row looks, a column is looked at."""
     n_queries, n_keys = map.weights.shape
     square = min(0.36, 11 / max(n_queries, n_keys))  # inches
@@ -47,19 +48,19 @@ def attention(map: Map, path: Drawing) -> None:
     labels = 0.1 * min(longest, LONGEST_LABEL) + 0.3
     width = max(square * n_keys + labels + 1.1, 3.2)
     title = textwrap.wrap(map.name, int(width / LETTER))
-    figure = blank(width, square * n_queries + labels + 0.7 + 0.2 * len(title))
+    figure = blank(width, square * n_queries + labels + 0.7 + 0.2 * len(title), style)
     axes = figure.add_subplot()
-    image = heat(axes, map)
-    name_words(axes, map)
-    axes.set_title("\n".join(title), fontsize=11, color=INK, pad=14, loc="left")
+    image = heat(axes, map, style)
+    name_words(axes, map, style)
+    axes.set_title("\n".join(title), fontsize=11, color=style.ink, pad=14, loc="left")
     figures = "{:+.2g}" if KINDS[map.kind].is_signed else "{:.0%}"
     bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=18, pad=0.03, format=lambda x, _: figures.format(x))
     bar.outline.set_visible(False)
-    bar.ax.tick_params(labelsize=8, colors=SOFT, length=0)
+    bar.ax.tick_params(labelsize=8, colors=style.soft, length=0)
     figure.savefig(path, format="png")
 
 
-def grid(capture: MapSet, path: Drawing, kind: str) -> None:
+def grid(capture: MapSet, path: Drawing, kind: str, style: Style = LIGHT) -> None:
     """Every head of every layer, small: layers downwards, heads across, each shaded to its own strongest."""
     layers, heads = capture.layers(kind), capture.heads(kind)
     maps = {(map.layer, map.head): map for map in capture.maps if map.kind == kind}
@@ -68,65 +69,82 @@ def grid(capture: MapSet, path: Drawing, kind: str) -> None:
     shape = next(iter(maps.values())).weights.shape
     side = min(1.5, 14 / len(heads))
     tall = side * min(max(shape[0] / shape[1], 0.4), 2.5)
-    figure = blank(side * len(heads) + 0.8, tall * len(layers) + 1.0)
+    figure = blank(side * len(heads) + 0.8, tall * len(layers) + 1.0, style)
     table = figure.subplots(len(layers), len(heads), squeeze=False)
     for row, layer in enumerate(layers):
         for column, head in enumerate(heads):
             axes = table[row, column]
             axes.set_xticks([])
             axes.set_yticks([])
-            for spine in axes.spines.values():
-                spine.set_color(RULE)
+            plain(axes, style)
             if (layer, head) in maps:
-                heat(axes, maps[layer, head])
+                heat(axes, maps[layer, head], style)
             if row == 0:
-                axes.set_title(f"head {head}", fontsize=9, color=SOFT)
+                axes.set_title(f"head {head}", fontsize=9, color=style.soft)
             if column == 0:
-                axes.set_ylabel(f"layer {layer}", fontsize=9, color=SOFT)
-    figure.suptitle(KINDS[kind].title, fontsize=12, color=INK)
+                axes.set_ylabel(f"layer {layer}", fontsize=9, color=style.soft)
+    figure.suptitle(KINDS[kind].title, fontsize=12, color=style.ink)
     figure.savefig(path, format="png")
 
 
-def positions(tables: list[PositionTable], path: Drawing) -> None:
+def positions(tables: list[PositionTable], path: Drawing, style: Style = LIGHT) -> None:
     """Position encodings side by side, each shaded to its own strongest number; angles go round."""
-    figure = blank(7.2 * len(tables), 6.2)
+    figure = blank(7.2 * len(tables), 6.2, style)
     for axes, table in zip(figure.subplots(1, len(tables), squeeze=False)[0], tables, strict=True):
         n_rows, n_columns = table.values.shape
         top = 2 * np.pi if table.is_angle else float(np.abs(table.values).max()) or 1.0
         left = table.first_column - 0.5
         image = axes.imshow(
             table.values,
-            cmap="twilight" if table.is_angle else SIGNED,
+            cmap="twilight" if table.is_angle else signed_colors(style),
             vmin=0 if table.is_angle else -top,
             vmax=top,
             extent=(left, left + n_columns, n_rows - 0.5, -0.5),
             aspect="auto",
             interpolation="nearest",
         )
-        axes.set_xlabel(table.columns, color=INK)
-        axes.set_ylabel(table.rows, color=INK)
+        axes.set_xlabel(table.columns, color=style.ink)
+        axes.set_ylabel(table.rows, color=style.ink)
         axes.yaxis.get_major_locator().set_params(integer=True)
-        axes.set_title(table.title, fontsize=11, loc="left", wrap=True)
-        plain(axes)
+        axes.set_title(table.title, fontsize=11, color=style.ink, loc="left", wrap=True)
+        plain(axes, style)
         bar = figure.colorbar(image, ax=axes, pad=0.02, aspect=30)
         bar.outline.set_visible(False)
-        bar.ax.tick_params(labelsize=8, colors=SOFT, length=0)
+        bar.ax.tick_params(labelsize=8, colors=style.soft, length=0)
     figure.savefig(path, format="png")
 
 
-def heat(axes: Axes, map: Map, turned: bool = False) -> AxesImage:
+def heat(axes: Axes, map: Map, style: Style = LIGHT, turned: bool = False) -> AxesImage:
     """The image, shaded to the strongest weight, gates to 1; turned, the queries are columns."""
     is_signed = KINDS[map.kind].is_signed
     is_gate = KINDS[map.kind].has_units and not is_signed
     top = 1.0 if is_gate else float(np.abs(map.weights).max()) or 1.0
-    colors = SIGNED if is_signed else LinearSegmentedColormap.from_list(map.kind, ["#ffffff", *HUES[map.kind]])
+    colors = signed_colors(style) if is_signed else hues(map.kind, style)
     smooth = "antialiased" if max(map.weights.shape) > 400 else "nearest"
     lowest = -top if is_signed else 0
     weights = map.weights.T if turned else map.weights
     return axes.imshow(weights, cmap=colors, vmin=lowest, vmax=top, aspect="auto", interpolation=smooth)
 
 
-def name_words(axes: Axes, map: Map) -> None:
+def hues(kind: str, style: Style) -> LinearSegmentedColormap:
+    """From the paper, which is nothing, to what stands out from it most."""
+    middle, strongest = HUES[kind]
+    if style.is_dark:
+        strongest = lifted(middle)
+    return LinearSegmentedColormap.from_list(kind, [style.paper, middle, strongest])
+
+
+def signed_colors(style: Style) -> LinearSegmentedColormap:
+    below, above = (lifted(end, 0.3) if style.is_dark else end for end in SIGNED)
+    return LinearSegmentedColormap.from_list("signed", [below, style.paper, above])
+
+
+def lifted(color: str, share: float = LIFTED) -> str:
+    """With so much white in it."""
+    return to_hex([channel + share * (1 - channel) for channel in to_rgb(color)])
+
+
+def name_words(axes: Axes, map: Map, style: Style) -> None:
     """Words on both axes, and a thin line between the squares while they are few."""
     n_queries, n_keys = map.weights.shape
     for axis, words in ((axes.yaxis, map.queries), (axes.xaxis, map.keys)):
@@ -137,7 +155,7 @@ def name_words(axes: Axes, map: Map) -> None:
             parse_math=False,
             fontfamily=list(fonts()),
             fontsize=10 if len(words) <= 40 else 7,
-            color=INK,
+            color=style.ink,
         )
     axes.xaxis.tick_top()
     for label in axes.get_xticklabels():
@@ -145,7 +163,7 @@ def name_words(axes: Axes, map: Map) -> None:
     if max(n_queries, n_keys) <= MOST_LABELS:
         axes.set_xticks(np.arange(-0.5, n_keys), minor=True)
         axes.set_yticks(np.arange(-0.5, n_queries), minor=True)
-        axes.grid(which="minor", color="white", linewidth=1)
+        axes.grid(which="minor", color=style.paper, linewidth=1)
     axes.tick_params(which="both", length=0)
     for spine in axes.spines.values():
-        spine.set_color(RULE)
+        spine.set_color(style.rule)

@@ -24,6 +24,7 @@ class Style:
     soft: str  # of words that matter less
     rule: str  # of grids and frames
     lines: tuple[str, ...]  # of several things, in this order
+    is_dark: bool = False
 
 
 LIGHT = Style(
@@ -39,6 +40,7 @@ DARK = Style(
     soft="#a5a29c",
     rule="#34373e",
     lines=("#86a5ff", "#f29a5c", "#4cc2a6", "#bd95f5", "#ee82b0", "#cfc75a", "#eceae6", "#a5a29c"),
+    is_dark=True,
 )
 INK, SOFT, RULE, LINES = LIGHT.ink, LIGHT.soft, LIGHT.rule, LIGHT.lines
 # matplotlib always brings the first; the others add scripts where the machine has them.

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.colors import is_color_like
+from matplotlib.colors import is_color_like, to_rgb
 from matplotlib.image import imread
 
 from regard.errors import RegardError
@@ -48,6 +48,24 @@ def test_every_kind_has_its_colours(kind: str, tmp_path: Path) -> None:
     map = Map(kind=kind, layer=0, head=0, queries=ODD, keys=ODD, weights=np.eye(len(ODD)))
     picture.attention(map, tmp_path / "map.png")
     assert is_drawn(tmp_path / "map.png")
+
+
+@pytest.mark.sampled("every case draws a picture of its own", cases=2)
+@pytest.mark.parametrize("kind", ["cross", "cell"])  # weights, and numbers with a sign
+def test_on_dark_paper_nothing_is_white(kind: str, tmp_path: Path) -> None:
+    """What is 0 is the paper, as on light paper, and what is strong is lighter than it."""
+    weights = np.array([[1.0, 0.0], [0.0, -1.0 if KINDS[kind].is_signed else 1.0]])
+    map = Map(kind=kind, layer=0, head=0, queries=["a", "b"], keys=["a", "b"], weights=weights)
+    picture.attention(map, tmp_path / "light.png")
+    picture.attention(map, tmp_path / "dark.png", style.DARK)
+    light, dark = (imread(tmp_path / f"{name}.png")[..., :3] for name in ("light", "dark"))
+    paper = np.array(to_rgb(style.DARK.paper))
+    assert light.shape == dark.shape
+    assert np.allclose(dark[0, 0], paper, atol=0.01) and light[0, 0].min() == 1
+    assert np.isclose(dark, paper, atol=0.01).all(-1).mean() > 0.5
+    assert dark.mean() < 0.5 < light.mean()
+    squares = np.abs(dark - paper).max(-1) > 0.3
+    assert squares.mean() > 0.02 and dark[squares].mean() > paper.mean()
 
 
 @pytest.mark.slow  # drawn by Matplotlib
