@@ -1,5 +1,6 @@
 """regard recipes: what is shipped, by task; regard data: what it learns from, and where that can be had."""
 
+import tomllib
 from pathlib import Path
 from typing import Annotated
 
@@ -11,34 +12,7 @@ from regard.commands.lines import print_table
 from regard.data.bringing import bring
 from regard.data.sets import DataSet, data_sets, recipes_with, sets_of
 
-# Minutes of a whole training on 2 CPU cores and on an H200, as measured (docs/results.md); "" where it was not.
-MINUTES: dict[str, tuple[str, str]] = {
-    "demo": ("3", ""),
-    "enwik8": ("", "7.3"),
-    "fashion": ("", "2.3"),
-    "flickr8k-cnn-rnn": ("", "5.5"),
-    "cifar10-cct": ("", "4.6"),
-    "bert-small": ("", "12.5"),
-    "imdb-bag": ("1.4", ""),
-    "mnist": ("", "1"),
-    "multi30k-deen-lstm": ("", "5.5"),
-    "multi30k-ende": ("", "5"),
-    "multi30k-enfr": ("", "5.5"),
-    "ptb-lstm": ("", "14"),
-    "ptb-skips": ("0.1", ""),
-    "ptb-trigram": ("0.1", ""),
-    "shakespeare-char": ("", "3.4"),
-    "shakespeare-char-cpu": ("4", ""),
-    "sms-bag": ("0.1", ""),
-    "sms-writer": ("2", ""),
-    "sst2-bag": ("0.1", ""),
-    "sst2-elmo": ("", "1"),
-    "sst2-lstm": ("1.3", ""),
-    "sst2-transformer": ("0.5", ""),
-    "tatoeba-enfr": ("", "6"),
-    "timemachine": ("1.5", ""),
-    "wikitext2-lstm": ("", "6"),
-}
+MINUTES = Path(__file__).with_name("minutes.toml")  # of a whole training: on 2 CPU cores, on one H200
 N_NEXT = 3  # recipes of a data set whose command is written out
 
 
@@ -49,12 +23,13 @@ def recipes() -> None:
     for name, tables in settings.items():
         groups.setdefault(tables.get("task", {}).get("kind", "translation"), []).append(name)
     width = max(map(len, settings))
-    print(f"{'':{width}}  2 cores     GPU  (minutes, where measured; regard data NAME gets what [data: NAME] needs)")
+    minutes: dict[str, list[str]] = tomllib.loads(MINUTES.read_text(encoding="utf-8"))
+    print(f"{'':{width}}  2 cores     GPU  minutes of a training (~: estimated); regard data NAME gets [data: NAME]")
     for kind, names in sorted(groups.items()):
         print(f"\n{kind}")
         needed = {name: needs(settings[name]) for name in names}
         for name in sorted(names, key=lambda name: (bool(needed[name]), name)):
-            cores, gpu = MINUTES.get(name, ("", ""))
+            cores, gpu = minutes.get(name, ("", ""))
             print(f"{name:{width}}  {cores:>7} {gpu:>7}  {title(name)}{needed[name]}")
 
 
