@@ -26,7 +26,7 @@ from regard.training.estimate import validation_seconds
 from regard.training.feed import Feed
 from regard.training.finish import choose_weights, expected_figures, save_finished
 from regard.training.finite import NonFinite
-from regard.training.learner import Learner, Loss, StepRecord
+from regard.training.learner import Learner, Loss
 from regard.training.metrics import MetricsFile, open_metrics
 from regard.training.screen import Pace, Screen, step_line
 from regard.training.signals import Signals, Stopped
@@ -202,17 +202,14 @@ class Training:
         self.pace.note(len(rows), n_tokens)
         for row in rows:
             self.screen.advance(row)
-        if is_shown:
-            self.show(rows[-1])
-
-    def show(self, row: StepRecord) -> None:
         left = self.pace.seconds_left()
         if left is not None and not self.has_estimated:
             self.has_estimated = True
             memory = peak_memory(self.learner.device) / 2**20
             self.screen.say(f"expected time: {duration(left)}, measured on the first steps; memory {memory:,.0f} MiB")
-        line = step_line(row, self.config.steps, self.pace.tokens_per_second(), left)
-        self.screen.step(line, is_last=row.step == self.config.steps)
+        if is_shown:
+            line = step_line(rows[-1], self.config.steps, self.pace.tokens_per_second(), left)
+            self.screen.step(line, is_last=rows[-1].step == self.config.steps)
 
     def validate(self) -> None:
         self.read(is_shown=False)

@@ -101,6 +101,13 @@ def test_in_a_pipe_the_screen_is_plain_lines(tmp_path: Path) -> None:
     assert type(open_screen(Console(file=io.StringIO()))) is Screen
 
 
+def test_the_time_is_estimated_after_a_few_steps(tmp_path: Path) -> None:
+    """On a CPU steps are timed one by one, however rarely they are shown; it once came with the hundredth."""
+    screen = io.StringIO()
+    run_tiny(tmp_path, dataclasses.replace(CONFIG, steps=40, log_every=40), say=screen)
+    assert screen.getvalue().index("expected time: ") < screen.getvalue().index("validation at step 20")
+
+
 def test_lines_in_a_pipe_are_not_too_many() -> None:
     screen = Screen(Console(file=io.StringIO(), width=200), seconds=60)
     for _ in range(10):
