@@ -66,12 +66,13 @@ def minutes_here(recipe: Recipe, model: Model, device: torch.device) -> float | 
 
 
 def minutes_on_h200(recipe: Recipe, model: Model) -> float | None:
-    """None: of a model that reads step by step the cost model knows nothing."""
+    """Without validations.  None: it does not fit, or reads step by step, of which the cost model knows nothing."""
     if model.cost(recipe.task.window).is_sequential:
         return None
     c = recipe.training
     work = Work.of(model, recipe.d_model, recipe.task.window, c.accumulate * recipe.data.budget)
-    return FIRST + c.steps * (step_cost(work, H200).seconds + LAUNCHES) / 60
+    cost = step_cost(work, H200)
+    return FIRST + c.steps * (cost.seconds + LAUNCHES) / 60 if cost.memory < H200.room else None
 
 
 def rounded(minutes: float | None) -> str:

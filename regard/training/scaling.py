@@ -81,9 +81,10 @@ class Work:
 
     @classmethod
     def of(cls, model: Model, d_model: int, length: int, n_tokens: float) -> Self:
-        """A cost is a + b·length for each token: b is attention."""
+        """A cost is a + b·length for each token: b is attention.  Where an image is read, which more tokens share, it
+        falls with the length, and all of it counts as products."""
         once, twice = model.cost(length).forward, model.cost(2 * length).forward
-        products = max(2 * once - twice, 0.0) or once
+        products = min(max(2 * once - twice, 0.0) or once, once)
         in_layers = sum(p.numel() for p in matrices(model))
         layers = [sum(p.numel() for p in layer.parameters()) for layer in layers_of(model)] or [0]
         return cls(

@@ -6,6 +6,7 @@ import torch
 from regard.commands.show import on_gpus
 from regard.runs.recipe import Recipe
 from regard.training.scaling import H200, STATED, Network, StepCost, Work, step_cost
+from tests.shipped import own_models
 
 
 def work_of(name: str, length: int, n_tokens: float) -> Work:
@@ -88,3 +89,14 @@ def test_it_is_shown_and_labeled() -> None:
     assert columns[0] == ["1", "8", "8", "64", "64"]
     assert columns[1] == ["one process", "data", "sharded", "data", "sharded"]
     assert columns[2][0] == "25,000" and columns[2][-1] == "391"
+
+
+@pytest.mark.parametrize("name", own_models())
+def test_no_recipe_takes_less_than_no_time(name: str) -> None:
+    """Captions did: the more tokens share an image, the less each costs, which was taken for attention below zero."""
+    recipe = Recipe.read(name)
+    if recipe.model_class.is_counted:
+        return
+    work = Work.of(recipe.sketch(), recipe.d_model, recipe.task.window, recipe.data.budget)
+    assert work.products > 0 and work.attention >= 0
+    assert step_cost(work, H200).compute > 0
