@@ -1,4 +1,5 @@
-"""What a recipe takes from the run that it begins with: the shape of the model, and the tokenizer.
+"""What a recipe takes from the run that it begins with: the shape of the model, the tokenizer, and the tokens around
+texts.
 
 What it sets itself must be the same there, or it is an error that names the setting."""
 
@@ -9,6 +10,7 @@ from regard import config
 from regard.errors import ConfigError, RunError
 from regard.models.config import LEARNING_SETTINGS
 from regard.runs.recipe import Recipe
+from regard.tasks.table import TASKS
 from regard.text.imported import IMPORTED
 
 
@@ -23,7 +25,7 @@ def inherit(name: str, settings: config.Settings, run: Path) -> config.Settings:
         raise RunError(f"--from {run} is not a run folder: it has no recipe.toml")
     theirs = Recipe.of_run(run)
     tables = theirs.tables()
-    for table in ("model", "tokenizer"):
+    for table in ("task", "model", "tokenizer"):
         if not isinstance(settings.get(table, {}), dict):
             return settings  # the recipe says what is wrong with it
     own_model, own_tokenizer = dict(settings.get("model", {})), dict(settings.get("tokenizer", {}))
@@ -34,11 +36,20 @@ def inherit(name: str, settings: config.Settings, run: Path) -> config.Settings:
         changed["tokenizer"] = joined(name, "tokenizer", own_tokenizer, tables["tokenizer"], run, {"dropout"})
     elif "vocab_size" not in own_model:
         del tables["model"]["vocab_size"]  # that of a tokenizer which the run does not need
+    framing = {setting: tables["task"][setting] for setting in both_frame(settings.get("task", {}), theirs)}
+    if framing:
+        changed["task"] = joined(name, "task", dict(settings.get("task", {})), framing, run, ())
     # A model of another architecture may have the run's as a part; whether its weights fit is known when they are taken
     if own_model.get("architecture", theirs.architecture) == theirs.architecture:
         free = LEARNING_SETTINGS if has_same_shapes(theirs, own_model) else LEARNING_SETTINGS - {"max_length"}
         changed["model"] = joined(name, "model", own_model, tables["model"], run, free)
     return changed
+
+
+def both_frame(own: config.Settings, theirs: Recipe) -> list[str]:
+    """The settings of the task that say which tokens stand around texts, where the run has them, too."""
+    task = TASKS.get(own.get("kind", "translation"))
+    return [] if task is None else [name for name in task.settings.of_run if name in theirs.task.of_run]
 
 
 def has_same_shapes(theirs: Recipe, own: config.Settings) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class TaskConfig:
     """The [task] table of a recipe: what every task may set.  A property here is a setting of some tasks alone."""
 
     metric: str = "loss"  # the validation figure that chooses the best checkpoint
+    of_run: ClassVar[tuple[str, ...]] = ()  # settings that come from the run that a recipe begins with, if it has them
 
     @property
     def window(self) -> int:

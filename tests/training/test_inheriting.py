@@ -159,3 +159,16 @@ def test_shipped_recipes_with_a_model_set_nothing_that_differs(first: str, secon
     (tmp_path / "run").mkdir()
     Recipe.read(first).write(tmp_path / "run" / "recipe.toml")
     assert read_recipe(second, run=tmp_path / "run").model.d_model == Recipe.read(first).model.d_model
+
+
+@pytest.mark.parametrize("name", ["tune-captions-ende", "tune-denoising", "tune-label-words"])
+def test_the_tokens_around_texts_are_the_runs(name: str, tmp_path: Path) -> None:
+    """An imported Marian writes after a token of its own; trained after another one, it begins with nonsense."""
+    task = {"kind": "translation", "source_start": 3, "target_start": 399}
+    tables = {"task": task, "tokenizer": {"vocab_size": 400, "extra": SPECIAL}, "model": TRANSLATES}
+    (tmp_path / "run").mkdir()
+    Recipe.of("run", tables).write(tmp_path / "run" / "recipe.toml")
+    read = read_recipe(name, run=tmp_path / "run").tables()["task"]
+    assert (read["source_start"], read["target_start"]) == (3, 399)
+    with pytest.raises(ConfigError, match=r"task\.target_start = 5 \(.*run has 399\)"):
+        read_recipe(name, ["task.target_start=5"], tmp_path / "run")

@@ -1,7 +1,7 @@
 """Classification by an encoder-decoder that writes the word of the label: "sentiment: a stirring film" → "positive"."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -22,18 +22,19 @@ from regard.tasks.exchange import SOURCE_TO_TARGET
 from regard.tasks.framing import Frame
 from regard.tasks.setup import Use
 from regard.tasks.translation.batches import PairBatch, make_batch
-from regard.tasks.translation.framed import FramedConfig, FramedTask
+from regard.tasks.translation.framed import FramedTask, SourceTargetConfig
 from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelWordsConfig(TextLabelsConfig, FramedConfig):
+class LabelWordsConfig(TextLabelsConfig, SourceTargetConfig):
     """A label is written as one of `names` (or as the files do)."""
 
     prefix: str = ""  # what every text begins with, such as `"sentiment: "`
 
     def frame(self, tokenizer: Tokenizer) -> Frame:
-        return Frame(tokenizer.start_id, tokenizer.end_id, tuple(tokenizer.encode(self.prefix)))
+        frame = super().frame(tokenizer)
+        return replace(frame, before=(*frame.before, *tokenizer.encode(self.prefix)))
 
 
 def word_nats(model: AnyTranslator, batch: PairBatch, smoothing: float) -> Tensor:

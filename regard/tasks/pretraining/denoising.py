@@ -15,12 +15,11 @@ from regard.decoding.engine import generate
 from regard.errors import ConfigError, RegardError
 from regard.models.interface import AnyTranslator
 from regard.tasks.exchange import SOURCE_TO_TARGET
-from regard.tasks.framing import Frame
 from regard.tasks.language.running_text import NoisedConfig, NoisedTask
 from regard.tasks.pretraining.repair import repair
 from regard.tasks.setup import Sample, Use, Verbs
 from regard.tasks.translation.batches import PairBatch, make_batch
-from regard.tasks.translation.framed import FramedConfig, FramedTask, pair_loss
+from regard.tasks.translation.framed import FramedTask, SourceTargetConfig, pair_loss
 from regard.text.tokenizer import Tokenizer
 
 OBJECTIVES = ("text", "spans")
@@ -30,7 +29,7 @@ SHOWN_TOKENS = 40  # of a validation window
 
 
 @dataclass(frozen=True, kw_only=True)
-class DenoisingConfig(NoisedConfig, FramedConfig):
+class DenoisingConfig(NoisedConfig, SourceTargetConfig):
     """The defaults are BART's: sentences permuted, 30 % of the tokens masked in spans of three on average."""
 
     objective: str = "text"  # what is to be written: `text`, all of it (BART), or `spans`, what stood in each gap (T5)
@@ -55,9 +54,6 @@ class DenoisingConfig(NoisedConfig, FramedConfig):
         at_least(self, 1, "mean_span")
         share(self, "smoothing")
         not_negative(self, "shown")
-
-    def frame(self, tokenizer: Tokenizer) -> Frame:
-        return Frame(tokenizer.start_id, tokenizer.end_id)
 
 
 class Denoising(FramedTask[PlainText, Stream, AnyTranslator, PairBatch], NoisedTask[AnyTranslator, PairBatch]):

@@ -2,11 +2,13 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from regard.checks import at_least, at_most
 from regard.errors import RegardError
 from regard.models.interface import Model, Translator
 from regard.nn.loss import cross_entropy
@@ -32,6 +34,24 @@ class FramedConfig(TaskConfig, ABC):
     @abstractmethod
     def frame(self, tokenizer: Tokenizer) -> Frame:
         """The tokens around a source and a target."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceTargetConfig(FramedConfig):
+    """Of an encoder-decoder: a source is read as x1 .. xn </s>, a target written as <s> y1 .. yn </s>."""
+
+    source_start: int = -1  # the id of a token that every source begins with (an imported BART has one); -1: none
+    target_start: int = -1  # the id of the token that every target begins with; -1: the tokenizer's <s>
+    of_run: ClassVar[tuple[str, ...]] = ("source_start", "target_start")
+
+    def check_tokens(self, vocab_size: int) -> None:
+        at_least(self, -1, "source_start", "target_start")
+        at_most(self, vocab_size - 1, "source_start", "target_start")
+
+    def frame(self, tokenizer: Tokenizer) -> Frame:
+        before = () if self.source_start < 0 else (self.source_start,)
+        start = tokenizer.start_id if self.target_start < 0 else self.target_start
+        return Frame(start, tokenizer.end_id, before)
 
 
 class FramedTask(Task[R, P, M, B]):

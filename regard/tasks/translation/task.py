@@ -9,7 +9,6 @@ import numpy as np
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.checks import at_least, at_most
 from regard.data.files.recognizing import pairs
 from regard.errors import ConfigError
 from regard.models.heads import LanguageModel
@@ -22,7 +21,7 @@ from regard.tasks.own_words import PURPOSE, OwnWordsConfig, with_own_words
 from regard.tasks.pretraining.repair import can_repair, repair, writes_gaps_alone
 from regard.tasks.setup import Use, Verbs
 from regard.tasks.translation.batches import PairBatch, PairSet
-from regard.tasks.translation.framed import pair_loss
+from regard.tasks.translation.framed import SourceTargetConfig, pair_loss
 from regard.tasks.translation.pairs import PairsConfig, PairTask
 from regard.tasks.translation.sizing import draft
 from regard.tasks.translation.use import alignments
@@ -33,22 +32,13 @@ from regard.viewer.looking import Asked, look_at_text
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationConfig(PairsConfig, OwnWordsConfig):
-    source_start: int = -1  # the id of a token that every source begins with (an imported BART has one); -1: none
-    target_start: int = -1  # the id of the token that every target begins with; -1: the tokenizer's <s>
-
+class TranslationConfig(PairsConfig, SourceTargetConfig, OwnWordsConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_own_words()
-        at_least(self, -1, "source_start", "target_start")
-
-    def check_tokens(self, vocab_size: int) -> None:
-        at_most(self, vocab_size - 1, "source_start", "target_start")
 
     def frame(self, tokenizer: Tokenizer) -> Frame:
-        before = () if self.source_start < 0 else (self.source_start,)
-        start = tokenizer.start_id if self.target_start < 0 else self.target_start
-        return Frame(start, tokenizer.end_id, before, cut=self.long == "cut")
+        return replace(super().frame(tokenizer), cut=self.long == "cut")
 
 
 class Translation(PairTask[Translator, PairBatch]):
