@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from regard.decoding.config import DecodingConfig
+from regard.interop.certifying.sides import OurScorer, read_again
 from regard.interop.importing import import_source, open_source
 from regard.runs.run import Run, load
 from regard.text.tokenizer import Tokenizer
@@ -96,3 +97,9 @@ def test_it_can_be_looked_into(run: Run) -> None:
     assert kinds == {"encoder", "decoder", "cross"} and len(seen.maps) == 3 * 6 * 8
     (answer,) = run.translate(["这只动物没有过马路，因为它太累了。"])
     assert answer.text == "This animal didn't cross the road because it was too tired."
+
+
+def test_what_it_writes_is_cut_by_another_tokenizer(run: Run) -> None:
+    """The package has the SentencePiece model of Chinese alone; English is cut into pieces that the model never had."""
+    (note,) = read_again(OurScorer(run), run)
+    assert "seems to lack the tokenizer of targets" in note

@@ -9,6 +9,8 @@ import pytest
 
 from regard.commands.exchange import export
 from regard.data.corpora.grammar import generate
+from regard.interop.certifying.sides import OurScorer, read_again
+from regard.runs.run import load
 
 pytestmark = pytest.mark.slow
 
@@ -36,3 +38,8 @@ def test_it_is_the_same_elsewhere(to: str, trained: Path, tmp_path: Path) -> Non
         change = by_what["change of greedy BLEU"]
         assert abs(change["value"]) <= 0.1 and change["of"].startswith("200 lines of valid.en, valid.fr")
         assert float(change["what"].split("from ")[1]) > 20  # it does translate
+
+
+def test_its_own_words_are_cut_as_it_writes_them(trained: Path) -> None:
+    run = load(trained, "cpu")
+    assert read_again(OurScorer(run), run) == ()

@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.errors import need
 from regard.interop.certifying.certificate import Certificate, compare_rows, faults_of, issue
 from regard.interop.certifying.samples import random_tokens, special
-from regard.interop.certifying.sides import AnsweringSide, Ours, OurScorer, Side, TokenLists, compare_texts
+from regard.interop.certifying.sides import AnsweringSide, Ours, OurScorer, Side, TokenLists, compare_texts, read_again
 from regard.interop.certifying.texts import compare_by_file, left_to_callers
 from regard.interop.families.settings import exchange_of
 from regard.interop.formats.safe import read_json
@@ -40,6 +40,8 @@ def certify_ctranslate2(
     if is_export:
         findings += compare_by_file(theirs, run, folder, frames)
         notes += left_to_callers(run)
+    elif not frames:
+        notes += read_again(ours, run)
     return issue(run.folder, folder, "ctranslate2", findings, ("ctranslate2",), notes)
 
 

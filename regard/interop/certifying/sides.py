@@ -25,6 +25,8 @@ from regard.tasks.translation.batches import make_batch
 
 LONGEST = 60  # tokens that are written
 MOST_CHANGE = 0.1  # of BLEU, by the few sentences in which rounding decides
+N_READ_AGAIN = 20  # lines whose translations are tokenized
+MOST_PIECES = 1.3  # tokens for each that was written
 TokenLists = Sequence[Sequence[int]]
 
 
@@ -120,13 +122,35 @@ def compare_texts(ours: Side, theirs: Side, run: Run, folder: Path) -> list[Find
     return [*findings, compare_ids("token sequences", run.tokenizer.encode_batch(texts), answers, of)]
 
 
+def read_again(ours: Side, run: Run) -> tuple[str, ...]:
+    """A note where a translator's own words are cut in another way than it writes them."""
+    written = ours.greedy(sources_of(run, dev_set(run).sources[:N_READ_AGAIN]), room_of(run))
+    again = run.tokenizer.encode_batch(run.tokenizer.decode_batch(written))
+    ratio = sum(map(len, again)) / max(1, sum(map(len, written)))
+    if ratio <= MOST_PIECES:
+        return ()
+    return (
+        f"this tokenizer cuts what the model writes into {ratio:.1f} times as many tokens as the model does, so the "
+        "folder seems to lack the tokenizer of targets: translations are right, but `regard score` and further "
+        "training read targets in pieces that the model hardly knows",
+    )
+
+
+def room_of(run: Run) -> int:
+    return min(LONGEST, run.recipe.model.max_length // 2)
+
+
+def sources_of(run: Run, lines: Sequence[str]) -> list[list[int]]:
+    """Of a translator, as many of their tokens as it reads."""
+    longest = min(run.recipe.data.max_length, run.model.max_length - run.task.frame.n_around)
+    return [ids[:longest] for ids in run.tokenizer.encode_batch(lines)]
+
+
 def compare_written(ours: Side, theirs: Side, run: Run) -> list[Finding]:
     """Token for token, and by the change of BLEU."""
-    dev, exchange = dev_set(run), exchange_of(run.recipe)
-    room = min(LONGEST, run.recipe.model.max_length // 2)
+    dev, exchange, room = dev_set(run), exchange_of(run.recipe), room_of(run)
     if exchange.translates:
-        longest = min(run.recipe.data.max_length, run.model.max_length - run.task.frame.n_around)
-        prompts = [ids[:longest] for ids in run.tokenizer.encode_batch(dev.sources)]
+        prompts = sources_of(run, dev.sources)
     else:
         prompts = [ids for ids in map(run.task.encode, dev.sources) if len(ids) <= room]
     written = [side.greedy(prompts, room) for side in (ours, theirs)]
