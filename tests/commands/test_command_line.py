@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import torch
 from calling import Call, call
 
+from regard.commands.shipped import MINUTES
 from regard.config import shipped_recipes
 from regard.models import ARCHITECTURES
 from regard.runs.recipe import Recipe
@@ -73,6 +75,15 @@ def test_recipes_are_listed_by_task_those_without_data_first(regard: Call) -> No
     for _, *lines in groups:
         needs_data = ["[data: " in line for line in lines]
         assert needs_data == sorted(needs_data)
+
+
+def test_recipes_say_how_long_they_take() -> None:
+    """Nearly all of them, on two cores or on a GPU; GPT-3 is a shape to look at."""
+    minutes = tomllib.loads(MINUTES.read_text(encoding="utf-8"))
+    assert set(minutes) <= set(shipped_recipes())
+    assert all(re.fullmatch(r"(~?\d+(\.\d+)?( h)?)?", figure) for figures in minutes.values() for figure in figures)
+    silent = {name for name in own_models() if not any(minutes.get(name, ()))}
+    assert silent <= {"gpt3", "elmo", "ptb-awd-lstm"}
 
 
 def test_show_counts_the_papers_models(regard: Call) -> None:
