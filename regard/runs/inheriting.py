@@ -9,8 +9,7 @@ from pathlib import Path
 from regard import config
 from regard.errors import ConfigError, RunError
 from regard.models.config import LEARNING_SETTINGS
-from regard.runs.recipe import Recipe
-from regard.tasks.table import TASKS
+from regard.runs.recipe import Recipe, task_settings
 from regard.text.imported import IMPORTED
 
 
@@ -48,8 +47,8 @@ def inherit(name: str, settings: config.Settings, run: Path) -> config.Settings:
 
 def both_frame(own: config.Settings, theirs: Recipe) -> list[str]:
     """The settings of the task that say which tokens stand around texts, where the run has them, too."""
-    task = TASKS.get(own.get("kind", "translation"))
-    return [] if task is None else [name for name in task.settings.of_run if name in theirs.task.of_run]
+    settings = task_settings(own)
+    return [] if settings is None else [name for name in settings.of_run if name in theirs.task.of_run]
 
 
 def has_same_shapes(theirs: Recipe, own: config.Settings) -> bool:

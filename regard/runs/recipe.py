@@ -26,6 +26,14 @@ from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 TABLES = ("task", "data", "tokenizer", "model", "lora", "distillation", "distribution", "training", "decoding")
 
+USUAL_TASK = "translation"  # of a recipe that names none
+
+
+def task_settings(table: config.Settings) -> type[TaskConfig] | None:
+    """Of the task that a table [task] names; None: there is none of that name."""
+    task = TASKS.get(table.get("kind", USUAL_TASK))
+    return None if task is None else task.settings
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -61,7 +69,7 @@ class Recipe:
         tables = {table: dict(settings.get(table, {})) for table in TABLES}
         if tables["training"].get("from_run") and "model" not in settings:
             raise ConfigError(f"{name} takes its model and its tokenizer from a run: give that run, --from RUN")
-        kind = tables["task"].pop("kind", "translation")
+        kind = tables["task"].pop("kind", USUAL_TASK)
         architecture = tables["model"].pop("architecture", "transformer")
         tokenizer = config.build(TokenizerConfig, tables["tokenizer"], "tokenizer")
         if tables["model"].setdefault("vocab_size", tokenizer.vocab_size) != tokenizer.vocab_size:

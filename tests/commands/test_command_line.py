@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 import torch
 from calling import Call, call
 
-from regard.commands.shipped import MINUTES
 from regard.config import shipped_recipes
 from regard.models import ARCHITECTURES
 from regard.runs.recipe import Recipe
@@ -65,25 +63,6 @@ def test_a_fault_of_ours_leaves_its_traceback(regard: Call, tmp_path: Path, monk
     ended = regard("recipes")
     assert ended.code == 1 and "error: RuntimeError: the moon is full" in ended.err and "error.log" in ended.err
     assert "the moon is full" in (tmp_path / "error.log").read_text(encoding="utf-8")
-
-
-def test_recipes_are_listed_by_task_those_without_data_first(regard: Call) -> None:
-    groups = [group.splitlines() for group in regard("recipes").out.split("\n\n")[1:]]
-    names = [[line.split()[0] for line in lines] for _, *lines in groups]
-    assert sorted(name for group in names for name in group) == sorted(shipped_recipes())
-    assert [kind for kind, *_ in groups] == sorted(kind for kind, *_ in groups)
-    for _, *lines in groups:
-        needs_data = ["[data: " in line for line in lines]
-        assert needs_data == sorted(needs_data)
-
-
-def test_recipes_say_how_long_they_take() -> None:
-    """Nearly all of them, on two cores or on a GPU; GPT-3 is a shape to look at."""
-    minutes = tomllib.loads(MINUTES.read_text(encoding="utf-8"))
-    assert set(minutes) <= set(shipped_recipes())
-    assert all(re.fullmatch(r"(~?\d+(\.\d+)?( h)?)?", figure) for figures in minutes.values() for figure in figures)
-    silent = {name for name in own_models() if not any(minutes.get(name, ()))}
-    assert silent <= {"gpt3", "elmo", "ptb-awd-lstm"}
 
 
 def test_show_counts_the_papers_models(regard: Call) -> None:
