@@ -103,7 +103,7 @@ class TinyTask:
 class TinyModel(nn.Module):
     """Tied, so that one tensor has two names."""
 
-    is_recordable = False
+    is_recordable, dynamic_shapes = False, True
 
     def __init__(self, dropout: float = 0.2) -> None:
         super().__init__()
