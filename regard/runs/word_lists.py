@@ -21,7 +21,8 @@ def word_lists(folder: Path, recipe: Recipe, task: AnyTask, tokenizer: Tokenizer
     path, n_tokens = folder / FILE, recipe.model.vocab_size
     if not path.is_file():
         sources, targets = task.read_parts(recipe.task, recipe.data).train.columns
-        columns = (map(np.array, tokenizer.encode_batch(list(texts))) for texts in (sources, targets))
+        sides = ((tokenizer, sources), (tokenizer.of_targets, targets))
+        columns = (map(np.array, cutting.encode_batch(list(texts))) for cutting, texts in sides)
         ends = [tokenizer.start_id, tokenizer.end_id, *recipe.decoding.ends]
         lists = count_words(zip(*columns, strict=True), n_tokens, ends)
         save_weights({"frequent": lists.frequent, "companions": lists.companions}, path)

@@ -148,13 +148,19 @@ class ExampleSet:
 
     def __init__(self, examples: Examples, setup: Setup):
         self.examples, self.setup = examples, setup
-        self.shards = [shard(column, setup.tokenizer, setup.cache) for column in examples.columns]
+        columns = zip(examples.columns, self.tokenizers, strict=True)
+        self.shards = [shard(column, tokenizer, setup.cache) for column, tokenizer in columns]
         self.kept = np.arange(len(examples))
         self.notes = Notes()
         self.notes.update(examples.notes)
 
     def __len__(self) -> int:
         return len(self.kept)
+
+    @property
+    def tokenizers(self) -> list[Tokenizer]:
+        """Of each column."""
+        return [self.setup.tokenizer] * len(self.examples.columns)
 
     @cached_property
     def samplers(self) -> list[SampledTexts]:
@@ -192,7 +198,7 @@ class LargeExampleSet(ExampleSet):
         written = FileTexts(lambda: (text if text.strip() else "" for text in texts), len(texts))
         digest = f"{self.examples.digest} column {c}" if self.examples.digest else ""
         processes = setup.data.n_processes
-        return shard(written, setup.tokenizer, setup.cache, processes=processes, digest=digest)
+        return shard(written, self.tokenizers[c], setup.cache, processes=processes, digest=digest)
 
     def side_lengths(self, places: np.ndarray) -> list[np.ndarray]:
         """Tokens of each column."""

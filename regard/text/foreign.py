@@ -1,10 +1,11 @@
 """Folders of other tools without a tokenizer.json, and GGUF files (llama.cpp): what they have instead, made into one.
 
 Everything here gives the files that `Tokenizer.from_files` takes: tokenizer.json, and tokenizer_config.json with the
-roles of the special tokens.
+roles of the special tokens; of a translator with two SentencePiece models also target_tokenizer.json.
 """
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +13,22 @@ from pathlib import Path
 from regard.choose import choose
 from regard.config import Settings
 from regard.errors import DataError, need
-from regard.text.imported import KNOWN_TOKENS, SENTINEL
-from regard.text.sentencepieces import CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, SentencePieces, as_tokenizer
+from regard.text.imported import KNOWN_TOKENS, SENTINEL, TARGET_FILE
+from regard.text.sentencepieces import (
+    CONTROL,
+    NORMAL,
+    UNIGRAM,
+    UNKNOWN,
+    UNUSED,
+    USER_DEFINED,
+    SentencePieces,
+    as_tokenizer,
+)
 from regard.text.vocabulary import HIDDEN, TOKENIZER_FILE, added_token, parse
 from regard.text.words import PATTERN
 
 CONFIG_FILE = "tokenizer_config.json"
+LACKING = 0.1  # of the listed pieces: a SentencePiece model that lacks more knows one of two languages
 MOST_SENTINELS = 10_000  # of T5; an untrusted file could ask for any number
 
 # The usual names of the special tokens, where no file names them.
@@ -97,36 +108,56 @@ def sentence_pieces(files: list[Path], model_type: str, config: Settings) -> dic
     return as_files(settings, [name for name, _, _ in pieces.pieces], usual | config)
 
 
-def shared_vocabulary(data: bytes, vocabulary: Sequence[str], config: Settings) -> dict[str, str]:
-    """The pieces that a SentencePiece model finds, with the ids of another list (Marian, CTranslate2): a piece that is
-    not in the list is unknown; what the model does not know is still read where the list has it (see
-    `SharedVocabulary`)."""
-    source = SentencePieces.read(data)
-    pieces = {name: (score, kind) for name, score, kind in source.pieces}
+def shared_vocabulary(models: Sequence[Path], vocabulary: Sequence[str], config: Settings) -> dict[str, str]:
+    """One list of pieces for two languages (Marian, CTranslate2), with the SentencePiece model of the source and, if it
+    is there, that of the target."""
     listed = set(vocabulary)
     if len(listed) < len(vocabulary):
         raise DataError("a piece stands twice in the vocabulary; copy it again")
     if "<unk>" not in listed or "</s>" not in listed:
         raise DataError("the vocabulary has no <unk> or no </s>; copy it again")
+    source, *others = [SentencePieces.read(model.read_bytes()) for model in models]
+    files = as_files(listed_pieces(source, vocabulary), vocabulary, {**config, KNOWN_TOKENS: len(vocabulary)})
+    lacking = listed - {name for name, _, _ in source.pieces}
+    if not others and len(lacking) > LACKING * len(vocabulary):
+        others = [by_frequency(source, vocabulary)]
+    for target in others:
+        if target != source:
+            files[TARGET_FILE] = json.dumps(listed_pieces(target, vocabulary), ensure_ascii=False)
+    return files
+
+
+def by_frequency(like: SentencePieces, vocabulary: Sequence[str]) -> SentencePieces:
+    """A model in place of one that is missing.  The list begins with the most frequent pieces, and the frequency of the
+    n-th is about proportional to 1/n (Zipf): the list itself says how likely a piece is."""
+    total = math.log(sum(1 / n for n in range(1, len(vocabulary) + 1)))
+    pieces = [(name, -math.log(n) - total, NORMAL) for n, name in enumerate(vocabulary, start=1)]
+    return replace(like, pieces=pieces, model=UNIGRAM)
+
+
+def listed_pieces(model: SentencePieces, vocabulary: Sequence[str]) -> Settings:
+    """The pieces that a SentencePiece model finds, with the ids of another list: a piece that is not in the list is
+    unknown; what the model does not know is still read where the list has it (see `SharedVocabulary`)."""
+    pieces = {name: (score, kind) for name, score, kind in model.pieces}
     known = pieces | {"<unk>": (0.0, UNKNOWN)} | dict.fromkeys(("<s>", "</s>", "<pad>"), (0.0, CONTROL))
     first = [(name, *known[name]) if name in known else (HIDDEN + name, 0.0, UNUSED) for name in vocabulary]
+    listed = set(vocabulary)
     beyond = [(name, score, kind) for name, (score, kind) in pieces.items() if name not in listed and kind == NORMAL]
-    settings = as_tokenizer(replace(source, pieces=first + beyond), [])
-    return as_files(settings, vocabulary, {**config, KNOWN_TOKENS: len(vocabulary)})
+    return as_tokenizer(replace(model, pieces=first + beyond), [])
 
 
 def marian(files: list[Path], model_type: str, config: Settings) -> dict[str, str]:
-    source, _, vocabulary = files
+    *models, vocabulary = files
     ids = read_settings(vocabulary)
     if not all(type(n) is int for n in ids.values()) or sorted(ids.values()) != list(range(len(ids))):
         raise DataError("the ids of vocab.json are not 0, 1, 2, … without a gap; copy it again")
-    return shared_vocabulary(source.read_bytes(), sorted(ids, key=ids.__getitem__), config)
+    return shared_vocabulary(models, sorted(ids, key=ids.__getitem__), config)
 
 
 def ctranslate2(files: list[Path], model_type: str, config: Settings) -> dict[str, str]:
     """A list of all pieces by their ids; the model that finds them may lie in the folder above, as Argos packs it."""
-    source, vocabulary = files
-    return shared_vocabulary(source.read_bytes(), read_words(vocabulary), config)
+    *models, vocabulary = files
+    return shared_vocabulary(models, read_words(vocabulary), config)
 
 
 def converted_t5(files: list[Path], model_type: str, config: Settings) -> dict[str, str]:
@@ -205,6 +236,7 @@ SOURCES: dict[tuple[str, ...], Callable[[list[Path], str, Settings], dict[str, s
     ("source.spm", "target.spm", "vocab.json"): marian,
     ("sentencepiece.model", "shared_vocabulary.json"): ctranslate2,
     ("sentencepiece.model", "model/shared_vocabulary.json"): ctranslate2,
+    ("source.spm", "target.spm", "shared_vocabulary.json"): ctranslate2,
     ("source.spm", "shared_vocabulary.json"): ctranslate2,
     ("spiece.model", "shared_vocabulary.json"): converted_t5,
     ("spiece.model",): sentence_pieces,

@@ -25,7 +25,9 @@ ROLES = {
     "<unk>": ("unk_token",),
     "<mask>": ("mask_token",),
 }
+TARGET_FILE = "target_tokenizer.json"  # how a text of the target language is cut, into the same ids (Marian)
 KNOWN_TOKENS = "known_tokens"  # in tokenizer_config.json: so many ids are those of a model, what follows is unknown
+BESIDE = (*ROLE_FILES, TARGET_FILE)  # what may lie beside a tokenizer.json
 FURTHER = ("additional_special_tokens", "extra_special_tokens")
 SENTINEL = re.compile(r"<extra_id_(\d+)>")  # of T5; ours are called <extra_0>, <extra_1>, …
 FALLBACK = re.compile(r"<0x([0-9A-F]{2})>")  # a byte as SentencePiece writes it
@@ -41,7 +43,7 @@ class ImportedVocabulary(Vocabulary):
 
     def __init__(self, settings: Settings, config: Settings, files: Mapping[str, str]) -> None:
         """`settings` of tokenizer.json, and the `config` beside it, which says the roles; both come from `files`."""
-        self.content = {name: files[name] for name in (TOKENIZER_FILE, *ROLE_FILES) if name in files}
+        self.content = {name: files[name] for name in (TOKENIZER_FILE, *BESIDE) if name in files}
         self.names = names_of(settings)
         self.size = max(self.names) + 1
         self.renamed = {}
@@ -115,6 +117,16 @@ class SharedVocabulary(ImportedVocabulary):
         listed = {n: name for n, name in self.names.items() if n < self.size and n not in self.hidden}
         self.by_name = {name: n for n, name in listed.items()}
         self.is_listed = set(listed)
+        if TARGET_FILE in files:
+            self.of_targets = self.read_targets(files, config)
+
+    def read_targets(self, files: Mapping[str, str], config: Settings) -> "SharedVocabulary":
+        beside = {name: files[name] for name in ROLE_FILES if name in files}
+        beside[TOKENIZER_FILE] = files[TARGET_FILE]
+        targets = SharedVocabulary(json.loads(from_json(files[TARGET_FILE]).to_str()), config, beside)
+        if [targets.names.get(n) for n in range(self.size)] != [self.names.get(n) for n in range(self.size)]:
+            raise DataError(f"{TARGET_FILE} has other tokens than {TOKENIZER_FILE}; import the model again")
+        return targets
 
     def ids(self, encoding: tokenizers.Encoding) -> list[int]:
         pieces = zip(encoding.ids, encoding.tokens, strict=True)

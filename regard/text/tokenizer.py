@@ -12,7 +12,7 @@ from regard.errors import ConfigError, DataError, RunError
 from regard.text import dropout
 from regard.text.bpe import BytePairs
 from regard.text.foreign import read_foreign, read_gguf
-from regard.text.imported import IMPORTED, ROLE_FILES, imported
+from regard.text.imported import BESIDE, IMPORTED, imported
 from regard.text.learned import KINDS, LearnedVocabulary
 from regard.text.table import FlatTokens
 from regard.text.unicode import lone_surrogates, well_formed
@@ -96,7 +96,7 @@ class Tokenizer:
             is_gguf = file.read(4) == b"GGUF"
         if is_gguf:
             return cls.from_files(read_gguf(path))
-        beside = [path.parent / name for name in ROLE_FILES]
+        beside = [path.parent / name for name in BESIDE]
         try:
             files = {file.name: file.read_bytes().decode() for file in beside if file.is_file()}
             return cls.from_files({TOKENIZER_FILE: path.read_bytes().decode(), **files})
@@ -137,6 +137,11 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """No special tokens are added, and none come from the text."""
         return self.vocabulary.ids(self.vocabulary.cut(text))
+
+    @cached_property
+    def of_targets(self) -> "Tokenizer":
+        """What cuts a text that a translator writes into the same ids: this one, but for some imported translators."""
+        return self if self.vocabulary.of_targets is None else Tokenizer(self.vocabulary.of_targets)
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         return self.vocabulary.encode_batch(list(texts))

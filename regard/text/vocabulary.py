@@ -35,6 +35,7 @@ class Vocabulary(ABC):
     renamed: dict[str, str]
     mask_takes_space: bool | None = None  # of another tool: whether <mask> takes the space before it; None: one of ours
     adds_start: bool | None = None  # of another tool: whether it puts <s> before every text; None: one of ours
+    of_targets: "Vocabulary | None" = None  # what cuts a text that a translator writes, into the same ids; None: this
 
     def as_text(self, text: str) -> str:
         """Unicode text as `inner` shall read it, as long as the well-formed one, so that places stay.  (Those of the

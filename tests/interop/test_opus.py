@@ -99,7 +99,14 @@ def test_it_can_be_looked_into(run: Run) -> None:
     assert answer.text == "This animal didn't cross the road because it was too tired."
 
 
-def test_what_it_writes_is_cut_by_another_tokenizer(run: Run) -> None:
-    """The package has the SentencePiece model of Chinese alone; English is cut into pieces that the model never had."""
-    (note,) = read_again(OurScorer(run), run)
-    assert "seems to lack the tokenizer of targets" in note
+def test_what_it_writes_is_cut_as_it_writes(run: Run) -> None:
+    """The package has the SentencePiece model of Chinese alone; that of English is made of the list of pieces."""
+    hypotheses = [hypothesis.tokens for answer in run.translate(SENTENCES) for _, hypothesis in answer.parts]
+    texts = run.tokenizer.decode_batch(hypotheses)
+    assert shares_cut_alike(run.tokenizer.of_targets.encode_batch(texts), hypotheses) > 0.9
+    assert shares_cut_alike(run.tokenizer.encode_batch(texts), hypotheses) < 0.1
+    assert read_again(OurScorer(run), run) == ()
+
+
+def shares_cut_alike(found: list[list[int]], expected: list[list[int]]) -> float:
+    return sum(a == b for a, b in zip(found, expected, strict=True)) / len(expected)

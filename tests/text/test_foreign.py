@@ -15,7 +15,6 @@ from test_imported import FAMILIES
 from regard.errors import DataError
 from regard.interop.certifying.samples import strings
 from regard.text import Tokenizer
-from regard.text.foreign import shared_vocabulary
 from regard.text.sentencepieces import SentencePieces, as_tokenizer
 from tests.drawn import some_fast
 
@@ -149,43 +148,6 @@ def test_xlnet(tmp_path: Path) -> None:
     assert not {ours.special_id(name) for name in symbols} & set(ours.encode(" ".join(symbols)))
 
 
-@pytest.fixture(scope="module")
-def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Some pieces of the source model are not in the vocabulary, others only there."""
-    folder = tmp_path_factory.mktemp("marian")
-    source, target = trained("unigram"), train(LINES[::-1][:1500], vocab_size=300)
-    pieces = [SentencePieces.read(data).pieces[3:] for data in (source, target)]
-    names = [name for n, (name, _, _) in enumerate(pieces[0]) if n % 20] + [name for name, _, _ in pieces[1]]
-    vocabulary = ["</s>", "<unk>", *dict.fromkeys(names), "\N{SNOWMAN}", "<pad>"]
-    (folder / "source.spm").write_bytes(source)
-    (folder / "target.spm").write_bytes(target)
-    (folder / "vocab.json").write_text(json.dumps({name: n for n, name in enumerate(vocabulary)}))
-    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "MarianTokenizer"}))
-    return folder
-
-
-@pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
-def test_marian(marian: Path, tmp_path: Path) -> None:
-    ours, theirs = Tokenizer.load(marian), transformers.MarianTokenizer.from_pretrained(marian)
-    plain = [text for text in STRINGS if not has_marks(text)] + ["a\N{SNOWMAN}", "a\N{SNOWMAN}\N{SNOWMAN}"]
-    expected = theirs(plain, add_special_tokens=False)["input_ids"]
-    found = ours.encode_batch(plain)
-    assert sum(a != b for a, b in zip(found, expected, strict=True)) <= 3
-    assert ours.decode_batch(expected) == theirs.batch_decode(expected, skip_special_tokens=True)
-    assert ours.token(found[-2][-1]) == "\N{SNOWMAN}" and found[-1][-1] == ours.unknown_id
-    assert (ours.vocab_size, ours.end_id, ours.unknown_id) == (len(theirs), theirs.eos_token_id, theirs.unk_token_id)
-    assert ours.pad_id == theirs.pad_token_id
-    assert ours.losses("a\N{SNOWMAN}\N{SNOWMAN}")[0] == "\N{SNOWMAN}\N{SNOWMAN}"
-    ours.save(tmp_path / "tokenizer.json")
-    assert Tokenizer.load(tmp_path).encode_batch(plain) == found
-    assert Tokenizer.load(tmp_path).decode_batch(expected) == ours.decode_batch(expected)
-
-
-def test_every_piece_that_is_found_has_an_id_of_the_list(marian: Path) -> None:
-    ours = Tokenizer.load(marian)
-    assert max(n for ids in ours.encode_batch(LINES) for n in ids) < ours.vocab_size
-
-
 @pytest.mark.slow  # a library of others learns its vocabulary
 def test_vocab_json_and_merges(tmp_path: Path) -> None:
     for family in ("gpt2", "roberta", "qwen2"):
@@ -236,11 +198,6 @@ def test_broken_files(tmp_path: Path, files: dict[str, bytes | Callable[[], byte
     made = {name: content if isinstance(content, bytes) else content() for name, content in files.items()}
     with pytest.raises(DataError, match=message):
         load(tmp_path, **made)
-
-
-def test_a_vocabulary_with_a_piece_twice() -> None:
-    with pytest.raises(DataError, match="stands twice"):
-        shared_vocabulary(trained("unigram"), ["</s>", "<unk>", "a", "a"], {})
 
 
 def test_the_file_is_standard() -> None:

@@ -125,7 +125,7 @@ def compare_texts(ours: Side, theirs: Side, run: Run, folder: Path) -> list[Find
 def read_again(ours: Side, run: Run) -> tuple[str, ...]:
     """A note where a translator's own words are cut in another way than it writes them."""
     written = ours.greedy(sources_of(run, dev_set(run).sources[:N_READ_AGAIN]), room_of(run))
-    again = run.tokenizer.encode_batch(run.tokenizer.decode_batch(written))
+    again = run.tokenizer.of_targets.encode_batch(run.tokenizer.decode_batch(written))
     ratio = sum(map(len, again)) / max(1, sum(map(len, written)))
     if ratio <= MOST_PIECES:
         return ()

@@ -18,6 +18,7 @@ from regard.nn.layout import Ragged, filled
 from regard.nn.loss import IGNORED
 from regard.tasks.framing import Frame
 from regard.tasks.setup import ExampleSet, LargeExampleSet, Setup
+from regard.text.tokenizer import Tokenizer
 
 Weigh = Callable[..., np.ndarray]  # what a batch counts of the lengths of source and target
 
@@ -111,6 +112,10 @@ class PairSet(ExampleSet):
         # Tokens of the longer side, with its start or end; or of both.
         self.lengths = weigh(*(lengths + 1 for lengths in kept_lengths))
         self.n_target_tokens = int(kept_lengths[1].sum())
+
+    @property
+    def tokenizers(self) -> list[Tokenizer]:
+        return [self.setup.tokenizer, self.setup.tokenizer.of_targets]
 
     def describe(self) -> str:
         return f"{len(self):,} pairs, {self.n_target_tokens:,} target tokens"

@@ -84,7 +84,7 @@ class FramedTask(Task[R, P, M, B]):
 
     def look_at_one(self, use: Use[M], source: str, target: str | None, asked: Asked) -> Capture:
         written = self.own_target(use, source) if target is None else target
-        ids = self.tokenizer.encode(written)
+        ids = self.tokenizer.of_targets.encode(written)
         if target is None:  # bytes that are no text have more tokens as the text that stands for them
             ids = ids[: self.room_beside(use.model, source)]
         return self.look_at_pair(use.model, source, ids, f"{source} → {written}", asked)

@@ -275,7 +275,8 @@ class PairTask(FramedTask[Examples, PairSet, W, B]):
         raise RegardError("words are aligned by cross-attention, which a model of one sequence does not have")
 
     def score(self, use: Use[W], ask: ScorePairs) -> list[list[float]]:
-        sources, targets = (self.tokenizer.encode_batch(side) for side in (ask.sources, ask.targets))
+        sources = self.tokenizer.encode_batch(ask.sources)
+        targets = self.tokenizer.of_targets.encode_batch(ask.targets)
         most = use.model.max_length
         limits = (most - self.frame.n_around, most - 1)  # what stands around a source, and a start
         for side, limit, lines in zip(("source", "target"), limits, (sources, targets), strict=True):

@@ -44,7 +44,7 @@ def translate(
     parts_of_lines = [parts_of(line, tokenizer, max_length) for line in lines]
     sources = [frame.source([token.id for token in part]) for parts in parts_of_lines for part in parts]
     forced = [
-        tokenizer.encode(prefix) if i == 0 and prefix else []
+        tokenizer.of_targets.encode(prefix) if i == 0 and prefix else []
         for parts, prefix in zip(parts_of_lines, prefixes, strict=True)
         for i in range(len(parts))
     ]
@@ -64,7 +64,7 @@ def unknown_words(answer: Translated, prefix: str, tokenizer: Tokenizer) -> list
     """A note on what the tokenizer did not know of what was read, and of the prefix, each once."""
     tokens = [token for part in answer.tokens for token in part]
     words = [answer.line[token.start : token.end] for token in tokens if token.id == tokenizer.unknown_id]
-    unknown = dict.fromkeys(words + tokenizer.unknown(prefix))
+    unknown = dict.fromkeys(words + tokenizer.of_targets.unknown(prefix))
     return [f"unknown: {' '.join(map(repr, unknown))}"] if unknown else []
 
 
