@@ -14,8 +14,9 @@ from bench.machine import reason
 from bench.report import Report, Row
 from bench.timing import take_turns
 from regard.errors import RegardError
-from regard.nn import paths
+from regard.nn import flat_paths, paths
 from regard.nn.attention import Attend, Memory
+from regard.nn.case import Case
 from regard.nn.layout import Ragged
 from regard.nn.positions import POSITIONS, Space
 from regard.nn.scores import SCORES
@@ -102,11 +103,11 @@ def calls(layout: Ragged, sight: Sight, position: str, device: torch.device) -> 
     queries, keys, values = (torch.randn(shape, device=device, dtype=dtype, requires_grad=True) for _ in range(3))
     places = POSITIONS[position](Space(N_HEADS * D_HEAD, N_HEADS, layout.longest)).to(device)
     attend = Attend(SCORES["scaled_dot"](D_HEAD, layout.longest), places)
-    case = paths.Case(queries, layout, keys, values, layout, sight, attend.score.scale, places)
+    case = Case(queries, layout, keys, values, layout, sight, attend.score.scale, places)
     runs: dict[str, Callable[[], Tensor]] = {
         "regard": lambda: attend(queries, layout, Memory(keys, values, layout), sight),
-        **({"short": lambda: paths.run_short(case)} if paths.fits_short(case) else {}),
-        **({"varlen": lambda: paths.run_varlen(case)} if paths.stays_flat(case) else {}),
+        **({"short": lambda: flat_paths.run_short(case)} if flat_paths.fits_short(case) else {}),
+        **({"varlen": lambda: flat_paths.run_varlen(case)} if flat_paths.stays_flat(case) else {}),
         **({"flex": lambda: paths.run_flex(case)} if device.type == "cuda" and layout.longest >= FLEX_FROM else {}),
         "padded": lambda: paths.run_padded(case),
     }

@@ -14,6 +14,7 @@ from regard.checks import one_of
 from regard.choose import choose
 from regard.errors import ConfigError
 from regard.nn import paths
+from regard.nn.case import Case
 from regard.nn.layout import Layout, Rectangle
 from regard.nn.linear import Linear, n_weights, onto, products
 from regard.nn.norms import RMSNorm
@@ -64,7 +65,7 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     return scores.masked_fill(~mask, lowest).softmax(dim=-1) * mask
 
 
-def takes_groups(case: paths.Case) -> bool:
+def takes_groups(case: Case) -> bool:
     """Whether heads of queries that share a head of keys can be so many queries of one head: in a step of decoding on a
     CPU, where each sequence has one row."""
     is_step = case.queries.is_cpu and isinstance(case.layout, Rectangle) and case.layout.longest == 1
@@ -96,9 +97,7 @@ class Attend(nn.Module):
 
     def forward(self, queries: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
         """Prepared queries (rows, H, E) -> the mixed values (rows, H, E), by the first path that fits."""
-        case = paths.Case(
-            queries, layout, memory.keys, memory.values, memory.layout, sight, self.score.scale, self.position
-        )
+        case = Case(queries, layout, memory.keys, memory.values, memory.layout, sight, self.score.scale, self.position)
         if paths.fits_step(case):
             return paths.run_step(case, memory.ancestors, memory.new)
         memory = memory.in_place()

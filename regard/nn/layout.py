@@ -144,8 +144,16 @@ def joined(sequences: Sequence[Prompt], device: torch.device) -> tuple[Tensor, R
 class Rectangle(Layout):
     """B sequences in T places each; only the first `lengths` of a sequence are tokens."""
 
-    def __init__(self, lengths: Tensor, longest: int, is_full: bool = False, starts: Tensor | None = None):
+    def __init__(
+        self,
+        lengths: Tensor,
+        longest: int,
+        is_full: bool = False,
+        starts: Tensor | None = None,
+        n_before: int | None = None,  # rows of each sequence before these, where all have as many
+    ):
         self.lengths = lengths
+        self.n_before = n_before
         self.longest = longest
         self.n_sequences = lengths.shape[0]
         self.is_full = is_full
@@ -162,6 +170,12 @@ class Rectangle(Layout):
     @cached_property
     def positions(self) -> Tensor:  # type: ignore[override]
         return self.padded_positions().expand(self.n_sequences, -1)
+
+    @property
+    def offsets(self) -> Tensor:
+        """B + 1, where each sequence begins, of rows that are whole sequences."""
+        ends = self.longest * (self.n_sequences + 1)
+        return self.once("offsets", lambda: torch.arange(0, ends, self.longest, device=self.lengths.device).int())
 
     @property
     def ends(self) -> Tensor:

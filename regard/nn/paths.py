@@ -5,7 +5,6 @@ which case goes where.  A new path is one entry of `FAST_PATHS`; the tests hold 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -13,89 +12,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.nn.case import Case, autocast_dtype, half_precision, padded_heads
 from regard.nn.compiler import compile_failure
-from regard.nn.layout import SHORT, Layout, Ragged, Rectangle
-from regard.nn.positions import Position
-from regard.nn.sight import Local, Sight, causal, everywhere, visible
+from regard.nn.flat_paths import fits_last, fits_short, fits_varlen, run_last, run_short, run_varlen
+from regard.nn.layout import Ragged, Rectangle
+from regard.nn.sight import causal, everywhere, is_windowed, visible
 from regard.nn.windows import Blocks
 
 # `python -m bench paths` compares the paths; its table is in docs/results.md.
 FLEX_FROM = 4096  # keys: making a block mask takes 6 to 10 ms, which shorter rectangles do not win back
 SMALLEST_BLOCK = 64  # queries: products of smaller blocks would not be worth their number
 BLOCKS_FROM = 4  # blocks of a sequence: each looks at up to three
-
-
-@dataclass
-class Case:
-    """One call of attention: queries, keys and values (rows, H, E), how they lie, and who may look at whom."""
-
-    queries: Tensor
-    layout: Layout
-    keys: Tensor
-    values: Tensor
-    key_layout: Layout
-    sight: Sight
-    scale: float | None
-    position: Position
-
-
-def stays_flat(case: Case) -> bool:
-    """Whether there is a kernel that works on ragged rows as they are, in half precision on CUDA."""
-    return (
-        case.queries.is_cuda
-        and half_precision(case)
-        and case.scale is not None
-        and not case.position.has_bias
-        and isinstance(case.layout, Ragged)
-        and isinstance(case.key_layout, Ragged)
-        and case.sight.band() is not None
-        and case.values.shape[-1] == case.queries.shape[-1]
-    )
-
-
-def fits_short(case: Case) -> bool:
-    return (
-        stays_flat(case)
-        and max(case.layout.longest, case.key_layout.longest) <= SHORT
-        and case.queries.shape[-1] in (16, 32, 64)  # tiles of 128 by 128 are too large for many GPUs
-        and (torch.compiler.is_compiling() or not compile_failure("cuda"))
-    )
-
-
-def run_short(case: Case) -> Tensor:
-    """Ragged queries against ragged keys, a sequence at a time (CUDA, half precision)."""
-    from regard.nn.kernels import attend_short  # where there is a GPU and a compiler, there is Triton
-
-    assert isinstance(case.layout, Ragged) and isinstance(case.key_layout, Ragged) and case.scale is not None
-    left, right = (int(min(reach, SHORT)) for reach in case.sight.band() or (0, 0))
-    longest = max(case.layout.longest, case.key_layout.longest)
-    offsets = case.layout.offsets, case.key_layout.offsets
-    out = attend_short(*computed_heads(case), *offsets, longest, left, right, case.scale)
-    assert isinstance(out, Tensor)
-    return out
-
-
-def fits_varlen(case: Case) -> bool:
-    return (
-        stays_flat(case)
-        and (case.layout is case.key_layout or case.sight.band() == everywhere.band())  # it lays bands from the ends
-        # For rectangles there are faster kernels, unless most of a rectangle is not looked at.
-        and (is_windowed(case.sight.local()) or not (case.layout.is_full and case.key_layout.is_full))
-        and case.queries.shape[-1] % 8 == 0
-        and case.queries.shape[-1] <= 256
-    )
-
-
-def run_varlen(case: Case) -> Tensor:
-    """Ragged queries against ragged keys without any padding (flash attention, CUDA, half precision)."""
-    from torch.nn.attention.varlen import varlen_attn  # CUDA builds only
-
-    assert isinstance(case.layout, Ragged) and isinstance(case.key_layout, Ragged)
-    left, right = (-1 if reach == float("inf") else int(reach) for reach in case.sight.band() or (0, 0))  # -1: no limit
-    offsets, longest = (case.layout.offsets, case.key_layout.offsets), (case.layout.longest, case.key_layout.longest)
-    out = varlen_attn(*computed_heads(case), *offsets, *longest, scale=case.scale, window_size=(left, right))
-    assert isinstance(out, Tensor)
-    return out
 
 
 def is_plain(case: Case) -> bool:
@@ -183,10 +110,6 @@ def run_step(case: Case, ancestors: Tensor | None, new: tuple[Tensor, Tensor] | 
     return attend_step(case.queries, case.keys, case.values, case.key_layout.lengths, ancestors, new, case.scale)
 
 
-def is_windowed(local: Local | None) -> bool:
-    return local is not None and min(local.near) >= 0 and max(local.near) < float("inf")
-
-
 def blocks_of(case: Case) -> Blocks:
     local = case.sight.local()
     assert local is not None
@@ -267,30 +190,10 @@ def run_padded(case: Case) -> Tensor:
     return rows if blind is None else rows.masked_fill(case.layout.flatten(blind)[..., None, None], 0)
 
 
-def padded_heads(case: Case) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values as (B, H, T, E)."""
-    keys, values = case.key_layout.pad(case.keys), case.key_layout.pad(case.values)
-    return case.layout.pad(case.queries).transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2)
-
-
-def computed_heads(case: Case) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values, in the precision of products."""
-    dtype = autocast_dtype(case)
-    return case.queries.to(dtype), case.keys.to(dtype), case.values.to(dtype)
-
-
-def half_precision(case: Case) -> bool:
-    return autocast_dtype(case) in (torch.float16, torch.bfloat16)
-
-
-def autocast_dtype(case: Case) -> torch.dtype:
-    kind = case.queries.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else case.queries.dtype
-
-
 FAST_PATHS: dict[str, tuple[Callable[[Case], bool], Callable[[Case], Tensor]]] = {
     "short": (fits_short, run_short),
     "varlen": (fits_varlen, run_varlen),
+    "last": (fits_last, run_last),
     "blocks": (fits_blocks, run_blocks),
     "flex": (fits_flex, run_flex),
     "padded": (fits_padded, run_padded),

@@ -14,7 +14,8 @@ from regard.nn.state import RowState
 def full(n_sequences: int, n: int, like: Tensor, start: int | None = None) -> Rectangle:
     """Sequences of `n` rows each, all of them beginning at one place."""
     lengths = torch.full((n_sequences,), n, device=like.device)
-    return Rectangle(lengths, n, is_full=True, starts=None if start is None else lengths.new_full((1,), start))
+    starts = None if start is None else lengths.new_full((1,), start)
+    return Rectangle(lengths, n, is_full=True, starts=starts, n_before=start or 0)
 
 
 def refuse_taking_back(read: Tensor, wanted: Tensor) -> None:

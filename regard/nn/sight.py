@@ -34,6 +34,10 @@ class Local(NamedTuple):
     n_global: int
 
 
+def is_windowed(local: Local | None) -> bool:
+    return local is not None and min(local.near) >= 0 and max(local.near) < float("inf")
+
+
 class Sight(ABC):
     @abstractmethod
     def allows(self, q: Tensor, k: Tensor, b: Tensor) -> Tensor:

@@ -13,8 +13,10 @@ from regard.choose import choose
 from regard.errors import ConfigError
 from regard.nn import paths
 from regard.nn.attention import Attend, Heads, Memory, MultiHeadAttention, masked_softmax
+from regard.nn.case import Case
 from regard.nn.layout import Ragged, Rectangle
 from regard.nn.positions import POSITIONS, Position, Space
+from regard.nn.rolling import full
 from regard.nn.scores import SCORES
 from regard.nn.sight import causal, everywhere, global_tokens, order, prefix, visible, window
 from tests.drawn import covering_fast
@@ -77,7 +79,7 @@ def test_fast_paths_equal_the_equation_in_values_and_gradients(score, position, 
             learnt += attend.score.parameters()
         push = torch.randn(size, device=device)
         expected, wanted = in_float32(attend, handed, learnt, layout, rule, push)
-        case = paths.Case(queries, layout, keys, inputs[2], layout, rule, attend.score.scale, where)
+        case = Case(queries, layout, keys, inputs[2], layout, rule, attend.score.scale, where)
         taken = [name for name, (fits, _) in paths.FAST_PATHS.items() if fits(case)]
         if shape != "ones":  # of one key there is nothing to fuse; of more, products are
             assert bool(taken) == (attend.score.scale is not None), f"{rule_name}, {shape}: {taken}"
@@ -106,10 +108,35 @@ def test_cross_attention_of_two_ragged_sides(rule, dtype, device):
     memory = Memory(*torch.randn(2, 8, H, E, device=device, dtype=dtype), sides[1])
     out = attend(queries, sides[0], memory, rule)
     same(out, attend.readable(queries, sides[0], memory, rule), TOLERANCE[dtype])
-    case = paths.Case(
-        queries, sides[0], memory.keys, memory.values, sides[1], rule, attend.score.scale, attend.position
-    )
+    case = Case(queries, sides[0], memory.keys, memory.values, sides[1], rule, attend.score.scale, attend.position)
     assert not (paths.fits_varlen(case) and rule is causal)  # it would lay the band from the end of the keys
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("n_before", [0, 3, 40])
+@pytest.mark.parametrize("rule", [causal, causal & window(5)], ids=["causal", "window"])
+def test_rows_after_a_memory_equal_the_equation(rule, n_before, dtype, device):
+    """Values and gradients of queries that are the last rows of the keys."""
+    torch.manual_seed(0)
+    n, length = 2, 20
+    attend = Attend(SCORES["scaled_dot"](E, 64), POSITIONS["none"](Space(H * E, H, 64))).to(device)
+    inputs = [
+        torch.randn(n, rows, H, E, device=device).to(dtype).requires_grad_()
+        for rows in (length, n_before + length, n_before + length)
+    ]
+    queries, keys = full(n, length, inputs[0], start=n_before), full(n, n_before + length, inputs[0])
+    case = Case(inputs[0], queries, *inputs[1:], keys, rule, attend.score.scale, attend.position)
+    name = next(name for name, (fits, _) in paths.FAST_PATHS.items() if fits(case))
+    assert name == ("last" if device == "cuda" and dtype != torch.float32 else "padded")
+    out = attend(inputs[0], queries, Memory(*inputs[1:], keys), rule)
+    exact = [x.detach().float().requires_grad_() for x in inputs]
+    expected = attend.readable(exact[0], queries, Memory(*exact[1:], keys), rule)
+    push = torch.randn_like(expected)
+    same(out.float(), expected, TOLERANCE[dtype])
+    wanted = torch.autograd.grad(expected, exact, push)
+    for got, want in zip(torch.autograd.grad(out, inputs, push.to(dtype)), wanted, strict=True):
+        same(got.float(), want, TOLERANCE[dtype])
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="flex attention runs on CUDA")
@@ -125,7 +152,7 @@ def test_flex_equals_the_equation_on_long_sequences(position):
     push = torch.randn_like(inputs[0])
     for rule in (causal & window(64) | global_tokens(2), causal | prefix(torch.tensor([70, 2, 9], device="cuda"))):
         expected = attend.readable(inputs[0], layout, Memory(inputs[1], inputs[2], layout), rule)
-        case = paths.Case(inputs[0], layout, inputs[1], inputs[2], layout, rule, attend.score.scale, where)
+        case = Case(inputs[0], layout, inputs[1], inputs[2], layout, rule, attend.score.scale, where)
         assert paths.fits_flex(case)
         out = paths.run_flex(case)
         same(out, expected, TOLERANCE[torch.bfloat16])

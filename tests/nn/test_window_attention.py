@@ -7,6 +7,7 @@ import torch
 
 from regard.nn import paths
 from regard.nn.attention import Attend, Memory
+from regard.nn.case import Case
 from regard.nn.layout import Ragged
 from regard.nn.positions import POSITIONS, Space
 from regard.nn.scores import SCORES
@@ -40,7 +41,7 @@ def test_blocks_equal_the_equation_in_values_and_gradients(rule, shape, position
     attend = Attend(SCORES["scaled_dot"](E, T), where)
     inputs = [torch.randn(layout.n_rows, H, E, requires_grad=True) for _ in range(3)]
     queries, keys = (where.rotate(x, layout) for x in inputs[:2])
-    case = paths.Case(queries, layout, keys, inputs[2], layout, RULES[rule], attend.score.scale, where)
+    case = Case(queries, layout, keys, inputs[2], layout, RULES[rule], attend.score.scale, where)
     assert paths.fits_blocks(case)
     learned = [*inputs, *where.parameters()]
     push = torch.randn_like(inputs[0])
@@ -62,7 +63,7 @@ def test_blocks_in_half_precision(lengths, position, device):
     attend = Attend(SCORES["scaled_dot"](E, T), where)
     inputs = [torch.randn(layout.n_rows, H, E, requires_grad=True, device=device) for _ in range(3)]
     with torch.autocast(device, torch.bfloat16):
-        case = paths.Case(inputs[0], layout, *inputs[1:], layout, rule, attend.score.scale, where)
+        case = Case(inputs[0], layout, *inputs[1:], layout, rule, attend.score.scale, where)
         out = paths.run_blocks(case)
     assert out.dtype is torch.bfloat16
     expected = attend.readable(inputs[0], layout, Memory(inputs[1], inputs[2], layout), rule)
@@ -120,7 +121,7 @@ def test_rows_and_global_rows_have_no_distance_but_a_number_for_each_way():
 @pytest.mark.parametrize("rule", [causal, everywhere, causal | window(2), order(torch.arange(T)[None])])
 def test_what_is_no_window_has_no_blocks(rule):
     layout, rows = Ragged([T]), torch.randn(T, H, E)
-    case = paths.Case(rows, layout, rows, rows, layout, rule, 1.0, POSITIONS["none"](Space(H * E, H, T)))
+    case = Case(rows, layout, rows, rows, layout, rule, 1.0, POSITIONS["none"](Space(H * E, H, T)))
     assert not paths.fits_blocks(case)
 
 
@@ -150,7 +151,7 @@ def test_a_limited_view_of_global_rows_has_a_mask_for_each_block():
     rule, layout = causal & (window(3) | (global_tokens(2) & window(11))), Ragged([T, T])
     rows = torch.randn(2 * T, H, E)
     attend = Attend(SCORES["scaled_dot"](E, T), POSITIONS["none"](Space(H * E, H, T)))
-    case = paths.Case(rows, layout, rows, rows, layout, rule, attend.score.scale, attend.position)
+    case = Case(rows, layout, rows, rows, layout, rule, attend.score.scale, attend.position)
     assert paths.fits_blocks(case) and len(paths.blocks_of(case).sections(is_full=True)) == 1
     torch.testing.assert_close(
         paths.run_blocks(case), attend.readable(rows, layout, Memory(rows, rows, layout), rule), atol=1e-5, rtol=1e-5
