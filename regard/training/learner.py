@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from typing import Generic
 
@@ -37,6 +36,7 @@ from regard.training.recording import Recorder, can_be_recorded
 from regard.training.sharded import ShardedGradients
 from regard.training.team import LONE, Team
 from regard.training.together import ReplicatedGradients, Together
+from regard.training.unread import StepRecord, Unread, is_too_much
 
 # How several processes compute gradients, by `Team.way`.
 WAYS: dict[str, type[Together]] = {"exact": ExactGradients, "data": ReplicatedGradients, "sharded": ShardedGradients}
@@ -44,30 +44,6 @@ WAYS: dict[str, type[Together]] = {"exact": ExactGradients, "data": ReplicatedGr
 NOWHERE = "none in a second run (a fault of the device?)"
 
 Loss = Callable[[Model, B], Tensor]  # what a model's step brings down, summed over the targets of a batch
-
-
-@dataclass(frozen=True)
-class StepRecord:
-    """What is remembered of one step."""
-
-    step: int
-    loss: float  # nats a target, as trained (with label smoothing, if any)
-    lr: float
-    grad_norm: float  # before clipping
-    n_tokens: int
-
-
-@dataclass(frozen=True)
-class Unread:
-    """A step whose figures are still on the device, and what it takes to run it again."""
-
-    step: int
-    lr: float
-    n_tokens: int
-    figures: Tensor  # loss, gradient norm, bad
-    places: list[tuple[int, int]]
-    random: dict[str, Tensor]
-    carried: dict[str, Tensor]  # what the task had carried up to this step
 
 
 class Learner(Generic[B]):
@@ -208,6 +184,12 @@ class Learner(Generic[B]):
         finally:
             model.train()
             set_random_states(random, self.device)
+
+    def must_read(self) -> bool:
+        """Whether figures are to be read now: on a CPU that is free, elsewhere when unread steps hold too much."""
+        if self.device.type == "cpu":
+            return True
+        return is_too_much(self.unread, torch.cuda.get_device_properties(self.device).total_memory)
 
     def read(self) -> list[StepRecord]:
         """The figures of the steps since the last call.  Waits for the device; raises if a step was not finite."""

@@ -176,11 +176,11 @@ class Training:
             self.saved = self.progress.step, self.progress.validated
 
     def advance(self, position: tuple[int, int]) -> None:
-        """Count a step; read its figures where that is free (CPU) or due."""
+        """Count a step; read its figures where they are due or must be."""
         self.progress.step += 1
         self.progress.epoch, self.progress.index = position
         is_due = self.progress.step % self.config.log_every == 0 or self.progress.step >= self.config.steps
-        if is_due or self.learner.device.type == "cpu":
+        if is_due or self.learner.must_read():
             self.read(is_shown=is_due)
 
     def read(self, is_shown: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Self
 from regard.runs.durable import write_file
 from regard.runs.history import read_metrics
 from regard.tasks.setup import Sample
-from regard.training.learner import StepRecord
+from regard.training.unread import StepRecord
 
 
 class MetricsFile:

@@ -15,7 +15,7 @@ from regard.learning.config import TrainingConfig
 from regard.runs.card import duration
 from regard.tasks.setup import Sample
 from regard.training.estimate import expected_seconds
-from regard.training.learner import StepRecord
+from regard.training.unread import StepRecord
 
 MEASURED = 5  # steps before an estimate is given
 BLOCKS = "▁▂▃▄▅▆▇█"

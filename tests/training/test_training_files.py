@@ -15,9 +15,9 @@ from regard.nn.compiler import compile_failure
 from regard.runs.history import draw_curves, read_metrics
 from regard.training.environment import compile_model, peak_memory
 from regard.training.feed import Feed, walk
-from regard.training.learner import StepRecord
 from regard.training.metrics import MetricsFile
 from regard.training.screen import MEASURED, LiveScreen, Pace, Screen, duration, open_screen, sparkline, step_line
+from regard.training.unread import StepRecord
 
 LINE = step_line(StepRecord(50, 2.5, 1e-3, 0.7, 100), 1000, tokens_per_second=12345.6, seconds_left=125.0)
 CPU = torch.device("cpu")
