@@ -22,6 +22,7 @@ from bench import (
     layers,
     long,
     machine,
+    many_gpus,
     ngrams,
     paths,
     recurrent,
@@ -71,7 +72,7 @@ PICTURES: dict[str, Callable[[Any, Path], None]] = {
     "layers": layers.draw,
     "long": long.draw,
     "serving": serving.draw,
-    "scaling": scaling.draw,
+    "scaling": many_gpus.draw,
 }  # of their reports
 
 

@@ -25,7 +25,6 @@ from regard.training.scaling import H200, Work, step_cost
 DAY = 24 * 60  # minutes
 FLOPS = 40e9  # a second of two cores, about; only to leave out what takes more than a day
 TIMED = 5.0  # seconds
-LAUNCHES = 0.004  # seconds of a step on a GPU, however small it is
 FIRST = 1.0  # minute on a GPU before the first step
 
 
@@ -72,7 +71,7 @@ def minutes_on_h200(recipe: Recipe, model: Model) -> float | None:
     c = recipe.training
     work = Work.of(model, recipe.d_model, recipe.task.window, c.accumulate * recipe.data.budget)
     cost = step_cost(work, H200)
-    return FIRST + c.steps * (cost.seconds + LAUNCHES) / 60 if cost.memory < H200.room else None
+    return FIRST + c.steps * cost.seconds / 60 if cost.memory < H200.room else None
 
 
 def rounded(minutes: float | None) -> str:

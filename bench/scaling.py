@@ -2,14 +2,13 @@
 
 The model is given what kernels reach here (products of the model's width, attention at its lengths, a sum of two
 arrays), each measured alone, and predicts whole steps from them.  A step is forward, backward and AdamW, compiled and
-recorded, as the training loop does it.  `--picture` draws what it says of 8 to 1,024 GPUs, where nothing was measured.
+recorded, as the training loop does it.  `--picture` draws what it says of many GPUs (`many_gpus.py`).
 """
 
 import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -28,14 +27,11 @@ from regard.nn.positions import POSITIONS, Space
 from regard.nn.scores import SCORES
 from regard.nn.sight import Sight, causal, everywhere
 from regard.runs.recipe import Recipe
-from regard.training.scaling import H200, STATED, Machine, StepCost, Work, step_cost
+from regard.training.scaling import H200, Machine, StepCost, Work, step_cost
 
 Looks = list[tuple[Ragged, Ragged, Sight]]  # each kind of attention in a layer: queries, keys, the rule
 PAPER = {"base": ("transformer-base", 100_000), "big": ("transformer-big", 300_000)}  # steps of 25,000 target tokens
 PAPER_TOKENS, PAPER_LENGTH = 25_000, 28
-DRAWN = (("gpt2", 1024, 32_768), ("transformer-base", 28, 25_000), ("transformer-big", 28, 25_000))
-WHOLE = 2**20  # tokens of the batch that is divided
-MANY = (8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +60,15 @@ class Case:
     batches: list[Any]  # of the task's own
     looks: Callable[[Any], Looks]
 
-    def work(self) -> Work:
+    @property
+    def n_targets(self) -> float:
         """Of a batch, on average."""
-        n_tokens = sum(batch.n_targets for batch in self.batches) / len(self.batches)
+        return sum(batch.n_targets for batch in self.batches) / len(self.batches)
+
+    def work(self) -> Work:
+        """Of a batch, on average, with the rows that fill it where steps are recorded."""
+        batches = [batch.filled() if self.trainer.is_recorded else batch for batch in self.batches]
+        n_tokens = sum(self.looks(batch)[0][0].n_rows for batch in batches) / len(batches)
         layouts = [self.looks(batch)[0][0] for batch in self.batches]
         length = sum(x.n_rows for x in layouts) / sum(x.n_sequences for x in layouts)
         return Work.of(self.model, self.d_model, round(length), n_tokens)
@@ -78,31 +80,35 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
     memory = stream_rate(plan, device)
     report.notes.append(f"a sum of two arrays: {memory / 1e12:.3g} TB/s")
     for name, make in CASES.items():
-        if name in skip:
-            continue
-        say(f"round 1 of 1: {name}")  # one long round: a stretch, not turns
-        gc.collect()  # what the case before has left
-        peak = GpuPeak(device)
-        case = make(plan, device)
-        work, machine = case.work(), measured_machine(case, plan, device, memory)
-        peak.restart()
-        taken = stretch(case, plan.seconds[name], device)
-        taken_memory, cost = peak.bytes(), step_cost(work, machine)
-        report.notes += [
-            f"{case.name}: products {machine.products / 1e12:.3g} TFLOP/s, attention {machine.attention / 1e12:.3g} "
-            f"TFLOP/s at {work.length:.0f} tokens; predicted: {1000 * cost.compute:.3g} ms of passes, "
-            f"{1000 * cost.update:.3g} ms of updates; {work.n_tokens:,.0f} target tokens a step",
-            f"{case.name}: predicted / measured: time {1000 * cost.seconds / taken.milliseconds().median:.3f}"
-            + (f", memory {cost.memory / taken_memory:.3f}" if taken_memory else ""),
-        ]
-        predicted = Seconds([cost.seconds]).milliseconds()
-        report.rows += [
-            Row(case=case.name, contender="regard, measured", figures=taken.milliseconds(), memory=taken_memory),
-            Row(case=case.name, contender="predicted", figures=predicted, memory=int(cost.memory)),
-        ]
-        if case.name.startswith("base") and not tiny:
-            report.notes += prices(taken.milliseconds().median / 1000, work, machine)
+        if name not in skip:
+            say(f"round 1 of 1: {name}")  # one long round: a stretch, not turns
+            measure(make, plan.seconds[name], plan, device, memory, report)
+            gc.collect()  # what the case has left
     return report
+
+
+def measure(make: "Maker", seconds: float, plan: Plan, device: torch.device, memory: float, report: Report) -> None:
+    """A case, which is gone afterwards, into the report."""
+    peak = GpuPeak(device)
+    case = make(plan, device)
+    work, machine = case.work(), measured_machine(case, plan, device, memory)
+    peak.restart()
+    taken = stretch(case, seconds, device)
+    taken_memory, cost = peak.bytes(), step_cost(work, machine)
+    report.notes += [
+        f"{case.name}: products {machine.products / 1e12:.3g} TFLOP/s, attention {machine.attention / 1e12:.3g} "
+        f"TFLOP/s at {work.length:.0f} tokens; predicted: {1000 * cost.compute:.3g} ms of passes, "
+        f"{1000 * cost.update:.3g} ms of updates; {work.n_tokens:,.0f} rows of targets a step",
+        f"{case.name}: predicted / measured: time {1000 * cost.seconds / taken.milliseconds().median:.3f}"
+        + (f", memory {cost.memory / taken_memory:.3f}" if taken_memory else ""),
+    ]
+    predicted = Seconds([cost.seconds]).milliseconds()
+    report.rows += [
+        Row(case=case.name, contender="regard, measured", figures=taken.milliseconds(), memory=taken_memory),
+        Row(case=case.name, contender="predicted", figures=predicted, memory=int(cost.memory)),
+    ]
+    if case.name.startswith("base") and not plan.is_tiny:
+        report.notes += prices(taken.milliseconds().median / 1000, case.n_targets, machine)
 
 
 def gpt_case(plan: Plan, device: torch.device) -> Case:
@@ -131,7 +137,8 @@ def translator_case(plan: Plan, device: torch.device) -> Case:
     return Case(name, model, shape.d_model, shape.n_heads, shape.n_layers, trainer, batches, looks)
 
 
-CASES: dict[str, Callable[[Plan, torch.device], Case]] = {"gpt": gpt_case, "translator": translator_case}
+Maker = Callable[[Plan, torch.device], Case]
+CASES: dict[str, Maker] = {"gpt": gpt_case, "translator": translator_case}
 
 
 def which(device: torch.device) -> str:
@@ -229,11 +236,11 @@ def attending(case: Case, queries: Ragged, keys: Ragged, sight: Sight) -> Callab
     return call
 
 
-def prices(seconds: float, work: Work, machine: Machine) -> list[str]:
+def prices(seconds: float, n_targets: float, machine: Machine) -> list[str]:
     """The paper's two trainings on one GPU: base as measured, big as predicted, by as many tokens."""
     lines = []
     for name, (recipe_name, n_steps) in PAPER.items():
-        each = seconds / work.n_tokens * PAPER_TOKENS
+        each = seconds / n_targets * PAPER_TOKENS
         if name == "big":
             each *= paper_cost(recipe_name, machine).seconds / paper_cost(PAPER["base"][0], machine).seconds
         hours = n_steps * each / 3600
@@ -251,48 +258,3 @@ def paper_cost(recipe_name: str, machine: Machine, n: int = 1) -> StepCost:
     with torch.device("meta"):
         model = recipe.build_model()
     return step_cost(Work.of(model, recipe.d_model, PAPER_LENGTH, PAPER_TOKENS).shared_by(n), machine, n)
-
-
-def draw(report: Report, path: Path) -> None:
-    """What the model says of 8 to 1,024 GPUs: as many tokens on each, however many there are; and one batch divided."""
-    from regard.viewer import style  # matplotlib takes a second to import
-
-    figure = style.blank(10.4, 4.2)
-    panels = figure.subplots(1, 2)
-    for (name, work), color in zip(drawn_works().items(), style.LINES, strict=False):
-        whole = work.shared_by(work.n_tokens / WHOLE)
-        for kind, line in (("data", "-"), ("sharded", "--")):
-            shares = [
-                [100 * step_cost(work, H200, n, kind=kind).busy for n in MANY],
-                [100 * step_cost(whole.shared_by(n), H200, n, kind=kind).busy for n in MANY],
-            ]
-            for axes, drawn in zip(panels, shares, strict=True):
-                axes.plot(MANY, drawn, line, color=color, marker="o", markersize=3, label=f"{name}, {kind}")
-    titles = ("25,000 to 32,768 tokens on each", f"a batch of {WHOLE:,} tokens, divided")
-    for axes, title in zip(panels, titles, strict=True):
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(MANY, [f"{n:,}" for n in MANY], fontsize=8)
-        axes.set_xlabel("GPUs", fontsize=8)
-        axes.set_ylim(0, 100)
-        axes.set_title(f"% of the time in which a GPU computes: {title}", fontsize=9, color=style.INK, loc="left")
-        axes.grid(color=style.RULE, linewidth=0.6)
-        style.plain(axes)
-    panels[0].legend(fontsize=7, frameon=False)
-    figure.suptitle(
-        f"MODELED, not measured: H200s, {STATED.n_inside} in a machine; {STATED.inside / 1e9:g} GB/s within, "
-        f"{STATED.between / 1e9:g} GB/s between machines",
-        fontsize=10,
-        color=style.INK,
-    )
-    figure.savefig(path, format="png")
-
-
-def drawn_works() -> dict[str, Work]:
-    """As many tokens on each GPU as were measured on one."""
-    works = {}
-    for name, length, n_tokens in DRAWN:
-        recipe = Recipe.read(name)
-        with torch.device("meta"):
-            model = recipe.build_model()
-        works[name] = Work.of(model, recipe.d_model, length, n_tokens)
-    return works

@@ -3,6 +3,7 @@
 import torch
 
 from regard.runs.recipe import Recipe
+from regard.training.recomputing import layers_of
 
 
 def memory_of(model: torch.nn.Module) -> int:
@@ -14,7 +15,11 @@ def training_memory(recipe: Recipe, model: torch.nn.Module) -> int:
     """Bytes: weights, gradients and two moments in float32, and what a batch leaves for the backward pass."""
     weights = sum(p.numel() for p in model.parameters())
     # What a product makes is kept, and about as much again by the norm, the activation and the dropout after it.
-    return int(4 * (4 * weights + recipe.data.budget * 2.5 * made_per_row(model)))
+    kept = 2.5 * made_per_row(model)
+    n_layers = sum(1 for _ in layers_of(model))
+    if recipe.training.checkpointing and n_layers > 1:  # the rows between layers, and all of one layer
+        kept = kept / n_layers + n_layers * recipe.d_model
+    return int(4 * (4 * weights + recipe.data.budget * kept))
 
 
 def made_per_row(model: torch.nn.Module) -> int:

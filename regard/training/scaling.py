@@ -34,6 +34,7 @@ class Machine:
     attention: float  # FLOP/s of long sequences, ...
     half: float  # ... and the length at which it reaches half of that
     memory: float  # bytes/s
+    begun: float  # seconds for each matrix: some kernels, which begin and end while not all of the GPU is busy
     room: float  # bytes
     watts: float
 
@@ -73,6 +74,7 @@ class Work:
     n_weights: int
     n_layers: int  # that are gathered one after the other
     largest_layer: int  # weights
+    n_matrices: int
     products: float  # FLOPs, forward and backward
     attention: float
     n_made: float  # numbers that products make, but for logits
@@ -85,7 +87,7 @@ class Work:
         falls with the length, and all of it counts as products."""
         once, twice = model.cost(length).forward, model.cost(2 * length).forward
         products = min(max(2 * once - twice, 0.0) or once, once)
-        in_layers = sum(p.numel() for p in matrices(model))
+        in_layers = [p.numel() for p in matrices(model)]
         layers = [sum(p.numel() for p in layer.parameters()) for layer in layers_of(model)] or [0]
         return cls(
             n_tokens=n_tokens,
@@ -93,10 +95,11 @@ class Work:
             n_weights=sum(p.numel() for p in model.parameters()),
             n_layers=len(layers),
             largest_layer=max(layers),
+            n_matrices=len(in_layers),
             products=3 * products * n_tokens,
             attention=LOOKING * (once - products) * n_tokens,
             n_made=made_per_row(model) * n_tokens,
-            n_logits=max(products / 2 - in_layers, 0.0) / d_model * n_tokens,  # what no layer of it multiplies
+            n_logits=max(products / 2 - sum(in_layers), 0.0) / d_model * n_tokens,  # what no layer of it multiplies
             d_model=d_model,
         )
 
@@ -155,6 +158,7 @@ def step_cost(
     looking = work.attention / machine.looks(work.length) if work.attention else 0.0
     passed = PASSED * work.n_made + PASSED_LOGITS * work.n_logits
     compute = work.products / machine.products + looking + passed / machine.memory
+    compute += machine.begun * work.n_matrices  # however few tokens there are
     compute *= 1 + FORWARD if checkpointing else 1
     n_own = work.n_weights / n if kind == "sharded" else work.n_weights
     update = UPDATED * n_own / machine.memory
@@ -192,5 +196,6 @@ def pass_memory(work: Work, checkpointing: bool) -> float:
     return kept + min(LOGITS, COPY * work.n_logits)
 
 
-# Rates are estimates, chosen beside earlier steps of two models (docs/scaling.md); room and watts are the vendor's.
-H200 = Machine(products=600e12, attention=300e12, half=512, memory=4.0e12, room=141e9, watts=700)
+# Rates as measured beside steps of two models, by which `begun` was chosen (docs/scaling.md); room and watts are the
+# vendor's.
+H200 = Machine(products=600e12, attention=340e12, half=330, memory=4.36e12, begun=48e-6, room=141e9, watts=700)

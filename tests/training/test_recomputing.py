@@ -12,6 +12,7 @@ from regard.models.heads import LanguageModel
 from regard.models.stack import Stack, StackConfig
 from regard.nn.layout import Ragged
 from regard.runs.recipe import Recipe
+from regard.training.footprint import training_memory
 from regard.training.recomputing import layers_of, recompute
 
 SIZES = {"vocab_size": 50, "d_model": 32, "n_heads": 2, "n_layers": 6, "d_ff": 128, "max_length": 64}
@@ -77,3 +78,13 @@ def test_a_copy_has_its_own_layers() -> None:
 @pytest.mark.parametrize("name", ["gpt2", "transformer-base", "ptb-lstm", "multi30k-deen-lstm", "enwik8-xl"])
 def test_every_kind_of_model_has_layers(name: str) -> None:
     assert len(list(layers_of(Recipe.read(name).sketch()))) > 1
+
+
+def test_the_memory_that_is_announced_is_less() -> None:
+    """Before the first step; GPT-2 with a window of 32,768 was announced with 38 GiB and took 4."""
+    long = ["task.window=32768", "data.max_length=32767", "model.max_length=32768", "data.batch_tokens=32768"]
+    plain, again = (Recipe.read("gpt2", [*long, *more]) for more in ([], ["training.checkpointing=true"]))
+    with torch.device("meta"):
+        model = plain.build_model()
+    weights = 16 * sum(p.numel() for p in model.parameters())
+    assert weights < training_memory(again, model) < 0.2 * training_memory(plain, model)
