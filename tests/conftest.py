@@ -84,3 +84,12 @@ def no_picture() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("regard.training.loop.draw_curves", stand_in)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def learns_in_forked_children() -> None:
+    """Autograd decides at its first pass whether a forked child may learn.  Builds of PyTorch for GPUs decided against
+    it after some tests (2.13 on Python 3.12, without a GPU), so it is asked before the first."""
+    import torch  # only in processes that run tests
+
+    torch.ones(1, requires_grad=True).sum().backward()
