@@ -56,7 +56,7 @@ class CompressiveTransformer(BlockStack["CompressedMemory | CompressiveCache"]):
     """
 
     config: CompressiveConfig
-    can_carry = True
+    can_carry = carries_in_graph = True
 
     def __init__(self, config: CompressiveConfig, inputs: InputTable | None = None):
         super().__init__(config, inputs)

@@ -101,6 +101,12 @@ class LanguageModel(WordHead, TextWriter[S, S], Generic[S]):
     def nats(self, tokens: Tensor, labels: Tensor, layout: Layout, smoothing: float = 0.0) -> Tensor:
         return cross_entropy(self(tokens, layout), self.output_table, labels, smoothing)
 
+    def compile_passes(self) -> None:
+        super().compile_passes()
+        if self.reader.carries_in_graph:
+            read_on = torch.compile(self.reader.penalized_carry, dynamic=False)
+            self.reader.penalized_carry = read_on  # type: ignore[method-assign]
+
     def guesses(self, tokens: Tensor, layout: Layout) -> Tensor:
         parts = self(tokens, layout).split(ROWS)
         return torch.cat([logits(rows, self.output_table).argmax(-1) for rows in parts])

@@ -85,6 +85,10 @@ class Model(nn.Module, ABC):
         """(layer, direction, cell) of each recurrent layer that reads a text, direction 1 being from right to left."""
         return iter(())
 
+    def compile_passes(self) -> None:
+        """Compile what a training calls, in place."""
+        self.compile(dynamic=self.dynamic_shapes)
+
     def features(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Token ids (N) -> what the model knows of each, (N, D)."""
         raise RegardError("this model makes no hidden rows: it cannot embed a text")
@@ -108,6 +112,7 @@ class Reader(Model, Generic[S]):
     embedding: InputTable
     sees_length = False  # a row depends on how long its text is by then (rotary_scaling = "dynamic")
     can_carry = False  # it can go on from the state in which another text left it
+    carries_in_graph = False  # ... and the compiler makes one graph of that
     can_fill = False  # it can learn to predict masked words from both sides
     has_two_streams = False  # it can predict tokens in any order (`XLNet.predict_targets`)
     is_sequential = False  # it computes one token after the other

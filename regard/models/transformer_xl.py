@@ -58,7 +58,7 @@ class TransformerXL(BlockStack["SegmentMemory | RollingCache"]):
     """
 
     config: TransformerXLConfig
-    can_carry = True
+    can_carry = carries_in_graph = True
 
     def __init__(self, config: TransformerXLConfig, inputs: InputTable | None = None):
         super().__init__(config, inputs)

@@ -8,7 +8,6 @@ run on both, because both answer `pad` (to B, T, ...) and `flatten` (back to the
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import cached_property
 from typing import Any, Protocol
 
 import torch
@@ -167,9 +166,9 @@ class Rectangle(Layout):
             self.kept[what] = make()
         return self.kept[what]
 
-    @cached_property
+    @property
     def positions(self) -> Tensor:  # type: ignore[override]
-        return self.padded_positions().expand(self.n_sequences, -1)
+        return self.once("positions", lambda: self.padded_positions().expand(self.n_sequences, -1))
 
     @property
     def offsets(self) -> Tensor:

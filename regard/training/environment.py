@@ -28,7 +28,7 @@ def compile_model(model: Model, mode: str, device: torch.device) -> str:
     failure = compile_failure(device.type)
     if failure:
         return f"eager, because nothing can be compiled here ({failure})"
-    model.compile(dynamic=model.dynamic_shapes)
+    model.compile_passes()
     return "compiled"
 
 

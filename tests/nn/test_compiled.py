@@ -1,17 +1,22 @@
 """A compiled model learns what the model itself learns: its gradients are the same, of every weight."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from regard.models.compressive import CompressiveConfig, CompressiveTransformer
+from regard.models.heads import LanguageModel
 from regard.models.stack import Stack, StackConfig
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.transformer_xl import TransformerXL, TransformerXLConfig
 from regard.nn.layout import Ragged
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 SHAPE = dict(vocab_size=50, d_model=32, n_heads=2, n_layers=1, d_ff=32, dropout=0.0, max_length=300)
+CARRYING = {**SHAPE, "max_length": 8, "position": "rotary"}
 SHORT = ([9, 7, 8, 8], [6, 8, 8, 7])
 LONG = ([140, 9], [150, 8])  # longer than sentences are
 FULL = ([140, 140], [150, 150])
@@ -64,3 +69,47 @@ def test_compiled_gradients_are_those_of_the_model(make, lengths):
             assert (compiled[name] - gradient).norm() <= 0.05 * gradient.norm(), name
         else:
             assert (compiled[name] - gradient).abs().max() <= 1e-4 * gradient.abs().max(), name
+
+
+def carried_gradients(config: TransformerXLConfig, compiled: bool) -> tuple[list[float], list[dict[str, Tensor]]]:
+    """Losses and gradients of five segments, each read on from the one before; how many rows come first changes."""
+    torch.manual_seed(0)
+    kind = CompressiveTransformer if isinstance(config, CompressiveConfig) else TransformerXL
+    model = LanguageModel(kind(config)).to(DEVICE)
+    if compiled:
+        model.compile_passes()
+    layout, state, losses, found = Ragged([8] * 3).to(DEVICE), None, [], []
+    for tokens in torch.randint(5, 50, (5, 24)).to(DEVICE):
+        with torch.autocast(DEVICE.type, torch.bfloat16, enabled=DEVICE.type == "cuda"):
+            loss, state = model.carried_loss(tokens, tokens.flip(0), layout, state, 0.0)
+        gradients = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+        losses.append(float(loss.detach()))
+        found.append(
+            {name: g for (name, _), g in zip(model.named_parameters(), gradients, strict=True) if g is not None}
+        )
+    return losses, found
+
+
+@pytest.mark.slow  # a graph for each number of rows that came before
+@pytest.mark.parametrize(
+    "config",
+    [
+        TransformerXLConfig(**CARRYING, memory=12),
+        CompressiveConfig(**CARRYING, memory=8, compressed_memory=4, compression_rate=4),
+    ],
+    ids=["transformer-xl", "compressive"],
+)
+def test_reading_on_is_one_graph_and_learns_the_same(
+    config: TransformerXLConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.compiler.reset()
+    backend = "inductor" if DEVICE.type == "cuda" else "aot_eager"
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend, fullgraph=True))
+    (plain_losses, plain), (losses, compiled) = (carried_gradients(config, compiled) for compiled in (False, True))
+    assert losses == pytest.approx(plain_losses, rel=1e-5 if DEVICE.type == "cpu" else 2e-3)
+    for expected, got in zip(plain, compiled, strict=True):
+        assert got.keys() == expected.keys()
+        for name, gradient in expected.items():
+            size = gradient.abs().max().clamp(min=1e-3)
+            bound = 1e-4 if DEVICE.type == "cpu" else 5e-2
+            torch.testing.assert_close(got[name] / size, gradient / size, atol=bound, rtol=bound)
