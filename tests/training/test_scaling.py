@@ -3,7 +3,10 @@
 import pytest
 import torch
 
+from bench import finetuning, vision
 from regard.commands.show import on_gpus
+from regard.models.heads import Classifier
+from regard.models.stack import Stack
 from regard.runs.recipe import Recipe
 from regard.training.scaling import H200, STATED, Network, StepCost, Work, step_cost
 from tests.shipped import own_models
@@ -91,6 +94,35 @@ def test_it_is_shown_and_labeled() -> None:
     assert columns[0] == ["1", "8", "8", "64", "64"]
     assert columns[1] == ["one process", "data", "sharded", "data", "sharded"]
     assert columns[2][0] == "25,000" and columns[2][-1] == "391"
+
+
+def bert() -> Work:
+    """As `python -m bench finetuning --device cuda` has it: random batches, filled up."""
+    plan = finetuning.PLANS["cuda"]
+    with torch.device("meta"):
+        model = Classifier(Stack(plan.shape), 2, "first", plan.shape.dropout, "tanh")
+    return Work.of(model, plan.shape.d_model, 25, 16_384)
+
+
+def vit(case: vision.Case) -> Work:
+    """As `python -m bench vision --device cuda` has it."""
+    recipe, n_rows = vision.make_recipe(vision.PLANS["cuda"], case), (case.side // case.patch) ** 2 + 1
+    with torch.device("meta"):
+        return Work.of(recipe.build_model(), recipe.d_model, n_rows, case.n_images * n_rows)
+
+
+# Seconds of a step that these benches measured on one H200 (docs/results.md); its rates were not chosen by them.
+MEASURED = {
+    "BERT": (bert, 16_362.75 / 674_524),
+    "ViT, small images": (lambda: vit(vision.PLANS["cuda"].cases[0]), 512 / 27_009),
+    "ViT, large images": (lambda: vit(vision.PLANS["cuda"].cases[1]), 128 / 8_952),
+}
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_beside_steps_that_were_measured(name: str) -> None:
+    work, seconds = MEASURED[name]
+    assert step_cost(work(), H200).seconds == pytest.approx(seconds, rel=0.15)
 
 
 @pytest.mark.parametrize("name", own_models())
