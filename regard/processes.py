@@ -204,6 +204,13 @@ def spread(items: Sequence[T], compute: Callable[[T], Tensor]) -> list[Tensor]:
     return [every[name] for name in sorted(every)]
 
 
+def in_parts(n: int) -> list[tuple[int, int]]:
+    """0 to n - 1 in runs [first, last), as many as there are parts: what is computed together depends on their number,
+    not on that of processes."""
+    n_parts = min(SHARING.get(NOBODY).n_parts, n)
+    return [(i * n // n_parts, (i + 1) * n // n_parts) for i in range(n_parts)]
+
+
 def spread_lines(lines: Sequence[T], compute: Callable[[list[T]], list[R]]) -> list[R]:
     """What JSON can say of each line.  What is computed together depends on the number of parts, not on that of
     processes."""

@@ -16,7 +16,7 @@ import regard
 from regard.errors import ConfigError
 from regard.learning.distribution import DistributionConfig
 from regard.nn.masked_weights import MaskedWeights
-from regard.processes import ALONE, LostWorker, Sharing, joined, others_noticed, sharing, spread_lines
+from regard.processes import ALONE, LostWorker, Sharing, in_parts, joined, others_noticed, sharing, spread_lines
 from regard.runs.checkpoints import find_weights
 from regard.runs.weights import read_tensors
 from regard.training.exact import PairedSums
@@ -199,6 +199,13 @@ def test_lines_are_spread_and_put_together_in_their_order() -> None:
     with sharing(Sharing(ALONE, 4)):
         assert spread_lines(range(7), compute) == whole == [(10 * number, f"{number}") for number in range(7)]
     assert seen == [[0, 1, 2, 3, 4, 5, 6], [0, 4], [1, 5], [2, 6], [3]]
+
+
+def test_runs_are_as_many_as_parts() -> None:
+    assert in_parts(7) == [(0, 7)] and in_parts(0) == []
+    with sharing(Sharing(ALONE, 4)):
+        assert in_parts(7) == [(0, 1), (1, 3), (3, 5), (5, 7)]
+        assert in_parts(2) == [(0, 1), (1, 2)]  # no part is empty
 
 
 def test_what_does_not_fit_is_said() -> None:

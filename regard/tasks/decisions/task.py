@@ -21,6 +21,7 @@ from regard.errors import ConfigError, RegardError
 from regard.evaluation.measured import Measured
 from regard.games.table import make_game
 from regard.models.decisions import Decider
+from regard.processes import spread, spread_lines
 from regard.tasks.decisions.batches import DecisionBatch, EpisodePart, Symbols, as_steps, best_of
 from regard.tasks.decisions.looking import as_episodes, look_at_steps, one_episode
 from regard.tasks.decisions.measures import report
@@ -101,9 +102,13 @@ class Decisions(Task[EpisodeSet, EpisodePart, Decider, DecisionBatch]):
         groups = self.packing(part, self.batch_tokens, "random", 0).epoch(0)
         values = {"loss": self.mean_loss(model, part, groups)}
         if model.form.has_critic:
-            batches = [self.collate(part, chosen).to(model.device) for chosen in groups]
-            errors = [model.expect(model.states(batch.inputs, batch.layout)) - batch.returns for batch in batches]
-            values["critic_error"] = float((torch.cat(errors) * model.form.return_scale).square().mean())
+
+            def errors(chosen: np.ndarray) -> Tensor:
+                batch = self.collate(part, chosen).to(model.device)
+                return model.expect(model.states(batch.inputs, batch.layout)) - batch.returns
+
+            all_errors = torch.cat(spread(list(groups), errors)) * model.form.return_scale
+            values["critic_error"] = float(all_errors.square().mean())
         return values
 
     def measure(self, use: Use[Decider], files: Sequence[str] = ()) -> Measured:
@@ -194,11 +199,15 @@ class Decisions(Task[EpisodeSet, EpisodePart, Decider, DecisionBatch]):
             raise ConfigError("the recipe names no game to play: set task.game, or in Python give make=")
         c, names = self.config, () if ask.make else make_game(self.config.game).action_names
         table = PlayTable(model, self.symbols, c.context, c.action_lowest, c.action_highest, decoding, names)
-        played: list[Played] = []
-        for first in range(0, ask.episodes, AT_A_TIME):
-            numbers = range(first, min(first + AT_A_TIME, ask.episodes))
-            played += table.play([self.seat(ask, ask.seed + number, asked) for number in numbers])
-        return played
+
+        def play(numbers: Sequence[int]) -> list[dict[str, object]]:
+            played: list[Played] = []
+            for first in range(0, len(numbers), AT_A_TIME):
+                some = numbers[first : first + AT_A_TIME]
+                played += table.play([self.seat(ask, ask.seed + number, asked) for number in some])
+            return [vars(episode) for episode in played]
+
+        return [Played(**episode) for episode in spread_lines(range(ask.episodes), play)]  # type: ignore[arg-type]
 
     def seat(self, ask: Play, seed: int, asked: float | None) -> Seat:
         if ask.make is not None:

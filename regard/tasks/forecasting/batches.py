@@ -11,6 +11,7 @@ from regard.data.batching.batch import Batch
 from regard.data.batching.packing import cut
 from regard.data.series.windows import WindowSet
 from regard.models.forecaster import Forecaster
+from regard.processes import spread
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,20 @@ def collate_windows(part: WindowSet, chosen: np.ndarray) -> WindowBatch:
     return WindowBatch([part.where(i) for i in chosen.tolist()], past, features, future, measured, n_measured)
 
 
+GATHERED = 16  # batches whose forecasts are held at once, among all processes
+
+
 @torch.no_grad()
 def forecast_all(model: Forecaster, part: WindowSet, budget: int) -> Iterator[tuple[WindowBatch, Tensor]]:
     """Every window of a part, in order, with its forecast (B, H, C, outputs), both on the model's device."""
-    for chosen in cut(np.arange(len(part)), part.lengths, budget):
-        batch = collate_windows(part, chosen).to(model.device)
-        yield batch, model(batch.past, batch.features).float()
+    groups = cut(np.arange(len(part)), part.lengths, budget)
+    for first in range(0, len(groups), GATHERED):
+        numbers, own = range(first, min(first + GATHERED, len(groups))), dict[int, WindowBatch]()
+
+        def forecast(number: int, own: dict[int, WindowBatch] = own) -> Tensor:
+            own[number] = batch = collate_windows(part, groups[number]).to(model.device)
+            return model(batch.past, batch.features).float()
+
+        for number, outputs in zip(numbers, spread(numbers, forecast), strict=True):
+            batch = own.get(number) or collate_windows(part, groups[number]).to(model.device)
+            yield batch, outputs.to(model.device)

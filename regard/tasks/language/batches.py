@@ -15,7 +15,7 @@ from regard.models.writing import TextModel, TextWriter
 from regard.nn.layout import Ragged, filled
 from regard.nn.loss import IGNORED
 from regard.nn.state import State
-from regard.processes import spread
+from regard.processes import in_parts, spread
 
 
 @dataclass(frozen=True)
@@ -122,16 +122,22 @@ def carried_nats(model: TextWriter, stream: Stream, window: int, n_columns: int)
     """The same with the state carried on, in columns side by side: all but their first tokens know what came before."""
     n = min(n_columns, len(stream))
     columns = stream.columns(n, window)
-    total = 0.0
-    state: State | None = None
-    for windows in columns:
-        batch = make_batch(stream, windows).to(model.device)
-        nats, state = model.carried_nats(batch.tokens, batch.labels, batch.layout, state)
-        total += float(nats)
     below = int(columns[-1][-1, 1])  # the few tokens that have no column go on from the last one
-    if below < len(stream):
-        assert state is not None
-        state.select(torch.tensor([n - 1], device=model.device))
-        batch = make_batch(stream, np.array([[below, len(stream)]])).to(model.device)
-        total += float(model.carried_nats(batch.tokens, batch.labels, batch.layout, state)[0])
-    return total
+
+    def nats_of(run: tuple[int, int]) -> Tensor:
+        """Of some columns."""
+        first, last = run
+        total = torch.zeros((), dtype=torch.float64)
+        state: State | None = None
+        for windows in columns:
+            batch = make_batch(stream, windows[first:last]).to(model.device)
+            nats, state = model.carried_nats(batch.tokens, batch.labels, batch.layout, state)
+            total += float(nats)
+        if last == n and below < len(stream):
+            assert state is not None
+            state.select(torch.tensor([last - first - 1], device=model.device))
+            batch = make_batch(stream, np.array([[below, len(stream)]])).to(model.device)
+            total += float(model.carried_nats(batch.tokens, batch.labels, batch.layout, state)[0])
+        return total
+
+    return sum(map(float, spread(in_parts(n), nats_of)))

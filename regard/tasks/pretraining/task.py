@@ -269,17 +269,17 @@ class ReplacedLanguage(MaskingTask[ReplacedWords]):
     @torch.no_grad()
     def figures(self, model: ReplacedWords, part: MaskedPassages) -> dict[str, float]:
         """The loss; of all tokens, how many percent are judged right; and how many of the replaced ones are found."""
-        chance = torch.Generator(model.device).manual_seed(0)
-        n_words = n_tokens = n_replaced = 0
-        word_nats = nats = right = seen = 0.0
-        for batch in (batch.to(model.device) for batch in part.all_batches(self.batch_tokens)):
-            judged = judge(model, batch, chance)
-            verdict = judged.logits > 0
-            n_words, n_tokens = n_words + batch.n_targets, n_tokens + batch.n_tokens
-            n_replaced += int(judged.is_replaced.sum())
-            word_nats, nats = word_nats + float(judged.word_nats), nats + float(judged.nats)
-            right += int((verdict == judged.is_replaced).sum())
-            seen += int((verdict & judged.is_replaced).sum())
+
+        def counts(numbered: tuple[int, MaskedBatch]) -> Tensor:
+            number, batch = numbered[0], numbered[1].to(model.device)
+            judged = judge(model, batch, torch.Generator(model.device).manual_seed(number))
+            verdict, is_replaced = judged.logits > 0, judged.is_replaced
+            hits = (is_replaced.sum(), (verdict == is_replaced).sum(), (verdict & is_replaced).sum())
+            found = (batch.n_targets, batch.n_tokens, judged.word_nats, judged.nats, *hits)
+            return torch.tensor([float(figure) for figure in found], dtype=torch.float64)
+
+        rows = spread(list(enumerate(part.all_batches(self.batch_tokens))), counts)
+        n_words, n_tokens, word_nats, nats, n_replaced, right, seen = torch.stack(rows).sum(0).tolist()
         return {
             "loss": word_nats / n_words + self.config.weight * nats / n_tokens,
             "accuracy": 100 * right / n_tokens,

@@ -15,6 +15,7 @@ from regard.models.markov import Markov, MarkovConfig
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.stack import Stack, StackConfig
 from regard.nn.layout import Ragged
+from regard.processes import ALONE, Sharing, sharing
 from regard.tasks.language.batches import accuracy, carried_nats, total_nats
 from regard.tasks.language.task import Language, LanguageConfig
 from regard.tasks.setup import Use
@@ -134,12 +135,14 @@ def test_carried_columns_go_on_from_batch_to_batch(tmp_path):
         assert torch.equal(other.tokens.view(other.layout.n_sequences, -1)[:, 0], last)
 
 
+@pytest.mark.parametrize("n_parts", [1, 4])  # in which its columns are divided among processes
 @pytest.mark.parametrize("n_columns", [1, 3, 10, 10_000])
-def test_a_carried_text_in_one_column_is_the_text_in_one_piece(tmp_path, n_columns):
+def test_a_carried_text_in_one_column_is_the_text_in_one_piece(tmp_path, n_columns, n_parts):
     task = make(tmp_path, unit="text", carry=True)
     model, valid = lstm(task.tokenizer.vocab_size), task.valid
     whole = total_nats(model, valid, len(valid), len(valid))
-    found = carried_nats(model, valid, 7, n_columns)
+    with sharing(Sharing(ALONE, n_parts)):
+        found = carried_nats(model, valid, 7, n_columns)
     if n_columns == 1:
         assert found == pytest.approx(whole, rel=1e-6)
     n = min(n_columns, len(valid))  # columns begin anew, and what is below the last one goes on from it
