@@ -8,13 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from regard.commands.exchange import export
 from regard.decoding.config import DecodingConfig
 from regard.errors import RegardError, RunError
 from regard.interop.certifying import samples
 from regard.interop.certifying.certificate import compare_rows
-from regard.interop.certifying.in_ctranslate2 import CTranslate2Translator, CTranslate2Writer, certify_ctranslate2
+from regard.interop.certifying.in_ctranslate2 import (
+    CTranslate2Translator,
+    CTranslate2Writer,
+    beside_rounding,
+    certify_ctranslate2,
+)
 from regard.interop.certifying.samples import random_tokens, sentences, strings
 from regard.interop.certifying.sides import Ours, OurScorer
 from regard.interop.families.ctranslate2 import CTRANSLATE2
@@ -263,3 +269,18 @@ def test_a_certificate_compares_as_many_strings_as_it_says(n: int) -> None:
     made = strings(n)
     assert len(made) == n
     assert n < 8 or made[n - n // 2 :] == sentences(n // 2)
+
+
+ROUNDED = [(4e-5, 1.5e-4, True), (4e-5, 1.7e-4, False), (2e-3, 2e-3, False)]
+
+
+@pytest.mark.parametrize(("ours", "theirs", "holds"), ROUNDED)
+def test_what_rounding_explains_is_no_difference(ours: float, theirs: float, holds: bool) -> None:
+    """By how much our float32 and theirs are away from our float64."""
+    exact = [torch.zeros(3, dtype=torch.float64)]
+    sides = [[torch.tensor([0.0, apart, 0.0])] for apart in (ours, -theirs)]
+    finding = compare_rows("logits", *sides, "a sequence")
+    assert not finding.holds
+    found = beside_rounding(finding, *sides, exact)
+    assert found.holds == holds and found.value == finding.value
+    assert "or 4 times what rounding does" in found.wanted and f"{theirs:.3g}" in found.of
