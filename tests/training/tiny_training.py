@@ -103,7 +103,10 @@ class TinyTask:
 class TinyModel(nn.Module):
     """Tied, so that one tensor has two names."""
 
-    is_recordable, dynamic_shapes = False, True
+    is_recordable = False
+
+    def compile_passes(self) -> None:
+        self.compile(dynamic=True)
 
     def __init__(self, dropout: float = 0.2) -> None:
         super().__init__()
