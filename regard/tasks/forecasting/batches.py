@@ -13,6 +13,8 @@ from regard.data.series.windows import WindowSet
 from regard.models.forecaster import Forecaster
 from regard.processes import spread
 
+GATHERED = 16  # batches whose forecasts are held at once, among all processes
+
 
 @dataclass(frozen=True)
 class WindowBatch(Batch):
@@ -36,9 +38,6 @@ def collate_windows(part: WindowSet, chosen: np.ndarray) -> WindowBatch:
     past, features, future, measured = part.read(chosen)
     n_measured = future.numel() if measured is None else int(measured.sum())
     return WindowBatch([part.where(i) for i in chosen.tolist()], past, features, future, measured, n_measured)
-
-
-GATHERED = 16  # batches whose forecasts are held at once, among all processes
 
 
 @torch.no_grad()
