@@ -25,7 +25,7 @@ $(READY): $(DEMO)  # what the tests, the benches and the other commands need
 	$(INSTALL) '.[dev,exchange,play,serve]'
 	@touch $(READY)
 
-demo: $(DEMO)  ## learn to translate on this machine, then look at the attention (3 minutes)
+demo: $(DEMO)  ## learn to translate on this machine, then look at the attention (4 minutes with the installation)
 	$(BIN)/regard demo
 
 test: $(READY)  ## the fast tests
