@@ -56,7 +56,7 @@ class CompressiveTransformer(BlockStack["CompressedMemory | CompressiveCache"]):
     """
 
     config: CompressiveConfig
-    can_carry = carries_in_graph = True
+    can_carry = True
 
     def __init__(self, config: CompressiveConfig, inputs: InputTable | None = None):
         super().__init__(config, inputs)
@@ -96,9 +96,12 @@ class CompressiveTransformer(BlockStack["CompressedMemory | CompressiveCache"]):
                 compressed.append(room.append(state.compressed[i], new.detach()))
             else:
                 compressed.append(state.compressed[i])
-            layers.append(kept)
+            layers.append(kept.contiguous())  # without the memory of those that left
         after = CompressedMemory(layers, compressed, state.lengths + layout.longest)
         return hidden, after, c.reconstruction * penalty
+
+    def has_settled(self, state: CompressedMemory | CompressiveCache) -> bool:
+        return isinstance(state, CompressedMemory) and state.compressed[0].shape[1] == self.config.compressed_memory
 
     def state_of(self, tensors: dict[str, Tensor]) -> CompressedMemory:
         layers = range(self.config.n_layers)

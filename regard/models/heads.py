@@ -103,9 +103,15 @@ class LanguageModel(WordHead, TextWriter[S, S], Generic[S]):
 
     def compile_passes(self) -> None:
         super().compile_passes()
-        if self.reader.carries_in_graph:
-            read_on = torch.compile(self.reader.penalized_carry, dynamic=False)
-            self.reader.penalized_carry = read_on  # type: ignore[method-assign]
+        eager = self.reader.penalized_carry
+        compiled = torch.compile(eager, dynamic=False)
+
+        def read_on(tokens: Tensor, layout: Layout, state: S | None) -> tuple[Tensor, S, Tensor]:
+            """The first windows of an epoch have less before them: a graph for each of them would take minutes."""
+            is_first = state is None or not self.reader.has_settled(state)
+            return (eager if is_first else compiled)(tokens, layout, state)
+
+        self.reader.penalized_carry = read_on  # type: ignore[method-assign]
 
     def guesses(self, tokens: Tensor, layout: Layout) -> Tensor:
         parts = self(tokens, layout).split(ROWS)

@@ -112,7 +112,6 @@ class Reader(Model, Generic[S]):
     embedding: InputTable
     sees_length = False  # a row depends on how long its text is by then (rotary_scaling = "dynamic")
     can_carry = False  # it can go on from the state in which another text left it
-    carries_in_graph = False  # ... and the compiler makes one graph of that
     can_fill = False  # it can learn to predict masked words from both sides
     has_two_streams = False  # it can predict tokens in any order (`XLNet.predict_targets`)
     is_sequential = False  # it computes one token after the other
@@ -176,6 +175,11 @@ class Reader(Model, Generic[S]):
         """`carry`, and what training adds to the loss of every token; most models add nothing."""
         rows, after = self.carry(tokens, layout, state)
         return rows, after, rows.new_zeros(())
+
+    def has_settled(self, state: S) -> bool:
+        """Whether what comes before a window is as large as it will ever be: reading on from there is worth compiling,
+        as all windows that follow take the same graph."""
+        return False
 
     def state_of(self, tensors: dict[str, Tensor]) -> S:
         """A state from what its `tensors` gave."""

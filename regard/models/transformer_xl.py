@@ -10,7 +10,7 @@ from regard.errors import ConfigError, RegardError
 from regard.inputs import InputTable
 from regard.models.stack import RELATIVE, BlockStack, StackConfig
 from regard.nn.layout import Layout
-from regard.nn.rolling import RollingCache, SegmentMemory, full
+from regard.nn.rolling import RollingCache, SegmentMemory, full, last_rows
 from regard.nn.sight import Once, window
 
 
@@ -58,7 +58,7 @@ class TransformerXL(BlockStack["SegmentMemory | RollingCache"]):
     """
 
     config: TransformerXLConfig
-    can_carry = carries_in_graph = True
+    can_carry = True
 
     def __init__(self, config: TransformerXLConfig, inputs: InputTable | None = None):
         super().__init__(config, inputs)
@@ -70,9 +70,12 @@ class TransformerXL(BlockStack["SegmentMemory | RollingCache"]):
             state = SegmentMemory(nothing_read(self, layout), torch.zeros_like(layout.lengths))
         assert isinstance(state, SegmentMemory)
         hidden, inputs = read_segment(self, tokens, layout, state.layers)
-        memory = self.config.memory
-        kept = [torch.cat([rows, x.detach()], 1)[:, -memory:] for rows, x in zip(state.layers, inputs, strict=True)]
+        layers = zip(state.layers, inputs, strict=True)
+        kept = [last_rows(rows, x.detach(), self.config.memory) for rows, x in layers]
         return hidden, SegmentMemory(kept, state.lengths + layout.longest)
+
+    def has_settled(self, state: SegmentMemory | RollingCache) -> bool:
+        return isinstance(state, SegmentMemory) and state.layers[0].shape[1] == self.config.memory
 
     def state_of(self, tensors: dict[str, Tensor]) -> SegmentMemory:
         return SegmentMemory([tensors[f"layer.{i}"] for i in range(self.config.n_layers)], tensors["lengths"])

@@ -17,7 +17,7 @@ from regard.nn.attention import Memory, Past
 from regard.nn.blocks import EncoderBlock
 from regard.nn.layout import Rectangle
 from regard.nn.linear import Linear
-from regard.nn.rolling import full, refuse_taking_back
+from regard.nn.rolling import full, last_rows, refuse_taking_back
 from regard.nn.state import RowState
 
 
@@ -139,7 +139,7 @@ class Room:
         return rows[:, :n], rows[:, n:]
 
     def append(self, compressed: Tensor, new: Tensor) -> Tensor:
-        return torch.cat([compressed, new], 1)[:, -self.compressed :]
+        return last_rows(compressed, new, self.compressed)
 
 
 class CompressiveCache(RowState):

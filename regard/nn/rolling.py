@@ -18,6 +18,12 @@ def full(n_sequences: int, n: int, like: Tensor, start: int | None = None) -> Re
     return Rectangle(lengths, n, is_full=True, starts=starts, n_before=start or 0)
 
 
+def last_rows(old: Tensor, new: Tensor, n: int) -> Tensor:
+    """The last n rows of (B, M, D) and (B, T, D), without the memory of those before them, as a view would keep it."""
+    n_old = min(max(0, n - new.shape[1]), old.shape[1])
+    return torch.cat([old[:, old.shape[1] - n_old :], new[:, -n:]], 1)
+
+
 def refuse_taking_back(read: Tensor, wanted: Tensor) -> None:
     if (wanted < read).any():
         raise RegardError("a memory that drops its oldest rows cannot take tokens back")

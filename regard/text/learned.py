@@ -15,7 +15,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 from regard.config import Settings
 from regard.errors import ConfigError, DataError
 from regard.text.bpe import LETTERS, BytePairs, to_bytes
-from regard.text.table import FlatTokens, WordTable
+from regard.text.table import ByteTable, FlatTokens, WordTable
 from regard.text.unicode import all_well_formed, well_formed
 from regard.text.vocabulary import TOKENIZER_FILE, Vocabulary
 from regard.text.words import CUT, END, PAD, SPECIAL, START, UNKNOWN, split
@@ -119,7 +119,10 @@ class LearnedVocabulary(Vocabulary):
                 break
         if not n_bytes:
             raise DataError(f"a tokenizer is trained on text, and these {sum(map(len, first))} lines are empty")
-        vocab_size = min(vocab_size, len(special) + KINDS[kind].n_needed + n_bytes)
+        n_least = len(special) + KINDS[kind].n_needed
+        vocab_size = min(vocab_size, n_least + n_bytes)
+        if kind == "bpe" and vocab_size == n_least:  # 256 bytes: there is no merge to learn from the rest
+            chunks = iter(())
         settings = {"vocab_size": vocab_size, "min_frequency": min_count, "special_tokens": special}
         tokenizer.train_from_iterator(chain(first, chunks), KINDS[kind].trainer(**settings, show_progress=False))
         if tokenizer.get_vocab_size() == len(special):
@@ -129,7 +132,7 @@ class LearnedVocabulary(Vocabulary):
     def encoder(self) -> Callable[[list[str]], FlatTokens]:
         if self.kind != "bpe":
             return super().encoder()
-        table = WordTable(self.encode_batch)
+        table = WordTable(self.encode_batch) if self.pairs.merges else ByteTable(self.pairs.byte_ids)
         return lambda texts: table.encode(self.as_texts(texts))
 
     @classmethod

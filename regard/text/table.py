@@ -21,6 +21,19 @@ def flattened(batch: list[list[int]]) -> FlatTokens:
     return np.fromiter(chain.from_iterable(batch), np.uint32, int(lengths.sum())), lengths
 
 
+class ByteTable:
+    """The id of each byte, where no merge was learned: a text is its bytes."""
+
+    def __init__(self, byte_ids: list[int]) -> None:
+        self.ids = np.array(byte_ids, np.uint32)
+
+    def encode(self, texts: list[str]) -> FlatTokens:
+        written = [text.encode() for text in texts]
+        return self.ids[np.frombuffer(b"".join(written), np.uint8)], np.fromiter(
+            map(len, written), np.int64, len(texts)
+        )
+
+
 class WordTable(dict[str, int]):
     """The number of each word seen so far, and its ids, for texts that are cut as `words.PATTERN` says.
 

@@ -8,7 +8,6 @@ import math
 import statistics
 import time
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from torch import nn
@@ -27,7 +26,7 @@ WARM = 2  # first steps that do not count: they compile and take memory
 FEWEST, MOST = 3, 50  # steps that are measured
 SECONDS = 8.0  # ... for so long, if they are quick, ...
 PATIENCE = 5  # ... and at most for so many times as long
-UNUSUAL = 5  # a step of so many times the median compiled something, and does not count
+UNUSUAL = 5  # a step of so many times the median compiled something: neither it nor those before it count
 KEPT_FREE = 0.1  # of given minutes, for what is slower than measured
 VALIDATING = 0.25  # of given minutes, at most
 PASS = 1 / 3  # of a step: a forward pass alone, as the backward pass takes twice as long
@@ -90,25 +89,27 @@ def time_step(prepared: Prepared, device: torch.device, seconds: float) -> float
 
 
 def timed(learner: Learner[B], task: BatchTask[B], config: TrainingConfig, seconds: float) -> float:
-    times = [time.monotonic()]
+    steps: list[float] = []  # seconds of each
     n_shards = task.setup.n_shards
     with Feed(task, (0, 0), learner.ready, learner.is_idle, range(n_shards), n_shards) as feed:
-        while len(times) <= WARM + MOST:
-            learner.update(len(times), *feed.take(config.accumulate))
+        while len(steps) < WARM + MOST:
+            begun = time.monotonic()
+            learner.update(len(steps) + 1, *feed.take(config.accumulate))
             learner.read()  # waits for the device
-            times.append(time.monotonic())
-            taken = times[-1] - times[1]  # the first step compiles, which may take as long as hundreds of steps
-            is_measured = len(times) > WARM + FEWEST and taken > seconds
-            if len(times) > 2 and (is_measured or taken > PATIENCE * seconds):
+            steps.append(time.monotonic() - begun)
+            taken = sum(steady(steps[WARM:]))
+            if taken > (seconds if len(steps) >= WARM + FEWEST else PATIENCE * seconds):
                 break
-    first = min(WARM, len(times) - 2)
-    return usual([after - before for before, after in pairwise(times[first:])])
+    return statistics.mean(steady(steps[WARM:]))
 
 
-def usual(seconds: list[float]) -> float:
-    """The mean, without steps that took so long that they do not come again."""
-    most = UNUSUAL * statistics.median(seconds)
-    return statistics.mean(taken for taken in seconds if taken <= most)
+def steady(seconds: list[float]) -> list[float]:
+    """What steps take when nothing is compiled any more: those after the last that took far longer than usual, or, if
+    these are few, all but such steps."""
+    most = UNUSUAL * statistics.median(seconds) if seconds else 0.0
+    last = max((i for i, taken in enumerate(seconds) if taken > most), default=-1)
+    after = seconds[last + 1 :]
+    return after if len(after) >= FEWEST else [taken for taken in seconds if taken <= most]
 
 
 def by_flops(recipe: Recipe, model: nn.Module, flops_per_token: float, device: torch.device) -> Estimate:

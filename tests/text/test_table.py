@@ -59,6 +59,16 @@ def test_odd_texts_alone_together_and_again(tokenizer: Tokenizer) -> None:
     agree(tokenizer, [], *([text] for text in ODD), ODD, ODD[::-1], ODD)
 
 
+def test_a_tokenizer_without_merges_looks_up_bytes_and_learns_from_no_text() -> None:
+    as_bytes = TokenizerConfig(vocab_size=260)
+    tokenizer = Tokenizer.train(ODD, as_bytes)
+    assert not tokenizer.pairs.merges
+    agree(tokenizer, [], *([text] for text in ODD), ODD, ["</s>"])
+    lines = iter(["abc" * 100] * 3000)
+    assert Tokenizer.train(lines, as_bytes).to_json() == tokenizer.to_json()
+    assert next(lines)  # most were not asked for
+
+
 @given(batches=st.lists(st.lists(st.text()), max_size=3))
 def test_any_text(tokenizer: Tokenizer, batches: list[list[str]]) -> None:
     agree(tokenizer, *batches)

@@ -10,7 +10,7 @@ from regard.learning.config import TrainingConfig
 from regard.learning.schedules import SCHEDULES, Course
 from regard.training import shortening
 from regard.training.call import check_minutes, train
-from regard.training.estimate import Estimate, expected_seconds, usual
+from regard.training.estimate import Estimate, expected_seconds, steady
 from regard.training.prepare import Prepared
 from regard.training.shortening import fitted
 
@@ -45,8 +45,10 @@ def test_without_time_a_step_is_left() -> None:
     assert (short.steps, short.warmup, short.validate_every, short.save_every) == (1, 1, 1, 1)
 
 
-def test_a_step_that_compiled_does_not_count() -> None:
-    assert usual([1.0, 40.0, 1.2, 0.8]) == pytest.approx(1.0)
+def test_a_step_that_compiled_does_not_count_nor_what_came_before_it() -> None:
+    assert steady([9.0, 9.0, 400.0, 1.0, 1.2, 0.8]) == [1.0, 1.2, 0.8]
+    assert steady([1.0, 40.0, 1.2, 0.8]) == [1.0, 1.2, 0.8]  # too few come after it
+    assert steady([2.0, 3.0, 4.0]) == [2.0, 3.0, 4.0]
 
 
 def test_minutes_that_cannot_be_kept_are_refused() -> None:

@@ -35,9 +35,10 @@ class PlainText:
         for path in paths_of(files, root):
             is_table = columns and kind_of(path) in TABLES
             texts, numbers = read_columns(path, columns, text.notes) if is_table else read_parallel([path], text.notes)
+            name = path.name
             for column in texts:
                 lines.extend(column)
-                places.extend(f"{path.name}:{i}" for i in numbers)
+                places.extend(f"{name}:{i}" for i in numbers)
         text.refuse_nothing(files)
         return text
 
