@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.nn.attention import Attend, Heads, Memory, MultiHeadAttention
+from regard.nn.case import Case
 from regard.nn.convolution import CONVOLUTIONS
 from regard.nn.layout import Layout, Ragged
+from regard.nn.paths import BLOCKS_FROM, run_padded
 from regard.nn.positions import Position, Space
 from regard.nn.recurrent import LSTM
-from regard.nn.scores import Score
 from regard.nn.sight import Sight, everywhere, window
 
 D_HEAD = 64
@@ -38,48 +38,21 @@ class SelfAttention(nn.Module):
         return self.attention(x, layout, self.attention.remember(x, layout), self.sight)
 
 
-class BlockedSelfAttention(SelfAttention):
-    """What `SelfAttention` with `window(width)` gives, without computing scores far outside of the window."""
+class MaskedSelfAttention(SelfAttention):
+    """The same, by a mask: all scores are computed, and those that the rule hides get no weight."""
 
-    def __init__(self, d_model: int, width: int):
-        super().__init__(d_model, window(width))
+    def __init__(self, d_model: int, sight: Sight):
+        super().__init__(d_model, sight)
         attend = self.attention.attend
-        self.attention.attend = AttendInBlocks(attend.score, attend.position, width)
+        self.attention.attend = AttendByMask(attend.score, attend.position)
 
 
-class AttendInBlocks(Attend):
-    """Blocks of `width` queries, each over its own block of keys, the one before and the one after."""
-
-    def __init__(self, score: Score, position: Position, width: int):
-        super().__init__(score, position)
-        self.width = width
+class AttendByMask(Attend):
+    """The kernel that takes any rule, whichever path fits it better."""
 
     def forward(self, queries: Tensor, layout: Layout, memory: Memory, sight: Sight) -> Tensor:
-        width, n_blocks = self.width, -(-layout.longest // self.width)
-        surplus = n_blocks * width - layout.longest
-
-        def around(rows: Tensor) -> Tensor:
-            padded = F.pad(memory.layout.pad(rows), (0, 0, 0, 0, width, width + surplus))
-            return padded.unfold(1, 3 * width, width).flatten(0, 1).transpose(-1, -2)  # B·blocks H 3·width E
-
-        padded = F.pad(layout.pad(queries), (0, 0, 0, 0, 0, surplus))
-        blocks = padded.unflatten(1, (n_blocks, width)).flatten(0, 1).transpose(1, 2)  # B·blocks H width E
-        mask = self.visible(layout, n_blocks, sight).flatten(0, 1)[:, None]
-        out = F.scaled_dot_product_attention(
-            blocks, around(memory.keys), around(memory.values), attn_mask=mask, scale=self.score.scale
-        )
-        rows = out.transpose(1, 2).unflatten(0, (-1, n_blocks)).flatten(1, 2)  # B T H E
-        return layout.flatten(rows[:, : layout.longest])
-
-    def visible(self, layout: Layout, n_blocks: int, sight: Sight) -> Tensor:
-        """Who sees whom in each block: (B, blocks, width, 3·width)."""
-        device, width = layout.lengths.device, self.width
-        begins = torch.arange(n_blocks, device=device)[:, None, None] * width
-        q = begins + torch.arange(width, device=device)[:, None]
-        k = begins + torch.arange(-width, 2 * width, device=device)
-        lengths = layout.lengths[:, None, None, None]
-        allowed = sight.allows(q, k, torch.zeros((), dtype=torch.long, device=device))
-        return (allowed & (k >= 0) & (k < lengths)) | (q >= lengths)  # rows past the end see something, and are dropped
+        kept = memory.keys, memory.values, memory.layout
+        return run_padded(Case(queries, layout, *kept, sight, self.score.scale, self.position))
 
 
 class Recurrent(nn.Module):
@@ -136,23 +109,23 @@ LAYERS = {
         steps=at_once,
         longest_path=at_once,
     ),
-    "restricted, mask": Layer(  # a mask alone hides scores; whether it saves them is up to the kernel
+    "restricted, mask": Layer(
+        make=lambda d, below: MaskedSelfAttention(d, window(WIDTH)),
+        complexity="r n d",
+        sequential="1",
+        path="n / r",
+        exponent=1,
+        operations=lambda n, d: 4 * n * d**2 + 2 * n**2 * d,
+        steps=at_once,
+        longest_path=lambda n: hops(n, WIDTH),
+    ),
+    "restricted": Layer(  # as in any of our models; on a CPU in blocks of WIDTH queries, which see three of keys
         make=lambda d, below: SelfAttention(d, window(WIDTH)),
         complexity="r n d",
         sequential="1",
         path="n / r",
         exponent=1,
-        operations=lambda n, d: 4 * n * d**2 + 2 * n * min(n, 2 * WIDTH + 1) * d,
-        steps=at_once,
-        longest_path=lambda n: hops(n, WIDTH),
-    ),
-    "restricted, blocks": Layer(
-        make=lambda d, below: BlockedSelfAttention(d, WIDTH),
-        complexity="r n d",
-        sequential="1",
-        path="n / r",
-        exponent=1,
-        operations=lambda n, d: 4 * n * d**2 + 2 * n * 3 * WIDTH * d,
+        operations=lambda n, d: 4 * n * d**2 + 2 * n * (n if n < BLOCKS_FROM * WIDTH else 3 * WIDTH) * d,
         steps=at_once,
         longest_path=lambda n: hops(n, WIDTH),
     ),
