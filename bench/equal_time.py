@@ -1,69 +1,120 @@
-"""python -m bench.equal_time RECIPE --seconds 30: what each optimizer reaches in the same time, with a whole schedule.
+"""python -m bench.equal_time RECIPE... --seconds 30: what each reaches in the same time, with a whole schedule.
 
-A step of each is timed first; a training then has as many steps as fit, and one validation, at its end.
+All are timed first, one after the other; what runs beside the trainings then changes no figure.  Each is trained for as
+many steps as fit, and validated once, at its end.
 """
 
 import json
 import tempfile
-import time
+from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
 
+from bench.timing import say
 from regard.errors import RegardError
 from regard.learning.device import choose_device
+from regard.runs.history import METRICS, read_metrics
 from regard.runs.recipe import Recipe
 from regard.training.call import train_recipe
 from regard.training.environment import reproducible
 from regard.training.estimate import time_step
 from regard.training.prepare import prepare
+from regard.viewer.charts import Panel, bars
 
-TIMED = {"cuda": 15.0, "cpu": 3.0}  # seconds: on a GPU the first steps compile
+TIMED = 15.0  # seconds: on a GPU the first steps compile, and a memory has to fill up
+
+
+@dataclass(frozen=True)
+class Contender:
+    recipe: str
+    optimizer: str | None  # in place of the recipe's own
+    seed: int
+    changes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return " ".join(filter(None, (self.recipe, self.optimizer, f"seed {self.seed}" if self.seed else "")))
+
+    def read(self, *changes: str) -> Recipe:
+        optimizer = [] if self.optimizer is None else [f"training.optimizer={self.optimizer}"]
+        return Recipe.read(self.recipe, [*self.changes, *optimizer, f"training.seed={self.seed}", *changes])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    name: str
+    step_ms: float
+    steps: int
+    tokens: int  # trained on
+    figures: dict[str, float]  # of validation
 
 
 def main(
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE")],
+    recipes: Annotated[list[str], typer.Argument(metavar="RECIPE...")],
     seconds: Annotated[float, typer.Option(min=0.1, help="of the steps of each training")] = 30.0,
-    optimizer: Annotated[list[str] | None, typer.Option(help="default: adamw and muon")] = None,
+    optimizer: Annotated[list[str] | None, typer.Option(help="try these in place of the recipe's own")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="default: 0")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="TABLE.NAME=VALUE")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="TABLE.NAME=VALUE", help="of all recipes")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="also write the figures to this file")] = None,
+    picture: Annotated[Path | None, typer.Option(help="draw a figure into this PNG")] = None,
+    figure: Annotated[str, typer.Option(help="which")] = "loss",
 ) -> None:
-    """Train with each optimizer for the same time."""
-    found: list[dict[str, object]] = []
+    """Train each recipe, with each optimizer and seed, for the same time."""
+    contenders = [
+        Contender(recipe, name, number, tuple(set_ or ()))
+        for recipe, name, number in product(recipes, optimizer or [None], seed or [0])
+    ]
+    outcomes: list[Outcome] = []
     try:
-        for name in optimizer or ["adamw", "muon"]:
-            for number in seed or [0]:
-                changes = [*(set_ or []), f"training.optimizer={name}", f"training.seed={number}"]
-                found.append({"optimizer": name, "seed": number, **train(recipe, changes, seconds, device)})
-                print("  ".join(f"{key} {value}" for key, value in found[-1].items()), flush=True)
-                if json_file:
-                    json_file.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        on = choose_device(device)
+        taken = [seconds_of_step(contender, on) for contender in contenders]
+        for contender, step in zip(contenders, taken, strict=True):
+            outcomes.append(train(contender, step, max(1, round(seconds / step)), on))
+            print(line(outcomes[-1]), flush=True)
+            if json_file:
+                json_file.write_text(json.dumps([asdict(each) for each in outcomes], indent=2) + "\n", encoding="utf-8")
     except RegardError as error:
         raise typer.BadParameter(str(error)) from None
+    if picture:
+        draw(outcomes, figure, f"Trained for {seconds:g} seconds each, on {on.type}", picture)
 
 
-def train(recipe: str, changes: list[str], seconds: float, device: str | None) -> dict[str, object]:
-    on = choose_device(device)
+def seconds_of_step(contender: Contender, device: torch.device) -> float:
+    with tempfile.TemporaryDirectory() as folder, reproducible(device):
+        step = time_step(prepare(contender.read(), Path(folder), resume=False), device, TIMED)
+    say(f"{contender.name}: {1000 * step:.1f} ms a step")
+    return step
+
+
+def train(contender: Contender, step: float, steps: int, device: torch.device) -> Outcome:
+    recipe = contender.read(*(f"training.{name}={steps}" for name in ("steps", "validate_every", "save_every")))
     with tempfile.TemporaryDirectory() as folder:
-        chosen = Recipe.read(recipe, changes)
-        with reproducible(on):
-            step = time_step(prepare(chosen, Path(folder) / "timed", resume=False), on, TIMED[on.type])
-        steps = max(1, round(seconds / step))
-        once = [f"training.{name}={steps}" for name in ("steps", "validate_every", "save_every")]
-        began = time.monotonic()
         run = Path(folder) / "run"
-        train_recipe(Recipe.read(recipe, [*changes, *once]), run, device, weights_from=None, resume=False, quiet=True)
-        result = json.loads((run / "result.json").read_text(encoding="utf-8"))
-        return {
-            "step_ms": round(1000 * step, 2),
-            "steps": steps,
-            "seconds": round(result["seconds"], 1),
-            "whole_seconds": round(time.monotonic() - began, 1),  # with compiling
-            **{name: round(value, 4) for name, value in result["values"].items()},
-        }
+        train_recipe(recipe, run, str(device), weights_from=None, resume=False, quiet=True)
+        figures = json.loads((run / "result.json").read_text(encoding="utf-8"))["values"]
+        tokens = sum(row["n_tokens"] for row in read_metrics(run / METRICS) if row["kind"] == "train")
+    return Outcome(contender.name, 1000 * step, steps, tokens, figures)
+
+
+def line(outcome: Outcome) -> str:
+    figures = "  ".join(f"{name} {value:.4f}" for name, value in outcome.figures.items())
+    read = f"{outcome.steps:,} steps of {outcome.step_ms:.1f} ms  {outcome.tokens / 1e6:.2f} million tokens"
+    return f"{outcome.name}  {read}  {figures}"
+
+
+def draw(outcomes: list[Outcome], figure: str, title: str, path: Path) -> None:
+    """A bar for each, and beside it what it read."""
+    panels = [
+        Panel(figure.replace("_", " "), [each.figures[figure] for each in outcomes]),
+        Panel("million tokens", [each.tokens / 1e6 for each in outcomes]),
+        Panel("ms a step", [each.step_ms for each in outcomes]),
+    ]
+    bars([each.name for each in outcomes], panels, title, path)
 
 
 if __name__ == "__main__":

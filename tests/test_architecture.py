@@ -85,6 +85,8 @@ PARAMETERS = {
     "enwik8": 37_907_456,
     "enwik8-xl": 37_907_456,
     "enwik8-compressive": 50_496_512,
+    "enwik8-global": 37_907_456,
+    "enwik8-hashing": 34_761_728,
     "enwik8-long": 37_907_456,
     "enwik8-window": 37_907_456,
     "recall": 69_856,

@@ -87,7 +87,7 @@ class CompressiveTransformer(BlockStack["CompressedMemory | CompressiveCache"]):
         hidden, inputs = read_segment(self, tokens, layout, state.before)
         layers, compressed, penalty = [], [], hidden.new_zeros(())
         for i, x in enumerate(inputs):
-            rows = torch.cat([state.layers[i], x.detach()], 1)
+            rows = torch.cat([state.layers[i].to(x.dtype), x.detach()], 1)
             leaving, kept = room.split(rows)
             if leaving.shape[1]:
                 new = self.compressions[i](leaving)
@@ -101,7 +101,9 @@ class CompressiveTransformer(BlockStack["CompressedMemory | CompressiveCache"]):
         return hidden, after, c.reconstruction * penalty
 
     def has_settled(self, state: CompressedMemory | CompressiveCache) -> bool:
-        return isinstance(state, CompressedMemory) and state.compressed[0].shape[1] == self.config.compressed_memory
+        c = self.config
+        kept = c.memory, c.compressed_memory  # where segments are not a multiple of the rate, some more rows wait
+        return isinstance(state, CompressedMemory) and (state.layers[0].shape[1], state.compressed[0].shape[1]) == kept
 
     def state_of(self, tensors: dict[str, Tensor]) -> CompressedMemory:
         layers = range(self.config.n_layers)

@@ -33,6 +33,7 @@ class Model(nn.Module, ABC):
     reads_on = False  # in decoding: a prompt can be read in pieces
     can_forget = False  # in decoding: tokens can be taken back (its states can be truncated)
     is_recordable = False  # by CUDA graphs in training: batches of one shape take the same kernels
+    is_sequential = False  # it computes one token after the other, in training too
     # How it is compiled, as in torch.compile: once for batches of all shapes (True), anew for each shape (False), or
     # anew when something changes that did not change before (None)
     dynamic_shapes: bool | None = True
@@ -114,7 +115,6 @@ class Reader(Model, Generic[S]):
     can_carry = False  # it can go on from the state in which another text left it
     can_fill = False  # it can learn to predict masked words from both sides
     has_two_streams = False  # it can predict tokens in any order (`XLNet.predict_targets`)
-    is_sequential = False  # it computes one token after the other
     takes_inputs = False  # it can read what another table makes rows of, in place of words
 
     def take_inputs(self, inputs: InputTable) -> None:

@@ -145,7 +145,7 @@ class RecurrentTranslator(Translator[TranslatorState[RecurrentState]]):
 
     config: RecurrentTranslatorConfig
     embedding: Words
-    is_capturable = True
+    is_sequential = is_capturable = True
 
     def __init__(self, config: RecurrentTranslatorConfig):
         super().__init__()
@@ -247,7 +247,7 @@ class RecurrentTranslator(Translator[TranslatorState[RecurrentState]]):
         writing = n_weights(self.decoder, self.combine) + self.output_table.numel()
         looking = self.attention.multiplications(n_source, n_source / length)
         n_products = max((layer.attend.score.n_products for _, _, layer in self.attentions()), default=0)
-        return translator_cost(reading / length + writing + looking, n_products, n_source, length, is_sequential=True)
+        return translator_cost(reading / length + writing + looking, n_products, n_source, length, self.is_sequential)
 
     # Decoding: the interface of `regard.decoding.interface`.
 

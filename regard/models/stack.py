@@ -28,7 +28,7 @@ from regard.nn.state import S
 
 RELATIVE = ("rotary", "alibi", "buckets", "none")  # positions that see distances, wherever a row stands
 ENDLESS = 1_000_000  # tokens of a text that has no limit: a number that few texts reach
-READ_AT_ONCE = 256  # rows at least, of a text that is longer than what is kept of it
+READ_AT_ONCE = 256  # rows, or as many as a window has, of a text that is longer than what is kept of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,10 +59,11 @@ class StackConfig(TransformerConfig):
         not_negative(self, "n_segments", "d_embedding", "separator", "attention_window", "global_rows", "hash_rounds")
         at_least(self, 1, "hash_chunk")
         if self.hash_rounds and (
-            self.score != "scaled_dot" or self.position in ("alibi", "buckets") or self.n_key_heads
+            self.score != "scaled_dot" or self.position in ("alibi", "buckets") or self.n_key_heads or self.norm_heads
         ):
             raise ConfigError(
-                'hashing needs score = "scaled_dot", no n_key_heads, and a position that adds nothing to the scores'
+                'hashing makes queries and keys by one product: it needs score = "scaled_dot", no n_key_heads or '
+                "norm_heads, and a position that adds nothing to the scores"
             )
         if self.global_rows and not self.attention_window:
             raise ConfigError("without attention_window all rows are global: set it, or global_rows = 0")
@@ -226,7 +227,8 @@ class Stack(BlockStack["Cache | RollingCache"]):
         return Cache.empty(c.n_layers, n_rows, room, heads, like)
 
     def step(self, tokens: Tensor, state: Cache | RollingCache) -> Tensor:
-        at_once = self.config.n_kept if self.config.is_endless else tokens.shape[1]
+        c = self.config
+        at_once = min(c.n_kept, max(c.attention_window, READ_AT_ONCE)) if c.is_endless else tokens.shape[1]
         return torch.cat([self.read_on(part, state) for part in tokens.split(at_once, 1)], 1)
 
     def read_on(self, tokens: Tensor, state: Cache | RollingCache) -> Tensor:
@@ -234,9 +236,7 @@ class Stack(BlockStack["Cache | RollingCache"]):
         state.make_room(n)
         layout, sight = state.queries(n), self.sight
         if self.config.is_endless and not self.config.attention_window:
-            sight = sight & window(
-                self.config.max_length
-            )  # what hashing finds does not depend on when rows are dropped
+            sight = sight & window(self.config.max_length)  # what is found does not depend on when rows are dropped
         x = self.embed(tokens, layout)
         other = x
         for i, block in enumerate(self.blocks):

@@ -10,6 +10,7 @@ from regard.errors import ConfigError, RegardError
 from regard.inputs import InputTable
 from regard.models.stack import RELATIVE, BlockStack, StackConfig
 from regard.nn.layout import Layout
+from regard.nn.linear import as_computed
 from regard.nn.rolling import RollingCache, SegmentMemory, full, last_rows
 from regard.nn.sight import Once, window
 
@@ -106,7 +107,7 @@ class TransformerXL(BlockStack["SegmentMemory | RollingCache"]):
 
 def nothing_read(model: BlockStack, layout: Layout) -> list[Tensor]:
     """No rows (B, 0, D) of each layer."""
-    rows = next(model.parameters()).new_zeros(layout.n_sequences, 0, model.config.d_model)
+    rows = as_computed(next(model.parameters()).new_zeros(layout.n_sequences, 0, model.config.d_model))
     return [rows] * model.config.n_layers
 
 

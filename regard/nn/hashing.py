@@ -56,7 +56,7 @@ class HashedAttend(Attend):
         scores = self.score.compare(padded_queries, keys) + ITSELF * is_itself
         mask = self.found(padded_queries, layout, keys, memory.layout)
         allowed = visible(sight, layout, memory.layout)
-        return masked_softmax(scores, mask if allowed is None else mask & allowed[:, None])
+        return masked_softmax(scores, mask if allowed is None else mask & allowed[:, None]).to(queries.dtype)
 
     def found(self, queries: Tensor, layout: Layout, keys: Tensor, key_layout: Layout) -> Tensor:
         """Who shares a bucket in some round (B, H, Q, K), and in whole sequences also a chunk or its neighbor."""

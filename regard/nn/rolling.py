@@ -21,7 +21,7 @@ def full(n_sequences: int, n: int, like: Tensor, start: int | None = None) -> Re
 def last_rows(old: Tensor, new: Tensor, n: int) -> Tensor:
     """The last n rows of (B, M, D) and (B, T, D), without the memory of those before them, as a view would keep it."""
     n_old = min(max(0, n - new.shape[1]), old.shape[1])
-    return torch.cat([old[:, old.shape[1] - n_old :], new[:, -n:]], 1)
+    return torch.cat([old[:, old.shape[1] - n_old :].to(new.dtype), new[:, -n:]], 1)
 
 
 def refuse_taking_back(read: Tensor, wanted: Tensor) -> None:

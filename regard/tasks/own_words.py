@@ -8,7 +8,6 @@ from torch import Tensor
 
 from regard.checks import at_least, share
 from regard.decoding.interface import Prompts
-from regard.errors import ConfigError
 from regard.models.heads import LanguageModel
 from regard.models.interface import AnyTranslator
 from regard.nn.layout import Layout, Ragged
@@ -54,8 +53,6 @@ def with_own_words(
 
     All chance is a function of `draws`.  The loss sees the result as any text: no gradient goes through the choice.
     """
-    if model.is_recordable:
-        raise ConfigError("task.own_words is for models that read one token after the other: set it to 0")
     rows, n_words = layout.pad(read), len(model.output_table)
     coins, places = torch.from_numpy(np.random.default_rng(draws).random((2, *rows.shape))).to(rows.device)
     columns, was_training = [rows[:, :1]], model.training
@@ -67,7 +64,7 @@ def with_own_words(
                 logits = model.step(columns[-1] % (n_words + 1), state)[:, -1]
             total = logits.double().softmax(-1).cumsum(-1)
             own = (total < places[:, t : t + 1]).sum(-1, keepdim=True).clamp(max=n_words - 1)
-            beside = rows[:, t : t + 1] // (n_words + 1) * (n_words + 1)  # a label that is read with a word (`paired`)
+            beside = rows[:, t : t + 1] // (n_words + 1) * (n_words + 1)  # the label packed into an id (`paired`)
             columns.append(torch.where(coins[:, t : t + 1] < chance, own + beside, rows[:, t : t + 1]))
     finally:
         model.train(was_training)

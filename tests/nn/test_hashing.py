@@ -76,6 +76,7 @@ def test_steps_and_pictures_of_a_hashed_stack_are_those_of_the_whole():
     assert all(sighting.error < 1e-5 for sighting in seen.sightings)
 
 
-def test_what_cannot_be_hashed_is_refused():
-    with pytest.raises(ConfigError, match="hashing needs score"):
-        StackConfig(vocab_size=11, hash_rounds=1, position="alibi")
+@pytest.mark.parametrize("setting", [{"position": "alibi"}, {"n_key_heads": 1}, {"norm_heads": True}])
+def test_what_cannot_be_hashed_is_refused(setting):
+    with pytest.raises(ConfigError, match=r"it needs score = \"scaled_dot\", no n_key_heads or norm_heads"):
+        StackConfig(vocab_size=11, hash_rounds=1, **setting)

@@ -118,6 +118,6 @@ def test_only_the_loss_of_training_reads_own_words(tmp_path: Path) -> None:
     assert losses[1] == losses[3] and len({round(loss, 4) for loss in losses}) == 3
     tables["model"] = {"architecture": "transformer", "d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 8}
     config.write(tables, tmp_path / "recipe.toml")
-    made = prepare(Recipe.read(str(tmp_path / "recipe.toml")), tmp_path / "other", False)
     with pytest.raises(ConfigError, match="own_words is for models that read one token after the other: set it to 0"):
-        made.task.loss(made.model, made.task.small_batch(48))
+        prepare(Recipe.read(str(tmp_path / "recipe.toml")), tmp_path / "other", False)
+    assert not (tmp_path / "other").exists()

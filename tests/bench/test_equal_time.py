@@ -1,0 +1,66 @@
+"""What each reaches in the same time."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from bench import equal_time
+
+
+@pytest.fixture
+def recipes(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("the dog saw the cat and the cat saw the dog\n" * 60)
+    for name, width in [("narrow", 8), ("wide", 16)]:
+        (tmp_path / f"{name}.toml").write_text(f"""
+[task]
+kind = "language"
+unit = "text"
+window = 16
+[data]
+train = ["{text}"]
+valid_share = 0.1
+batch_tokens = 64
+max_length = 15
+[tokenizer]
+kind = "characters"
+[model]
+architecture = "stack"
+d_model = {width}
+n_heads = 2
+n_layers = 1
+d_ff = 16
+max_length = 16
+[training]
+steps = 1000
+""")
+    return [str(tmp_path / "narrow.toml"), str(tmp_path / "wide.toml")]
+
+
+def test_each_is_trained_for_the_steps_that_fit(recipes, tmp_path, monkeypatch):
+    timed = []
+
+    def seconds_of_step(contender, device):
+        timed.append(contender.name)
+        return 0.1 if "narrow" in contender.recipe else 0.2
+
+    monkeypatch.setattr(equal_time, "seconds_of_step", seconds_of_step)
+    app = equal_time.typer.Typer()
+    app.command()(equal_time.main)
+    files = ["--json", str(tmp_path / "found.json"), "--picture", str(tmp_path / "found.png")]
+    result = CliRunner().invoke(app, [*recipes, "--seconds", "0.4", "--seed", "0", "--seed", "1", *files])
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert [each["name"] for each in found] == timed  # all of them, before any is trained
+    assert [each["steps"] for each in found] == [4, 4, 2, 2]
+    assert [each["tokens"] for each in found] == [4 * 64, 4 * 64, 2 * 64, 2 * 64]
+    assert len({each["figures"]["loss"] for each in found}) == 4
+    assert (tmp_path / "found.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_unknown_recipe_is_named(recipes):
+    app = equal_time.typer.Typer()
+    app.command()(equal_time.main)
+    result = CliRunner().invoke(app, ["nothing"])
+    assert result.exit_code == 2 and "nothing" in result.output
