@@ -173,6 +173,17 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in slugs, f"{page.name}: {target}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_section_stands_once_below_its_heading(page: Path) -> None:
+    text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    above: list[str] = []  # the headings that a heading stands below, and itself
+    found: list[tuple[str, ...]] = []
+    for marks, words in re.findall(r"^(#+) (.+)$", text, re.MULTILINE):
+        above = [*above[: len(marks) - 1], words]
+        found.append(tuple(above))
+    assert sorted(name for name in set(found) if found.count(name) > 1) == []
+
+
 def test_tables_whose_order_depends_on_the_steps_say_so() -> None:
     parts = section(read("docs/results.md"), "## The ladder").split("\n\n")
     tables = [i for i, part in enumerate(parts) if part.startswith("| rung |") or part.startswith("| distance |")]
