@@ -66,9 +66,9 @@ def follow_moves(settings: Settings) -> None:
     """Put what an earlier version wrote where it is looked for now; what is there already wins."""
     for (table, name), (to_table, to_name) in MOVED.items():
         if isinstance(settings.get(table), dict) and name in settings[table]:
-            value, there = settings[table].pop(name), settings.setdefault(to_table, {})
-            if isinstance(there, dict):
-                there.setdefault(to_name, value)
+            value, target_table = settings[table].pop(name), settings.setdefault(to_table, {})
+            if isinstance(target_table, dict):
+                target_table.setdefault(to_name, value)
 
 
 def use_own_data(settings: Settings, run: Path) -> None:

@@ -78,8 +78,8 @@ def data(
 def list_sets(root: Path) -> None:
     """Those that people have to get first, then those that a command generates."""
     for known in sorted(data_sets().values(), key=lambda known: (bool(known.make), known.name)):
-        there = f" (in {root}/)" if known.is_in(root) else ""
-        print(f"{known.name}{there}: {known.what}")
+        place = f" (in {root}/)" if known.is_in(root) else ""
+        print(f"{known.name}{place}: {known.what}")
         facts = (known.size, known.license and f"license: {known.license}", known.home, known.make)
         print("    " + "; ".join(fact for fact in facts if fact))
     print(

@@ -19,7 +19,7 @@ LARGEST = 4 * 2**30  # bytes of a file that is looked into
 PACKERS: dict[str, Callable[[bytes], bytes]] = {".xz": lambda data: lzma.compress(data, preset=2), ".gz": gzip.compress}
 
 
-class Found(NamedTuple):
+class SourceFile(NamedTuple):
     """A file that was given, or a member of an archive."""
 
     name: str
@@ -80,56 +80,56 @@ def form_of(known: DataSet) -> str:
     return f" What recipes read: {known.get}. If you have only the original, {how}."
 
 
-def match_files(known: DataSet, source: Path, is_unchecked: bool) -> tuple[dict[str, Found], dict[str, str]]:
+def match_files(known: DataSet, source: Path, is_unchecked: bool) -> tuple[dict[str, SourceFile], dict[str, str]]:
     """By file of the set: what was found for it, by its content whatever its name, and what has its name alone."""
     by_sum = {digest: file for file, digest in known.files.items() if digest}
     by_name = {plain_name(file): file for file in known.files}
-    matches: dict[str, Found] = {}
+    matches: dict[str, SourceFile] = {}
     wrong: dict[str, str] = {}
-    for found in files_in(source):
-        named = by_name.get(plain_name(found.name), "")
+    for source_file in files_in(source):
+        named = by_name.get(plain_name(source_file.name), "")
         try:
-            digest = hashlib.sha256(found.unpacked()).hexdigest()
+            digest = hashlib.sha256(source_file.unpacked()).hexdigest()
         except (DataError, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
             if named:
-                wrong[named] = f"{found.name} cannot be unpacked ({error})"
+                wrong[named] = f"{source_file.name} cannot be unpacked ({error})"
             continue
         if digest in by_sum:
-            matches[by_sum[digest]] = found
+            matches[by_sum[digest]] = source_file
         elif named and (is_unchecked or not known.files[named]):
-            matches.setdefault(named, found)
+            matches.setdefault(named, source_file)
         elif named:
-            wrong[named] = f"{found.name} has the SHA-256 {digest[:16]}…, not {known.files[named][:16]}…"
+            wrong[named] = f"{source_file.name} has the SHA-256 {digest[:16]}…, not {known.files[named][:16]}…"
     return matches, wrong
 
 
-def files_in(source: Path) -> Iterator[Found]:
+def files_in(source: Path) -> Iterator[SourceFile]:
     """A folder's files, also in folders inside; a file itself and, of an archive, its members."""
     if not source.exists():
         raise DataError(f"no file or folder {source}; check its name")
     for path in sorted(source.rglob("*")) if source.is_dir() else [source]:
         if path.is_file() and path.stat().st_size <= LARGEST:
-            yield Found(path.name, path.read_bytes())
+            yield SourceFile(path.name, path.read_bytes())
     if source.is_file() and zipfile.is_zipfile(source):
         with zipfile.ZipFile(source) as archive:
             for member in archive.infolist():
                 if not member.is_dir() and member.file_size <= LARGEST:
-                    yield Found(PurePosixPath(member.filename).name, archive.read(member))
+                    yield SourceFile(PurePosixPath(member.filename).name, archive.read(member))
     elif source.is_file() and tarfile.is_tarfile(source):
         with tarfile.open(source) as members:
             for entry in members:
                 content = members.extractfile(entry) if entry.isfile() and entry.size <= LARGEST else None
                 if content is not None:
-                    yield Found(PurePosixPath(entry.name).name, content.read())
+                    yield SourceFile(PurePosixPath(entry.name).name, content.read())
 
 
-def put(found: Found, path: Path, may_overwrite: bool) -> str:
+def put(source_file: SourceFile, path: Path, may_overwrite: bool) -> str:
     """Packed as the name of the place says; what was done, in words."""
-    data = found.data
-    if found.packing != packing_of(path.name):
-        data = PACKERS.get(packing_of(path.name), bytes)(found.unpacked())
+    data = source_file.data
+    if source_file.packing != packing_of(path.name):
+        data = PACKERS.get(packing_of(path.name), bytes)(source_file.unpacked())
     if path.exists():
-        if Found(path.name, path.read_bytes()).unpacked() == found.unpacked():
+        if SourceFile(path.name, path.read_bytes()).unpacked() == source_file.unpacked():
             return "already there"
         if not may_overwrite:
             raise DataError(f"{path} exists with another content, and was left as it is; replace it with --overwrite")

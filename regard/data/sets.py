@@ -36,11 +36,11 @@ def data_sets() -> dict[str, DataSet]:
 @cache
 def recipes_with() -> dict[str, list[str]]:
     """The recipes that name each data set."""
-    found: dict[str, list[str]] = {name: [] for name in data_sets()}
+    recipes_of: dict[str, list[str]] = {name: [] for name in data_sets()}
     for recipe in config.shipped_recipes():
         for name in sets_of(config.load(recipe)):
-            found[name].append(recipe)
-    return found
+            recipes_of[name].append(recipe)
+    return recipes_of
 
 
 def sets_of(settings: config.Settings) -> list[str]:

@@ -51,9 +51,9 @@ class Ensemble:
 
     def mean(self, logits: Sequence[Tensor]) -> Tensor:
         """log of the mean probability: logits that are already normalized."""
-        sizes = list(dict.fromkeys(one.shape[-1] for one in logits))
+        sizes = list(dict.fromkeys(part.shape[-1] for part in logits))
         if len(sizes) > 1:
-            found = " and ".join(map(str, sizes))
-            raise RunError(f"the runs of an ensemble must share a vocabulary; these have {found} tokens")
-        log_probs = [one.float().log_softmax(-1) for one in logits]
+            counts = " and ".join(map(str, sizes))
+            raise RunError(f"the runs of an ensemble must share a vocabulary; these have {counts} tokens")
+        log_probs = [part.float().log_softmax(-1) for part in logits]
         return reduce(torch.logaddexp, log_probs) - math.log(len(self.models))

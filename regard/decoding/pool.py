@@ -263,8 +263,8 @@ class PoolSlots(Generic[PS]):
             self.pool = self.pools.get(self.lane, self.model, groups)
         else:
             groups = [group]
-        for each in groups:
-            self.pool.put(each)
+        for member in groups:
+            self.pool.put(member)
 
     @property
     def is_at_limit(self) -> bool:

@@ -137,8 +137,8 @@ class Speculation(Generic[S, D]):
 
     def hypotheses(self) -> list[list[Hypothesis]]:
         copies = self.like.copies
-        found = [row.hypothesis() for row in self.all_rows]
-        return [sorted(found[i : i + copies], key=lambda best: -best.score) for i in range(0, len(found), copies)]
+        written = [row.hypothesis() for row in self.all_rows]
+        return [sorted(written[i : i + copies], key=lambda best: -best.score) for i in range(0, len(written), copies)]
 
 
 class SpeculativeEngine(Engine):

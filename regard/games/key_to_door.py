@@ -44,7 +44,7 @@ class KeyToDoor:
         """ "key", "down", "3", "left", "1"; in a direction in which it is not away at all, "" and "0"."""
         if self.thing == "nothing":
             return "nothing", "", "", "", ""
-        down, right = (there - here for there, here in zip(self.place, self.player, strict=True))
+        down, right = (goal - at for goal, at in zip(self.place, self.player, strict=True))
         return self.thing, way(down, "up", "down"), str(abs(down)), way(right, "left", "right"), str(abs(right))
 
     def step(self, action: Action) -> Outcome:

@@ -68,5 +68,5 @@ class ITransformer(Forecaster):
         form = self.form
         n = form.n_columns + form.n_seen + form.n_known
         of_known = 0 if self.of_known is None else form.n_known * n_weights(self.of_known)
-        each = self.stack.multiplications(n) + self.stack.embedding.multiplications()
-        return n * each + of_known + form.n_columns * n_weights(self.to_future)
+        of_row = self.stack.multiplications(n) + self.stack.embedding.multiplications()
+        return n * of_row + of_known + form.n_columns * n_weights(self.to_future)

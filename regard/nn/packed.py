@@ -84,15 +84,15 @@ class Copies(ABC):
         if not x.is_cpu or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
             return None
         key = tuple(map(id, weights))
-        found = self.known.get(key)
-        if found is None or found.versions != [weight._version for weight in weights]:
+        kept = self.known.get(key)
+        if kept is None or kept.versions != [weight._version for weight in weights]:
             if not all(isinstance(weight, nn.Parameter) for weight in weights):
                 return None
             self.known.pop(key, None)
             content = self.copy(whole(weights)) if self.pays(weights) else None
             versions = [weight._version for weight in weights]
-            found = self.known[key] = Copied(weights, versions, content)
-        return found.content
+            kept = self.known[key] = Copied(weights, versions, content)
+        return kept.content
 
     def pays(self, weights: Sequence[Tensor]) -> bool:
         size = sum(weight.numel() for weight in weights)

@@ -134,7 +134,7 @@ def run_blocks(case: Case) -> Tensor:
     blocks, position, layout, dtype = blocks_of(case), case.position, case.layout, autocast_dtype(case)
     queries, keys, values = (rows.to(dtype) for rows in padded_heads(case))
     masks = case.sight.once("blocks", layout, layout, lambda: blocks.masks(case.sight, layout, dtype))
-    found = []
+    outputs = []
     for section, mask in masks.sections:
         if position.has_bias:
             mask = mask + blocks.bias(position, section, mask.device).to(dtype)
@@ -142,8 +142,8 @@ def run_blocks(case: Case) -> Tensor:
         mask = mask.expand(*of_section.shape[:2], -1, -1, -1).flatten(0, 1)
         near = blocks.neighbors(keys, section).flatten(0, 1), blocks.neighbors(values, section).flatten(0, 1)
         out = F.scaled_dot_product_attention(of_section.flatten(0, 1), *near, attn_mask=mask, scale=case.scale)
-        found.append(out.unflatten(0, of_section.shape[:2]))
-    out = blocks.join(found)
+        outputs.append(out.unflatten(0, of_section.shape[:2]))
+    out = blocks.join(outputs)
     if n := blocks.n_global:
         mask, places = masks.of_global, torch.arange(blocks.reach, device=queries.device)
         if position.has_bias:

@@ -32,7 +32,7 @@ from regard.tasks.verbs import VERBS
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
 from regard.viewer.encodings import PositionTable, position_tables
-from regard.viewer.looking import Asked
+from regard.viewer.looking import Focus
 
 
 class CannotError(RunError, AttributeError):
@@ -232,11 +232,11 @@ class Run:
         text or an image (a path, a PIL image, an array or a tensor); the votes of a Markov model.
 
         A text that is too long for the model is split as `translate` does, and `part` says which part is looked at."""
-        asked = Asked(layers=layers, heads=heads, vectors=vectors, part=part)
+        focus = Focus(layers=layers, heads=heads, vectors=vectors, part=part)
         sources = self.task.listed(source, "look")
         if len(sources) != 1:
             raise RunError(f"look at one at a time, not at {len(sources)}")
-        return self.task.look(self.use(), sources[0], target, asked)
+        return self.task.look(self.use(), sources[0], target, focus)
 
     def position_tables(self, n_positions: int = 60) -> list[PositionTable]:
         """What the model adds to its embeddings at each place, turns queries and keys by, or adds to scores."""

@@ -13,7 +13,7 @@ from regard.serving.bodies import body_of, received
 from regard.serving.schema import STRICT, one_of_wires
 from regard.serving.service import Service, as_refusal
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked
+from regard.viewer.looking import Focus
 from regard.viewer.page import page
 
 
@@ -51,7 +51,7 @@ def attention_routes(service: Service) -> APIRouter:
         for field in ("input", "target"):
             if isinstance(form[field], str) and run.task.wire.is_text:
                 limits.check(len(form[field]), "text_chars", field)
-        asked = Asked(layers=form["layers"], heads=form["heads"], vectors=form["vectors"], part=form["part"])
+        focus = Focus(layers=form["layers"], heads=form["heads"], vectors=form["vectors"], part=form["part"])
         try:
             source = run.task.wire.read(form["input"], "input")
         except RegardError as error:
@@ -61,7 +61,7 @@ def attention_routes(service: Service) -> APIRouter:
             return json.dumps({"model": name, **json.loads(capture.to_json())})
 
         is_page = form["format"] == "page"
-        shown = await service.look(http, name, source, form["target"], asked, page if is_page else as_json)
+        shown = await service.look(http, name, source, form["target"], focus, page if is_page else as_json)
         return HTMLResponse(shown) if is_page else Response(shown, media_type="application/json")
 
     return router

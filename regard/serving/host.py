@@ -12,7 +12,7 @@ from regard.serving.usage import Usage
 from regard.tasks.request import AnyRequest
 from regard.tasks.setup import Use
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked
+from regard.viewer.looking import Focus
 
 
 class Host:
@@ -54,11 +54,11 @@ class Host:
             gone.set()
 
     @torch.no_grad()
-    def look(self, name: str, source: Any, target: str | None, asked: Asked, gone: Event | None = None) -> Capture:
+    def look(self, name: str, source: Any, target: str | None, focus: Focus, gone: Event | None = None) -> Capture:
         """Attention; the source is of the kind that the run's task reads."""
         run, gone = self.runs[name], gone or Event()
         with self.turns:
-            return run.task.look(self.use(run, gone), source, target, asked)
+            return run.task.look(self.use(run, gone), source, target, focus)
 
     def use(self, run: Run, gone: Event, usage: Usage | None = None) -> Use:
         if gone.is_set():

@@ -68,8 +68,8 @@ def libretranslate_routes(service: Service, keys: Keys) -> APIRouter:
         """Which of the served source languages a text is in, by how few tokens each run's tokenizer needs for it."""
         form = await received(http, DetectForm, takes_forms=True)
         service.limits.check_texts([form.q], "q")
-        found = await service.answer(http, lambda gone: translators.detect(form.q), len(form.q), form.q)
-        return [{"language": code, "confidence": round(share, 1)} for code, share in found]
+        languages = await service.answer(http, lambda gone: translators.detect(form.q), len(form.q), form.q)
+        return [{"language": code, "confidence": round(share, 1)} for code, share in languages]
 
     @router.post("/translate", openapi_extra=body_of(TranslateForm, takes_forms=True))
     async def translate(http: Request) -> Response:
@@ -84,10 +84,10 @@ def libretranslate_routes(service: Service, keys: Keys) -> APIRouter:
         source = form.source.strip().lower()
         if source == "auto":
             joined = "\n".join(texts)
-            found = await service.answer(http, lambda gone: translators.detect(joined), len(joined), texts)
-            found = [row for row in found if form.target in translators.targets(row[0])]
-            source = found[0][0] if found else ""
-            record["detectedLanguage"] = {"language": source, "confidence": round(found[0][1], 1) if found else 0.0}
+            languages = await service.answer(http, lambda gone: translators.detect(joined), len(joined), texts)
+            languages = [row for row in languages if form.target in translators.targets(row[0])]
+            source, share = languages[0] if languages else ("", 0.0)
+            record["detectedLanguage"] = {"language": source, "confidence": round(share, 1)}
         name = translators.by_pair.get((source, form.target.strip().lower()))
         if name is None:
             raise Refusal(400, "source, target: no run here translates this pair; GET /languages lists those that are")

@@ -19,7 +19,7 @@ from regard.serving.refusal import NotFound, Refusal, told, words_in
 from regard.serving.usage import Usage
 from regard.tasks.request import AnyRequest
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked
+from regard.viewer.looking import Focus
 
 T = TypeVar("T")
 MOST_PIECES = 36  # tokens of one character: some are written as 18 others (NFKC), and those as bytes
@@ -74,7 +74,7 @@ class Service:
         name: str,
         source: Any,
         target: str | None,
-        asked: Asked,
+        focus: Focus,
         show: Callable[[Capture], str],
     ) -> str:
         """Attention, as `show` writes it."""
@@ -84,7 +84,7 @@ class Service:
         def work(gone: Event) -> str:
             n_tokens = sum(map(len, run.tokenizer.encode_batch(texts)))
             self.limits.check(n_tokens, "attention_tokens", "input")
-            capture = self.host.look(name, source, target, asked, gone)
+            capture = self.host.look(name, source, target, focus, gone)
             n_cells = sum(map.weights.size for map in capture.maps)
             self.limits.check(n_cells, "attention_cells", "layers and heads")
             return show(capture)

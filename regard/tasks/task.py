@@ -29,7 +29,7 @@ from regard.tasks.setup import B, M, P, R, Sample, Setup, TaskConfig, Use, Verbs
 from regard.tasks.sizing import no_draft
 from regard.tasks.wire import TEXT, Wire
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, look_at_long_text
+from regard.viewer.looking import Focus, look_at_long_text
 
 
 class Task(ABC, Generic[R, P, M, B]):
@@ -289,11 +289,11 @@ class Task(ABC, Generic[R, P, M, B]):
     def embed(self, use: Use[M], ask: Embed) -> np.ndarray:
         return embed_texts(use.model, ask.lines, self.encode, ask.pooling, ask.layer)
 
-    def look(self, use: Use[M], source: str, target: str | None, asked: Asked) -> Capture:
+    def look(self, use: Use[M], source: str, target: str | None, focus: Focus) -> Capture:
         """What the model attends to while it reads a text and, where it writes one, a target (None: its own)."""
         if target is not None or not source:
             raise RegardError("this run reads one text: give the text, and no target")
-        return look_at_long_text(use.model, self.tokenizer, self.encode, source, asked)
+        return look_at_long_text(use.model, self.tokenizer, self.encode, source, focus)
 
 
 BatchTask = Task[Any, Any, Any, B]  # whatever it makes its batches of

@@ -220,8 +220,8 @@ class Learner(Generic[B]):
                     lines, layer = batch.lines, bad_layer
                     break
         self.optimizer.zero_grad()
-        found = self.team.processes.gather((lines, layer))  # the first process that knows more than NOWHERE
-        lines, layer = next((row for row in found if row[1] != NOWHERE), found[0])
+        reports = self.team.processes.gather((lines, layer))  # the first process that knows more than NOWHERE
+        lines, layer = next((row for row in reports if row[1] != NOWHERE), reports[0])
         named = ", ".join(lines[:10]) + (f" and {len(lines) - 10} more" if len(lines) > 10 else "")
         return NonFinite(
             f"step {bad.step}: the loss is {loss}, the gradient norm {norm}; stopped before the update.\n"

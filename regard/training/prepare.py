@@ -73,11 +73,11 @@ def prepare(
         model.fit(tokenizer.tokens(range(tokenizer.vocab_size)), task.documents())
     if recipe.task.judging_run:
         task.consult(*load_judge(recipe, tokenizer))
-    found = []
+    budget_rows = []
     if recipe.data.batch_tokens == AUTO:
         task.batch_tokens, how = find_budget(task, model, recipe, device)
-        recipe, found = recipe.with_budget(task.batch_tokens), [("batches, auto", how)]
-    rows = [*describe(recipe, tokenizer, task, model), *found, *changes]
+        recipe, budget_rows = recipe.with_budget(task.batch_tokens), [("batches, auto", how)]
+    rows = [*describe(recipe, tokenizer, task, model), *budget_rows, *changes]
     origin = begin_with_weights(model, folder, resume, has_steps, weights_from, rows, is_leader)
     teacher = None
     if recipe.distillation.teacher:

@@ -28,7 +28,7 @@ WordsByKind = dict[str, tuple[list[str], list[str]]]  # kind -> the words that l
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class Focus:
     """What to capture of a model's attention; None: all."""
 
     layers: Collection[int] | None = None
@@ -49,23 +49,23 @@ class Asked:
 
 
 @torch.no_grad()
-def look_at_text(model: Model, tokenizer: Tokenizer, ids: list[int], title: str, asked: Asked) -> Capture:
+def look_at_text(model: Model, tokenizer: Tokenizer, ids: list[int], title: str, focus: Focus) -> Capture:
     """A reader that attends, or one that is recurrent, whatever is read off it."""
-    asked.check(model)
+    focus.check(model)
     check_length(model, ids, len(ids))
     if not any(model.attentions()):
-        return look_at_gates(model, tokenizer.tokens(ids), ids, title, asked.layers, asked.heads)
-    with watch(model, asked.layers, asked.heads, asked.vectors) as seen:
+        return look_at_gates(model, tokenizer.tokens(ids), ids, title, focus.layers, focus.heads)
+    with watch(model, focus.layers, focus.heads, focus.vectors) as seen:
         model(torch.tensor(ids, device=model.device), Ragged([len(ids)], model.device))
     words = tokenizer.tokens(ids)
     return capture(title, seen, {"self": (words, words)})
 
 
 @torch.no_grad()
-def look_at_image(model: Model, patches: Tensor, layout: Grid, title: str, asked: Asked) -> Capture:
+def look_at_image(model: Model, patches: Tensor, layout: Grid, title: str, focus: Focus) -> Capture:
     """A reader of images, at one image: each layer and head, and the rollout where all of them were asked for."""
-    asked.check(model)
-    with watch(model, asked.layers, asked.heads, asked.vectors) as seen:
+    focus.check(model)
+    with watch(model, focus.layers, focus.heads, focus.vectors) as seen:
         model(patches.to(model.device), layout.to(model.device))
     image = pictured(patches, layout)
     looked = capture(title, seen, {"self": (image.names, image.names)}, image)
@@ -95,7 +95,7 @@ def rollout(capture: Capture) -> Map:
 
 
 @torch.no_grad()
-def look_at_votes(model: Markov, tokenizer: Tokenizer, ids: list[int], title: str, asked: Asked) -> Capture:
+def look_at_votes(model: Markov, tokenizer: Tokenizer, ids: list[int], title: str, focus: Focus) -> Capture:
     """Whose votes a skip model counts after every word, and what the words vote for after the last one."""
     check_length(model, ids, len(ids))
     tokens = torch.tensor(ids, device=model.device)
@@ -118,17 +118,17 @@ def look_at_votes(model: Markov, tokenizer: Tokenizer, ids: list[int], title: st
 
 @torch.no_grad()
 def look_at_streams(
-    model: PermutationModel, tokenizer: Tokenizer, ids: list[int], turns: list[int], title: str, asked: Asked
+    model: PermutationModel, tokenizer: Tokenizer, ids: list[int], turns: list[int], title: str, focus: Focus
 ) -> Capture:
     """Both streams of XLNet while it predicts every token of a text, each at its turn, 1 being the first.
 
     The contents of the last layer are not looked at by anyone, so there are none.
     """
-    asked.check(model)
+    focus.check(model)
     check_length(model, ids, len(ids))
     tokens, layout = torch.tensor(ids, device=model.device), Ragged([len(ids)], model.device)
     ranks, targets = torch.tensor([turns], device=model.device), torch.arange(len(ids), device=model.device)
-    with watch(model, asked.layers, asked.heads, asked.vectors) as seen:
+    with watch(model, focus.layers, focus.heads, focus.vectors) as seen:
         model(tokens, layout, ranks, targets, layout)
     of_layer: dict[int, list[Sighting]] = {}
     for sighting in seen.sightings:  # in every layer, the queries look first
@@ -143,21 +143,21 @@ def look_at_streams(
 
 
 def look_at_long_text(
-    model: Model, tokenizer: Tokenizer, encode: Callable[[str], list[int]], text: str, asked: Asked
+    model: Model, tokenizer: Tokenizer, encode: Callable[[str], list[int]], text: str, focus: Focus
 ) -> Capture:
     """A text of any length, or the part of it that was asked for."""
     texts = texts_that_fit(text, tokenizer, encode, model.max_length)
-    return look_in_parts(texts, asked, lambda part: look_at_text(model, tokenizer, encode(part), part, asked))
+    return look_in_parts(texts, focus, lambda part: look_at_text(model, tokenizer, encode(part), part, focus))
 
 
-def look_in_parts(parts: list[str], asked: Asked, look: Callable[[str], Capture]) -> Capture:
+def look_in_parts(parts: list[str], focus: Focus, look: Callable[[str], Capture]) -> Capture:
     """The part that was asked for; its title says which of how many it is."""
-    if not 1 <= asked.part <= len(parts):
-        raise RegardError(f"there is no part {asked.part}: the text has {len(parts)}, counted from 1")
-    seen = look(parts[asked.part - 1])
+    if not 1 <= focus.part <= len(parts):
+        raise RegardError(f"there is no part {focus.part}: the text has {len(parts)}, counted from 1")
+    seen = look(parts[focus.part - 1])
     if len(parts) == 1:
         return seen
-    return replace(seen, title=f"part {asked.part} of {len(parts)}: {seen.title}", n_parts=len(parts))
+    return replace(seen, title=f"part {focus.part} of {len(parts)}: {seen.title}", n_parts=len(parts))
 
 
 def check_length(model: Model, ids: list[int], length: int) -> None:

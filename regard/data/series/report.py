@@ -42,13 +42,13 @@ def out_of_step(windows: WindowSet) -> list[int]:
     series = windows.series
     if series.step.months:
         return []
-    found = []
+    wrong_rows = []
     for rows in windows.stretch.rows:
         times = series.times.take(rows)
         differences = np.diff(np.stack([times.local, times.moments])).astype(np.int64)
         is_wrong = (differences != series.step.microseconds).all(0)
-        found += (rows.start + 1 + np.flatnonzero(is_wrong)).tolist()
-    return found
+        wrong_rows += (rows.start + 1 + np.flatnonzero(is_wrong)).tolist()
+    return wrong_rows
 
 
 def extreme_rows(part: str, windows: WindowSet) -> list[Row]:

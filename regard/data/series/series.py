@@ -73,7 +73,7 @@ def read_series(table: Table, form: TableForm, notes: Notes) -> SeriesSet:
     for a, b in pairwise(starts):
         rows = order[a:b]
         steps.append(find_step(times.take(rows), partial(where_of, table, rows), form.times == "rows"))
-    other = next((i for i, found in enumerate(steps) if found != steps[0]), None)
+    other = next((i for i, step in enumerate(steps) if step != steps[0]), None)
     if other is not None:
         what = f"{ids[0]!r} has a step of {steps[0]}, {ids[other]!r} of {steps[other]}"
         raise DataError(f"{table.files[0]}: all series need one step: {what}; split the table")

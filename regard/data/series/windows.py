@@ -96,14 +96,14 @@ class WindowSet:
         self.lengths = np.full(len(self.origins), form.n_steps)
 
     def find_origins(self) -> np.ndarray:
-        found = []
+        origins_of = []
         for name, whole, rows in zip(self.series.ids, self.series.slices(), self.stretch.rows, strict=True):
             first = max(rows.start, whole.start + self.form.look_back)
-            found.append(np.arange(first, rows.stop - self.form.horizon + 1))
-            if not len(found[-1]) and len(self.series.ids) > 1:
+            origins_of.append(np.arange(first, rows.stop - self.form.horizon + 1))
+            if not len(origins_of[-1]) and len(self.series.ids) > 1:
                 place = f"{name!r}, {rows.stop - rows.start} rows"
                 self.notes.add("series too short for a window, not used", place)
-        origins = np.concatenate(found)
+        origins = np.concatenate(origins_of)
         if not len(origins):
             longest = max(rows.stop - rows.start for rows in self.stretch.rows)
             sizes = f"{self.form.look_back} steps of the past and {self.form.horizon} ahead"

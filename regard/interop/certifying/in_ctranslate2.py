@@ -38,10 +38,10 @@ def certify_ctranslate2(
         what, ours, theirs = "log-probabilities", OurScorer(run), CTranslate2Translator(folder, run, names)
     else:
         what, ours, theirs = "logits", Ours(run), CTranslate2Writer(folder, run, names)
-    found, given = ours.rows(inputs), theirs.rows(inputs)
-    rows = compare_rows(what, found, given, f"{len(inputs)} random sequences")
+    our_rows, their_rows = ours.rows(inputs), theirs.rows(inputs)
+    rows = compare_rows(what, our_rows, their_rows, f"{len(inputs)} random sequences")
     if not rows.holds:
-        rows = beside_rounding(rows, found, given, in_double(run, ours, inputs))
+        rows = beside_rounding(rows, our_rows, their_rows, in_double(run, ours, inputs))
     findings = [rows, *compare_texts(ours, theirs, run, folder)]
     if is_export:
         findings += compare_by_file(theirs, run, folder, frames)

@@ -45,7 +45,7 @@ from regard.tasks.task import AnyTask, Task
 from regard.tasks.translation.use import least_expected, unusual
 from regard.tasks.wire import IMAGE
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked
+from regard.viewer.looking import Focus
 
 N_EXPECTED = 200  # validation images that say what captions are like
 
@@ -269,11 +269,11 @@ class Captioning(Task[CaptionedImages, CaptionSet, AnyTranslator, CaptionBatch])
         images = pixels_given(ask.lines, self.config, self.grid)
         return embed_images(use.model, images, self.grid, ask.pooling, ask.layer)
 
-    def look(self, use: Use[AnyTranslator], source: Picture, target: str | None, asked: Asked) -> Capture:
-        asked.check(use.model)
+    def look(self, use: Use[AnyTranslator], source: Picture, target: str | None, focus: Focus) -> Capture:
+        focus.check(use.model)
         name = name_of(source)
         if not name:
             raise RegardError("this run reads an image: give one")
         [image] = pixels_given([source], self.config, self.grid)
         text = self.write(use, [image], Caption(()))[0].text if target is None else target
-        return look_at_caption(use.model, self.tokenizer, image, self.grid, self.frame, name, text, asked)
+        return look_at_caption(use.model, self.tokenizer, image, self.grid, self.frame, name, text, focus)

@@ -18,7 +18,7 @@ from regard.tasks.images.batches import ImageArrays, read_patches
 from regard.tasks.translation.batches import framed
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, capture, check_length, pictured
+from regard.viewer.looking import Focus, capture, check_length, pictured
 
 AT_A_TIME = 1000  # images whose patches are held
 
@@ -67,15 +67,15 @@ def look_at_caption(
     frame: Frame,
     title: str,
     text: str,
-    asked: Asked,
+    focus: Focus,
 ) -> Capture:
     """Every attention layer while a model reads an image and writes a text, whose words look at patches."""
-    asked.check(model)
+    focus.check(model)
     ids = tokenizer.encode(text)
     check_length(model, ids, len(ids) + 1)
     source, layout = model.inputs.join([prompt_of(image, grid)], model.device)
     target, _, target_layout = framed([np.array(ids, np.int64)], frame)
-    with watch(model, asked.layers, asked.heads, asked.vectors) as seen:
+    with watch(model, focus.layers, focus.heads, focus.vectors) as seen:
         model(source, layout, target.to(model.device), target_layout.to(model.device))
     read, written = pictured(*read_patches([image], grid)), tokenizer.tokens(ids)
     start, end = tokenizer.tokens([frame.start, frame.end])

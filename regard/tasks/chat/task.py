@@ -38,7 +38,7 @@ from regard.tasks.exchange import CAUSAL
 from regard.tasks.setup import B, M, Sample, TaskConfig, Use, Verbs
 from regard.tasks.task import AnyTask, Task
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, look_at_text
+from regard.viewer.looking import Focus, look_at_text
 
 PAIR, SINGLE = ("chosen", "rejected"), ("answer",)  # what follows a prompt in data of preferences, and of conversations
 
@@ -146,13 +146,13 @@ class Talk(DialogueTask[LanguageModel, B]):
     def verbs(self) -> Verbs:
         return {**Talker(self.tokenizer).verbs, **super().verbs}
 
-    def look(self, use: Use[LanguageModel], source: str, target: str | None, asked: Asked) -> Capture:
+    def look(self, use: Use[LanguageModel], source: str, target: str | None, focus: Focus) -> Capture:
         """An assistant that reads what the user says and writes its answer."""
-        asked.check(use.model)
+        focus.check(use.model)
         if target is None:
             target = Talker(self.tokenizer).reply(use, [(Message(USER, source),)], None)[0].text
         ((ids, _),) = template_of(self.tokenizer).read([(Message(USER, source), Message(ASSISTANT, target))])
-        return look_at_text(use.model, self.tokenizer, ids.tolist(), f"{source} → {target}", asked)
+        return look_at_text(use.model, self.tokenizer, ids.tolist(), f"{source} → {target}", focus)
 
 
 class InstructionTuning(Talk[AnswerBatch]):

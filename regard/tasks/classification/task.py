@@ -35,7 +35,7 @@ from regard.tasks.framing import KEEPS, Framing
 from regard.tasks.setup import B, M, Setup, TaskConfig, Use
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked
+from regard.viewer.looking import Focus
 from regard.viewer.ngrams import look_at_ngrams, look_at_vocabulary
 
 
@@ -203,10 +203,10 @@ class Classification(TextLabelTask[Classifier, DocumentBatch]):
         rows = model.reader(batch.tokens, batch.layout)
         return model.label_logits(rows, batch.layout), batch.labels, rows
 
-    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
+    def look(self, use: Use, source: str, target: str | None, focus: Focus) -> Capture:
         """Of a bag of words: the n-grams of a text, or, without one, of the whole model."""
         if not use.model.is_fitted or target is not None:
-            return super().look(use, source, target, asked)
+            return super().look(use, source, target, focus)
         labels, words = self.config.shown_labels, self.tokenizer.tokens(range(self.tokenizer.vocab_size))
         if not source:
             return look_at_vocabulary(use.model, words, labels)

@@ -16,18 +16,18 @@ from regard.nn.watch import watch
 from regard.tasks.decisions.batches import StepSequence
 from regard.tasks.decisions.verbs import Played
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, capture
+from regard.viewer.looking import Focus, capture
 from regard.viewer.map_set import Map
 
 
 @torch.no_grad()
 def look_at_steps(
-    model: Decider, steps: StepSequence, states: Sequence[str], actions: Sequence[str], title: str, asked: Asked
+    model: Decider, steps: StepSequence, states: Sequence[str], actions: Sequence[str], title: str, focus: Focus
 ) -> Capture:
     """Every layer and head, by rows and by whole steps; `states` and `actions` are what people call them."""
-    asked.check(model)
+    focus.check(model)
     form, n = model.form, len(states)
-    with watch(model, asked.layers, asked.heads, asked.vectors) as seen:
+    with watch(model, focus.layers, focus.heads, focus.vectors) as seen:
         rows = form.rows(*(torch.from_numpy(column) for column in steps))
         model(rows.to(model.device), Ragged([n * form.n_rows], model.device))
     numbers = [int(time) + 1 for time in steps.times]

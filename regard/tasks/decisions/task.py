@@ -32,7 +32,7 @@ from regard.tasks.decisions.verbs import Play, Played
 from regard.tasks.setup import TaskConfig, Use, Verbs
 from regard.tasks.task import Task
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked
+from regard.viewer.looking import Focus
 
 TEST_SEED = 1_000_000  # of the first episode that `evaluate` plays: no validation or usual play has seen these
 
@@ -158,12 +158,12 @@ class Decisions(Task[EpisodeSet, EpisodePart, Decider, DecisionBatch]):
     def play(self, use: Use[Decider], ask: Play) -> list[Played]:
         return self.play_on(use.model, ask.decoding or use.decoding, ask)
 
-    def look(self, use: Use[Decider], source: str, target: str | None, asked: Asked) -> Capture:
+    def look(self, use: Use[Decider], source: str, target: str | None, focus: Focus) -> Capture:
         """At an episode of a file (walks.jsonl, or walks.jsonl:12 for its line 12), or at one that the run plays: with
         the seed that is given, or 0."""
         if target is not None:
             raise RegardError("this run reads episodes: there is no target")
-        asked.check(use.model)
+        focus.check(use.model)
         if source and not source.isdecimal():
             episode, title = one_episode(source), source
             steps = EpisodePart(episode, self.config.form, self.symbols, self.config.context).steps[0]
@@ -179,7 +179,7 @@ class Decisions(Task[EpisodeSet, EpisodePart, Decider, DecisionBatch]):
         names = make_game(self.config.game).action_names if self.config.game else ()
         states = [name_of_state(state) for state in episode.all[0].states[first:]]
         actions = [name_of(action, episode.is_discrete, names) for action in episode.all[0].actions[first:]]
-        return look_at_steps(use.model, steps.part(first, len(steps.times)), states, actions, title, asked)
+        return look_at_steps(use.model, steps.part(first, len(steps.times)), states, actions, title, focus)
 
     def asked_for(self, asked: float | None) -> float | None:
         """The return to ask for: the given one, or the recipe's; None of a run that imitates."""

@@ -26,9 +26,9 @@ def comparison(
         *by_part("step ahead", record["steps"], shown=steps_shown(len(errors.n))),
     ]
     better = [f"{name} ({other.mse:.4f})" for name, other in rivals.items() if other.mse <= errors.mse]
-    said = f"not beaten by MSE: {', '.join(better)}" if better else "all rivals are beaten by MSE"
+    verdict = f"not beaten by MSE: {', '.join(better)}" if better else "all rivals are beaten by MSE"
     units = "MSE and MAE are of standardized values; CRPS is in the units of the data"
-    return tables, record, [f"{errors.n_windows:,} windows; {said}", units]
+    return tables, record, [f"{errors.n_windows:,} windows; {verdict}", units]
 
 
 def headings(errors: Errors) -> tuple[str, ...]:

@@ -10,22 +10,22 @@ from regard.models.forecaster import Forecaster, LookWeights
 from regard.nn.watch import Sighting, watch
 from regard.tasks.forecasting.use import History
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked
+from regard.viewer.looking import Focus
 from regard.viewer.map_set import Map
 
 
 @torch.no_grad()
 def look_at_history(
-    model: Forecaster, history: History, form: TableForm, name: str, column: str | None, asked: Asked
+    model: Forecaster, history: History, form: TableForm, name: str, column: str | None, focus: Focus
 ) -> Capture:
     """The last window of the first series.  A model that writes step by step is shown its own forecast, so that one
     pass has all of its steps."""
-    asked.check(model)
+    focus.check(model)
     if column is not None and column not in form.columns:
         raise RegardError(f"--target names a column that is forecast: {', '.join(form.columns)}; got {column!r:.60}")
     past, features = history.past[:1].to(model.device), history.features[:1].to(model.device)
     forecast = model(past, features)[..., 0]
-    with watch(model, asked.layers, asked.heads, asked.vectors) as seen:
+    with watch(model, focus.layers, focus.heads, focus.vectors) as seen:
         model(past, features, forecast)
     looks = model.looks(*names_of_steps(history, model), names_of_columns(form))
     if column is not None and not any(look.of_each_column for look in looks.values()):

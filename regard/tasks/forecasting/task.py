@@ -33,7 +33,7 @@ from regard.tasks.setup import TaskConfig, Use, Verbs
 from regard.tasks.task import Task
 from regard.tasks.wire import HISTORY
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked
+from regard.viewer.looking import Focus
 
 CPU = torch.device("cpu")
 
@@ -180,23 +180,23 @@ class Forecasting(Task[Stretch, WindowSet, Forecaster, WindowBatch]):
     def rivals(self, device: torch.device) -> tuple[dict[str, Rival], list[str]]:
         """By name; linear ones are fitted to the training data, and left out, with a remark, where these are gone."""
         form, season = self.form, self.config.season
-        found = {"repeat the last value": repeat_last(form.horizon)}
-        found["seasonal naive"] = seasonal_naive(form.horizon, season)
+        rivals = {"repeat the last value": repeat_last(form.horizon)}
+        rivals["seasonal naive"] = seasonal_naive(form.horizon, season)
         try:
             parts = self.read_parts(self.config, self.setup.data)
             train = self.part(parts.train, to_learn=True)
             valid = None if parts.valid is None else self.part(parts.valid, to_learn=False)
         except DataError as error:
-            return found, [f"NLinear and DLinear are not beside it, because training data are missing: {error}"]
+            return rivals, [f"NLinear and DLinear are not beside it, because training data are missing: {error}"]
         for name, is_relative in (("NLinear", True), ("DLinear", False)):
-            found[f"{name}, least squares"] = least_squares(train, valid, is_relative, device)
+            rivals[f"{name}, least squares"] = least_squares(train, valid, is_relative, device)
         n_columns = train.series.n_columns
         if n_columns == 1:
-            return found, []
+            return rivals, []
         if n_columns * form.look_back**2 > MOST:
-            return found, ["NLinear with a map for each column is not beside it: there are too many columns"]
-        found["NLinear of each column, least squares"] = least_squares(train, valid, True, device, individual=True)
-        return found, []
+            return rivals, ["NLinear with a map for each column is not beside it: there are too many columns"]
+        rivals["NLinear of each column, least squares"] = least_squares(train, valid, True, device, individual=True)
+        return rivals, []
 
     def signature(self, part: WindowSet) -> str:
         form = self.form
@@ -232,10 +232,10 @@ class Forecasting(Task[Stretch, WindowSet, Forecaster, WindowBatch]):
             for history in histories
         ]
 
-    def look(self, use: Use[Forecaster], source: Given, target: str | None, asked: Asked) -> Capture:
+    def look(self, use: Use[Forecaster], source: Given, target: str | None, focus: Focus) -> Capture:
         """At the last window of a history; `target` is the column whose map is shown (None: the mean of all)."""
         history = read_history(source, self.config, self.config.scale, use.model.form, self.config.step)
-        return look_at_history(use.model, history, self.config, name_of(source), target, asked)
+        return look_at_history(use.model, history, self.config, name_of(source), target, focus)
 
 
 def naive_errors(train: Stretch, season: int) -> tuple[float, ...]:

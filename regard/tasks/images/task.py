@@ -40,7 +40,7 @@ from regard.tasks.request import Embed
 from regard.tasks.setup import Setup, TaskConfig, Use
 from regard.tasks.wire import IMAGE
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, look_at_image
+from regard.viewer.looking import Focus, look_at_image
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,14 +161,14 @@ class ImageClassification(LabelTask[LabelledImages, LabeledImagePart, Classifier
 
     # Use.
 
-    def look(self, use: Use[Classifier], source: Picture, target: str | None, asked: Asked) -> Capture:
+    def look(self, use: Use[Classifier], source: Picture, target: str | None, focus: Focus) -> Capture:
         name = name_of(source)
         if target is not None or not name:
             raise RegardError("this run reads one image: give the image, and no target")
         pixels = pixels_given([source], self.config, self.grid)
         answer = self.answer(self.read_pixels(use.model, pixels)[0], [])
         title = f"{name} → {answer.label} ({answer.probability:.1%})"
-        return look_at_image(use.model, *read_patches(pixels, self.grid), title, asked)
+        return look_at_image(use.model, *read_patches(pixels, self.grid), title, focus)
 
     def classify(self, use: Use[Classifier], ask: Classify) -> list[Classified]:
         images = pixels_given(ask.lines, self.config, self.grid)

@@ -31,7 +31,7 @@ from regard.tasks.own_words import OwnWordsConfig
 from regard.tasks.setup import Sample, TaskConfig, Use, Verbs
 from regard.tasks.task import Task
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked
+from regard.viewer.looking import Focus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +151,7 @@ class LabelToText(Task[Labelled, Documents, Conditioned, TextBatch]):
 
     # Use.
 
-    def look(self, use: Use[Conditioned], source: str, target: str | None, asked: Asked) -> Capture:
+    def look(self, use: Use[Conditioned], source: str, target: str | None, focus: Focus) -> Capture:
         raise RegardError("this run writes from a label; it cannot be looked at while it reads a text")
 
     @property

@@ -27,7 +27,7 @@ from regard.tasks.language.verbs import Generate, Reach
 from regard.tasks.own_words import OwnWordsConfig
 from regard.tasks.setup import Sample, Setup, TaskConfig, Use, Verbs
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, look_at_votes
+from regard.viewer.looking import Focus, look_at_votes
 
 SHOWN_TOKENS = 8  # of a validation line that a sample goes on from
 BLANKS = 3  # sets these draws apart from those that shuffle
@@ -213,7 +213,7 @@ class Language(StreamTask[LanguageModel, TextBatch]):
         _, text = self.test([str(file) for file in ask.files])
         return measure_reach(use.model, self.part(text, to_learn=False), ask)
 
-    def look(self, use: Use, source: str, target: str | None, asked: Asked) -> Capture:
+    def look(self, use: Use, source: str, target: str | None, focus: Focus) -> Capture:
         if target is not None or not (source and use.model.is_counted):
-            return super().look(use, source, target, asked)
-        return look_at_votes(use.model, self.tokenizer, self.encode(source), source, asked)
+            return super().look(use, source, target, focus)
+        return look_at_votes(use.model, self.tokenizer, self.encode(source), source, focus)

@@ -22,7 +22,7 @@ from regard.tasks.language.running_text import NoisedConfig, NoisedTask, StreamC
 from regard.tasks.setup import Use
 from regard.text.sentences import texts_that_fit
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, look_at_streams, look_in_parts
+from regard.viewer.looking import Focus, look_at_streams, look_in_parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ class Permutation(NoisedTask[PermutationModel, TurnBatch]):
     def how(self, part: Stream) -> str:
         return f"window:{self.config.window}|share:{self.config.share:.3g}|spans:1-{self.config.longest_span}"
 
-    def look(self, use: Use[PermutationModel], source: str, target: str | None, asked: Asked) -> Capture:
+    def look(self, use: Use[PermutationModel], source: str, target: str | None, focus: Focus) -> Capture:
         """Both streams while every token is predicted, in an order that the recipe's seed draws."""
         if target is not None or not source:
             raise RegardError("this run reads one text: give the text, and no target")
@@ -120,7 +120,7 @@ class Permutation(NoisedTask[PermutationModel, TurnBatch]):
         def look(text: str) -> Capture:
             ids = self.encode(text)
             order = turns(np.ones(len(ids), bool), Draws(self.setup.seed))
-            return look_at_streams(use.model, self.tokenizer, ids, order.tolist(), text, asked)
+            return look_at_streams(use.model, self.tokenizer, ids, order.tolist(), text, focus)
 
         texts = texts_that_fit(source, self.tokenizer, self.encode, use.model.max_length)
-        return look_in_parts(texts, asked, look)
+        return look_in_parts(texts, focus, look)

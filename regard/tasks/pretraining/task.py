@@ -165,8 +165,8 @@ class MaskedLanguage(MaskingTask[MaskedWords]):
             right_next = torch.zeros_like(right)
             if batch.follows is not None:
                 right_next = (model.next_logits(rows, batch.layout).argmax(-1) == batch.follows).sum()
-            found = (*both_nats(model, rows, batch), right, right_next, batch.n_targets, batch.layout.n_sequences)
-            return torch.tensor([float(figure) for figure in found], dtype=torch.float64)
+            figures = (*both_nats(model, rows, batch), right, right_next, batch.n_targets, batch.layout.n_sequences)
+            return torch.tensor([float(figure) for figure in figures], dtype=torch.float64)
 
         rows = [row.tolist() for row in spread(list(part.all_batches(self.batch_tokens)), counts)]
         of_words, of_next, right, right_next, n_words, n_passages = map(sum, zip(*rows, strict=True))
@@ -275,8 +275,8 @@ class ReplacedLanguage(MaskingTask[ReplacedWords]):
             judged = judge(model, batch, torch.Generator(model.device).manual_seed(number))
             verdict, is_replaced = judged.logits > 0, judged.is_replaced
             hits = (is_replaced.sum(), (verdict == is_replaced).sum(), (verdict & is_replaced).sum())
-            found = (batch.n_targets, batch.n_tokens, judged.word_nats, judged.nats, *hits)
-            return torch.tensor([float(figure) for figure in found], dtype=torch.float64)
+            figures = (batch.n_targets, batch.n_tokens, judged.word_nats, judged.nats, *hits)
+            return torch.tensor([float(figure) for figure in figures], dtype=torch.float64)
 
         rows = spread(list(enumerate(part.all_batches(self.batch_tokens))), counts)
         n_words, n_tokens, word_nats, nats, n_replaced, right, seen = torch.stack(rows).sum(0).tolist()

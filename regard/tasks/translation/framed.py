@@ -20,7 +20,7 @@ from regard.tasks.translation.batches import PairBatch, make_batch
 from regard.text.sentences import texts_that_fit
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, capture, check_length, look_in_parts
+from regard.viewer.looking import Focus, capture, check_length, look_in_parts
 
 
 def pair_loss(model: Translator, batch: PairBatch, smoothing: float) -> Tensor:
@@ -68,34 +68,34 @@ class FramedTask(Task[R, P, M, B]):
     def own_target(self, use: Use[M], source: str) -> str:
         """What a run writes by itself."""
 
-    def look(self, use: Use[M], source: str, target: str | None, asked: Asked) -> Capture:
-        asked.check(use.model)
+    def look(self, use: Use[M], source: str, target: str | None, focus: Focus) -> Capture:
+        focus.check(use.model)
         texts = self.pieces(use.model, source)
         if target is not None and len(texts) > 1:
             raise RegardError(
                 f"this text is too long for the model, which reads it in {len(texts)} parts: give one part with its "
                 "target, or leave out the target (--target)"
             )
-        return look_in_parts(texts, asked, lambda text: self.look_at_one(use, text, target, asked))
+        return look_in_parts(texts, focus, lambda text: self.look_at_one(use, text, target, focus))
 
     def pieces(self, model: M, source: str) -> list[str]:
         """What the model reads one after the other."""
         return texts_that_fit(source, self.tokenizer, self.encode, model.max_length)
 
-    def look_at_one(self, use: Use[M], source: str, target: str | None, asked: Asked) -> Capture:
+    def look_at_one(self, use: Use[M], source: str, target: str | None, focus: Focus) -> Capture:
         written = self.own_target(use, source) if target is None else target
         ids = self.tokenizer.of_targets.encode(written)
         if target is None:  # bytes that are no text have more tokens as the text that stands for them
             ids = ids[: self.room_beside(use.model, source)]
-        return self.look_at_pair(use.model, source, ids, f"{source} → {written}", asked)
+        return self.look_at_pair(use.model, source, ids, f"{source} → {written}", focus)
 
     def room_beside(self, model: M, source: str) -> int:
         """Tokens of a target that the model has room for, beside its start."""
         return model.max_length - 1
 
-    def look_at_pair(self, model: M, source: str, target_ids: list[int], title: str, asked: Asked) -> Capture:
+    def look_at_pair(self, model: M, source: str, target_ids: list[int], title: str, focus: Focus) -> Capture:
         source_ids = self.tokenizer.encode(source)
-        seen = watch_pair(model, self.frame, source_ids, target_ids, asked)
+        seen = watch_pair(model, self.frame, source_ids, target_ids, focus)
         read, written = (self.tokenizer.tokens(ids) for ids in (self.frame.source(source_ids), target_ids))
         start, end = self.tokenizer.tokens([self.frame.start, self.frame.end])
         names = {  # across, a query is named by the token that it writes
@@ -107,11 +107,11 @@ class FramedTask(Task[R, P, M, B]):
 
 
 @torch.no_grad()
-def watch_pair(model: Model, frame: Frame, source: list[int], target: list[int], asked: Asked) -> Seen:
+def watch_pair(model: Model, frame: Frame, source: list[int], target: list[int], focus: Focus) -> Seen:
     """Every attention layer while a translator reads the source and writes the target."""
-    asked.check(model)
+    focus.check(model)
     check_length(model, source, max(len(frame.source(source)), len(target) + 1))
     batch = make_batch([np.array(source)], [np.array(target, np.int64)], [""], frame).to(model.device)
-    with watch(model, asked.layers, asked.heads, asked.vectors) as seen:
+    with watch(model, focus.layers, focus.heads, focus.vectors) as seen:
         model(batch.source, batch.source_layout, batch.target, batch.target_layout)
     return seen

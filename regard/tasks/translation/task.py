@@ -28,7 +28,7 @@ from regard.tasks.translation.use import alignments
 from regard.tasks.translation.verbs import Align
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Asked, look_at_text
+from regard.viewer.looking import Focus, look_at_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +135,6 @@ class Prompted(PairTask[LanguageModel, AnswerBatch]):
         return model.max_length - len(self.encode(source))
 
     def look_at_pair(
-        self, model: LanguageModel, source: str, target_ids: list[int], title: str, asked: Asked
+        self, model: LanguageModel, source: str, target_ids: list[int], title: str, focus: Focus
     ) -> Capture:
-        return look_at_text(model, self.tokenizer, [*self.encode(source), *target_ids], title, asked)
+        return look_at_text(model, self.tokenizer, [*self.encode(source), *target_ids], title, focus)

@@ -20,7 +20,7 @@ from regard.tasks.translation.verbs import Translated
 from regard.text.sentences import Token, beginning, split
 from regard.text.tokenizer import Tokenizer
 from regard.text.unicode import all_well_formed
-from regard.viewer.looking import Asked
+from regard.viewer.looking import Focus
 
 PER_TOKEN = "log_prob_per_token"  # in expected.json
 CERTAIN = math.log(0.9)  # a token: a model that is as sure as this is never said to be unsure
@@ -128,7 +128,7 @@ def alignments(
     n_before = 0  # words of the target, in earlier parts
     for (read, hypothesis), tokens in zip(translated.parts, translated.tokens, strict=True):
         source = read[len(frame.before) : -1]
-        seen = watch_pair(model, frame, source, hypothesis.tokens, Asked(layers=[layer]))
+        seen = watch_pair(model, frame, source, hypothesis.tokens, Focus(layers=[layer]))
         of_source = [*[NO_WORD] * len(frame.before), *source_words(translated.line, tokens), NO_WORD]
         of_target = [*target_words(hypothesis.tokens, tokenizer), NO_WORD]
         weights = seen.of("cross", layer).weights[0].mean(0)
