@@ -97,16 +97,16 @@ def main(
     try:
         on = choose_device(device)
         others = CPU_ONLY if on.type == "cuda" else GPU_ONLY
-        chosen = [each for each in BENCHES if each not in others] if name is None else [name]
-        benches = [choose(BENCHES, each, "bench") for each in chosen]
+        chosen = [choice for choice in BENCHES if choice not in others] if name is None else [name]
+        benches = [choose(BENCHES, choice, "bench") for choice in chosen]
         draw = None if picture is None else choose(PICTURES, name or "", "bench with a picture")
     except RegardError as error:
         raise typer.BadParameter(str(error)) from None
     here = machine.describe(on)
     print_machine(here, console)
     reports = []
-    for number, (each, run) in enumerate(zip(chosen, benches, strict=True), start=1):
-        say(f"bench {number} of {len(benches)}: {each}")
+    for number, (choice, run) in enumerate(zip(chosen, benches, strict=True), start=1):
+        say(f"bench {number} of {len(benches)}: {choice}")
         report = run(on, rounds, tiny, tuple(skip or ()))
         report.print(console)
         reports.append(report)

@@ -95,8 +95,8 @@ def running(command: list[str]) -> Iterator[tuple["subprocess.Popen[bytes]", Any
 def address(child: "subprocess.Popen[bytes]", log: Any) -> str:
     while child.poll() is None:
         log.seek(0)
-        if found := re.search(r"on (http://\S+) ", log.read()):
-            return found[1]
+        if place := re.search(r"on (http://\S+) ", log.read()):
+            return place[1]
         time.sleep(0.1)
     raise RuntimeError(last_words(log))
 

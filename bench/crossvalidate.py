@@ -36,15 +36,15 @@ def main(
         if chosen.kind != "classification":
             raise ConfigError(f"{recipe} is of the task {chosen.kind!r}; cross-validation is of classification")
         train = labelled_parts(chosen.data).train
-        found = []
+        accuracies = []
         for i, (left, held_out) in enumerate(folds(train.texts, n_folds)[: first or n_folds]):
             overrides = [*(set_ or []), *once_at_the_end(chosen.training.steps)]
-            found.append(accuracy(recipe, overrides, train.take(left), train.take(held_out), from_, device))
-            print(f"fold {i + 1}: {len(left):,} texts to train, {len(held_out):,} to validate: {found[-1]:.2f} %")
+            accuracies.append(accuracy(recipe, overrides, train.take(left), train.take(held_out), from_, device))
+            print(f"fold {i + 1}: {len(left):,} texts to train, {len(held_out):,} to validate: {accuracies[-1]:.2f} %")
     except RegardError as error:
         raise typer.BadParameter(str(error)) from None
-    spread = statistics.stdev(found) if len(found) > 1 else 0.0
-    print(f"mean {statistics.mean(found):.2f} %, standard deviation {spread:.2f}")
+    spread = statistics.stdev(accuracies) if len(accuracies) > 1 else 0.0
+    print(f"mean {statistics.mean(accuracies):.2f} %, standard deviation {spread:.2f}")
 
 
 def once_at_the_end(steps: int) -> list[str]:

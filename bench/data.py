@@ -42,9 +42,9 @@ def sentences(n: int, longest: int, vocab_size: int, seed: int = 0) -> Corpus:
 def batches(corpus: Corpus, order: str, budget: int, n: int) -> list[PairBatch]:
     """n batches of about `budget` real target tokens each, from the shortest sentences to the longest."""
     sources, targets = (np.array([len(x) + 1 for x in side]) for side in (corpus.sources, corpus.targets))
-    found = cut(ORDERS[order](sources, targets), targets, budget)[:-1]  # the last is not full
-    found.sort(key=lambda batch: float(targets[batch].mean()))
-    chosen = [found[i] for i in np.linspace(0, len(found) - 1, n + 2).astype(int)[1:-1]]
+    batches = cut(ORDERS[order](sources, targets), targets, budget)[:-1]  # the last is not full
+    batches.sort(key=lambda batch: float(targets[batch].mean()))
+    chosen = [batches[i] for i in np.linspace(0, len(batches) - 1, n + 2).astype(int)[1:-1]]
     frame = Frame(START, END)
     return [make_batch([corpus.sources[i] for i in b], [corpus.targets[i] for i in b], [], frame) for b in chosen]
 

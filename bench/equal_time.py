@@ -77,7 +77,9 @@ def main(
             outcomes.append(train(contender, step, max(1, round(seconds / step)), on))
             print(line(outcomes[-1]), flush=True)
             if json_file:
-                json_file.write_text(json.dumps([asdict(each) for each in outcomes], indent=2) + "\n", encoding="utf-8")
+                json_file.write_text(
+                    json.dumps([asdict(outcome) for outcome in outcomes], indent=2) + "\n", encoding="utf-8"
+                )
     except RegardError as error:
         raise typer.BadParameter(str(error)) from None
     if picture:
@@ -110,11 +112,11 @@ def line(outcome: Outcome) -> str:
 def draw(outcomes: list[Outcome], figure: str, title: str, path: Path) -> None:
     """A bar for each, and beside it what it read."""
     panels = [
-        Panel(figure.replace("_", " "), [each.figures[figure] for each in outcomes]),
-        Panel("million tokens", [each.tokens / 1e6 for each in outcomes]),
-        Panel("ms a step", [each.step_ms for each in outcomes]),
+        Panel(figure.replace("_", " "), [outcome.figures[figure] for outcome in outcomes]),
+        Panel("million tokens", [outcome.tokens / 1e6 for outcome in outcomes]),
+        Panel("ms a step", [outcome.step_ms for outcome in outcomes]),
     ]
-    bars([each.name for each in outcomes], panels, title, path)
+    bars([outcome.name for outcome in outcomes], panels, title, path)
 
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ def check_same(texts: dict[str, list[str]], n_lines: int) -> str:
     """
     assert all(len(lines) == n_lines for lines in texts.values()), "some lines have no translation"
     n_words = sum(len(line.split()) for line in texts["regard"]) / n_lines
-    said = [f"a translation has {n_words:.1f} words"]
+    sentences = [f"a translation has {n_words:.1f} words"]
     if "CTranslate2" in texts:
         pairs = list(zip(texts["regard"], texts["CTranslate2"], strict=True))
         ended = [(a, b) for a, b in pairs if max(len(a.split()), len(b.split())) < LONGEST]
@@ -181,5 +181,7 @@ def check_same(texts: dict[str, list[str]], n_lines: int) -> str:
                 f"the contenders do not do the same work: of {n_lines:,} lines both end {len(ended):,}, "
                 f"of which {n_same:,} agree"
             )
-        said.append(f"{n_same:,} of {len(ended):,} that both end are the same in float32 by regard and CTranslate2")
-    return "; ".join(said)
+        sentences.append(
+            f"{n_same:,} of {len(ended):,} that both end are the same in float32 by regard and CTranslate2"
+        )
+    return "; ".join(sentences)

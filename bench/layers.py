@@ -143,10 +143,10 @@ class LayersReport(Report):
 
 def slope(n: list[int], values: Iterable[float]) -> float | None:
     """x of the n^x nearest to the values: a straight line through their logarithms."""
-    found = list(values)
-    if len(n) < 2 or min(found) <= 0:
+    figures = list(values)
+    if len(n) < 2 or min(figures) <= 0:
         return None
-    return float(np.polyfit(np.log(n), np.log(found), 1)[0])
+    return float(np.polyfit(np.log(n), np.log(figures), 1)[0])
 
 
 def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, ...]) -> LayersReport:

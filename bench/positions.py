@@ -85,8 +85,8 @@ def measure(name: str, steps: int, seed: int) -> Measured:
 
 def share_right(model: Transformer, tested: list[list[int]]) -> float:
     config = DecodingConfig(extra_length=5)
-    found = generate(model, [[*text, END] for text in tested], config, START, END)
-    return sum(best[0].tokens == text[::-1] for best, text in zip(found, tested, strict=True)) / len(tested)
+    answers = generate(model, [[*text, END] for text in tested], config, START, END)
+    return sum(best[0].tokens == text[::-1] for best, text in zip(answers, tested, strict=True)) / len(tested)
 
 
 def main(
@@ -115,16 +115,16 @@ def main(
     ):
         table.add_column(head, justify="right")
     for name in only or POSITIONS:
-        found = measure(name, steps, seed)
+        outcome = measure(name, steps, seed)
         table.add_row(
             name,
-            "never" if found.steps is None else f"{found.steps:,}",
-            f"{found.loss:.3f}",
-            f"{found.as_trained:.1%}",
-            f"{found.longer:.1%}",
-            f"{found.seconds:.0f}",
+            "never" if outcome.steps is None else f"{outcome.steps:,}",
+            f"{outcome.loss:.3f}",
+            f"{outcome.as_trained:.1%}",
+            f"{outcome.longer:.1%}",
+            f"{outcome.seconds:.0f}",
         )
-        console.print(f"{name}: loss {found.loss:.3f}, {found.as_trained:.1%} right", highlight=False)
+        console.print(f"{name}: loss {outcome.loss:.3f}, {outcome.as_trained:.1%} right", highlight=False)
     console.print(table)
 
 

@@ -48,18 +48,18 @@ def ask_all(run: Run, lengths: list[int], n: int, n_whole: int) -> list[Answers]
     return [ask(run, length, memory, n_whole if memory == length else n) for length, memory in pairs]
 
 
-def draw(found: list[Answers], path: Path) -> None:
+def draw(answers: list[Answers], path: Path) -> None:
     from regard.viewer import style  # matplotlib takes a second to import
 
     figure = style.blank(6.4, 3.8)
     axes = figure.add_subplot()
     for (length, mark), color in zip(
-        zip(dict.fromkeys(each.length for each in found), "osD^vP", strict=False), style.LINES, strict=False
+        zip(dict.fromkeys(some.length for some in answers), "osD^vP", strict=False), style.LINES, strict=False
     ):
-        line = [(each.memory, 100 * each.n_right / each.n) for each in found if each.length == length]
+        line = [(some.memory, 100 * some.n_right / some.n) for some in answers if some.length == length]
         axes.plot(*zip(*line, strict=True), color=color, marker=mark, label=f"lines of {length:,}")
         axes.axvline(length, color=color, linewidth=1, linestyle=":")
-    memories = sorted({each.memory for each in found})
+    memories = sorted({some.memory for some in answers})
     axes.set_xscale("log", base=2)
     axes.set_xticks(memories, [f"{memory:,}" for memory in memories])
     axes.axhline(100 / len(recall.VALUES), color=style.SOFT, linewidth=1, linestyle="--", label="by chance")
@@ -82,19 +82,19 @@ def main(
 ) -> None:
     """Ask for keys that were given their values thousands of characters before."""
     try:
-        found = ask_all(load(folder), lengths or list(recall.FAR), n, n_whole)
+        answers = ask_all(load(folder), lengths or list(recall.FAR), n, n_whole)
     except RegardError as error:
         raise typer.BadParameter(str(error)) from None
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("characters of a line", "memory", "answered correctly"):
         table.add_column(heading, justify="right")
-    for each in found:
-        table.add_row(f"{each.length:,}", f"{each.memory:,}", f"{each.n_right} of {each.n}")
+    for some in answers:
+        table.add_row(f"{some.length:,}", f"{some.memory:,}", f"{some.n_right} of {some.n}")
     Console(width=None if sys.stdout.isatty() else 100).print(table)
     if json_file:
-        json_file.write_text(json.dumps([asdict(each) for each in found], indent=2) + "\n", encoding="utf-8")
+        json_file.write_text(json.dumps([asdict(some) for some in answers], indent=2) + "\n", encoding="utf-8")
     if picture:
-        draw(found, picture)
+        draw(answers, picture)
 
 
 if __name__ == "__main__":

@@ -40,10 +40,10 @@ def main(
     n_right = n_all = 0
     for label in author.recipe.task.labels:
         texts = [written.text for written in author.generate_as(label, [""], length, decoding)[0]]
-        found = Counter(answer.label for answer in judge.classify(texts))
-        n_right, n_all = n_right + found[label], n_all + n
-        others = ", ".join(f"{other} {count}" for other, count in found.most_common() if other != label)
-        table.add_row(label, f"{n}", f"{len(set(texts))}", *share(found[label], n), others)
+        labels = Counter(answer.label for answer in judge.classify(texts))
+        n_right, n_all = n_right + labels[label], n_all + n
+        others = ", ".join(f"{other} {count}" for other, count in labels.most_common() if other != label)
+        table.add_row(label, f"{n}", f"{len(set(texts))}", *share(labels[label], n), others)
         for text in texts[:: -(-n // shown)] if shown else []:  # the most probable come first, and are short
             console.print(f"{label}: {text}", markup=False)
     table.add_row("all", f"{n_all}", "", *share(n_right, n_all), "")

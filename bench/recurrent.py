@@ -184,12 +184,12 @@ def make(shape: RecurrentConfig, device: torch.device) -> Ours:
 
 def make_batches(plan: Plan, order: str) -> list[Text]:
     """Batches of about `budget` tokens each, from the shortest sentences to the longest."""
-    found = sentences(POOL * plan.n_batches * plan.budget // TYPICAL, plan.longest, plan.shape.vocab_size).targets
-    lengths = np.array([len(sentence) - 1 for sentence in found])
+    targets = sentences(POOL * plan.n_batches * plan.budget // TYPICAL, plan.longest, plan.shape.vocab_size).targets
+    lengths = np.array([len(sentence) - 1 for sentence in targets])
     batches = cut(ORDERS[order](lengths), lengths, plan.budget)[:-1]  # the last is not full
     batches.sort(key=lambda batch: float(lengths[batch].mean()))
     chosen = [batches[i] for i in np.linspace(0, len(batches) - 1, plan.n_batches + 2).astype(int)[1:-1]]
-    return [make_text([found[i] for i in batch]) for batch in chosen]
+    return [make_text([targets[i] for i in batch]) for batch in chosen]
 
 
 def make_text(chosen: list[np.ndarray]) -> Text:

@@ -169,15 +169,16 @@ def measure_gpt2(
 
 def ask_contenders(report: ServingReport, model: str, contenders: list[Contender], levels: dict[int, int]) -> None:
     """Each has its turn at every level; one request before, which is not counted, makes it ready."""
-    for each in contenders:
-        asyncio.run(ask_all(Load(model, each.name, 1), each.url, each.path, each.bodies[:1], each.count))
+    for contender in contenders:
+        load = Load(model, contender.name, 1)
+        asyncio.run(ask_all(load, contender.url, contender.path, contender.bodies[:1], contender.count))
     for n_clients, n_requests in levels.items():
-        for each in contenders:
-            say(f"{model}: {each.name}, {n_clients} clients")
-            load = Load(model, each.name, n_clients)
-            asyncio.run(ask_all(load, each.url, each.path, each.bodies[:n_requests], each.count))
+        for contender in contenders:
+            say(f"{model}: {contender.name}, {n_clients} clients")
+            load = Load(model, contender.name, n_clients)
+            asyncio.run(ask_all(load, contender.url, contender.path, contender.bodies[:n_requests], contender.count))
             report.loads.append(load)
-            report.add(f"{model}, {n_clients} clients", each.name, load.rate)
+            report.add(f"{model}, {n_clients} clients", contender.name, load.rate)
 
 
 def describe(plan: Plan) -> str:

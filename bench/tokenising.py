@@ -37,15 +37,15 @@ def run(device: torch.device, rounds: int | None, tiny: bool, skip: tuple[str, .
         "regard, as an array": lambda: len(tokenize(lines, tokenizer).ids),
         "tokenizers": lambda: in_chunks(lines, library.encode_batch, len),
         "tokenizers fast": lambda: in_chunks(lines, library.encode_batch_fast, len),
-        "tokenizers, ids as lists": lambda: in_chunks(lines, library.encode_batch, lambda found: len(found.ids)),
+        "tokenizers, ids as lists": lambda: in_chunks(lines, library.encode_batch, lambda encoding: len(encoding.ids)),
         "tokenizers fast, ids as lists": lambda: in_chunks(
-            lines, library.encode_batch_fast, lambda found: len(found.ids)
+            lines, library.encode_batch_fast, lambda encoding: len(encoding.ids)
         ),
     }
     contenders = {name: go for name, go in contenders.items() if name not in skip}
     report = Report("tokenising", "MB/s", f"byte-level BPE of {n_bytes / 1e6:,.1f} MB, {CHUNK:,} lines at a time")
     few = lines[:CHUNK]
-    assert tokenizer.encode_batch(few) == [found.ids for found in library.encode_batch(few)]
+    assert tokenizer.encode_batch(few) == [encoding.ids for encoding in library.encode_batch(few)]
     n_tokens = {name: go() for name, go in contenders.items()}  # warms up, too
     assert len(set(n_tokens.values())) <= 1, f"they find different numbers of tokens: {n_tokens}"
     for name, seconds in take_turns(contenders, rounds or ROUNDS, torch.device("cpu")).items():
@@ -78,13 +78,13 @@ def learn(lines: list[str], vocab_size: int) -> tokenizers.Tokenizer:
 def text(n_bytes: int) -> list[str]:
     """Sentences of the grammar with names and numbers between them, again and again in another order."""
     chance = random.Random(0)
-    said = [sentence.english() if n % 2 else sentence.french() for n, sentence in enumerate(combinations())]
+    sentences = [sentence.english() if n % 2 else sentence.french() for n, sentence in enumerate(combinations())]
     letters = "etaoinshrdlucmfwypvbgkéàüß"
     lines: list[str] = []
     size = 0
     while size < n_bytes:
-        chance.shuffle(said)
-        for sentence in itertools.islice(said, 10_000):
+        chance.shuffle(sentences)
+        for sentence in itertools.islice(sentences, 10_000):
             name = "".join(chance.choices(letters, k=chance.randint(3, 9))).title()
             line = f"{sentence} {name}, {chance.randint(1, 99_999)}."
             lines.append(line)
@@ -96,5 +96,5 @@ def text(n_bytes: int) -> list[str]:
 
 def in_chunks(lines: list[str], encode: Callable[[list[str]], list[T]], count: Callable[[T], int]) -> int:
     """How many tokens there are.  Chunk after chunk: all at once would fill the memory."""
-    found = (each for start in range(0, len(lines), CHUNK) for each in encode(lines[start : start + CHUNK]))
-    return sum(map(count, found))
+    encodings = (encoding for start in range(0, len(lines), CHUNK) for encoding in encode(lines[start : start + CHUNK]))
+    return sum(map(count, encodings))

@@ -66,7 +66,7 @@ def same_work(make: Callable[[str], Trainer], names: Sequence[str], few: list[An
 
     Compiled ones are left out, for they would be compiled once more; `tests/nn/test_compiled.py` is for them.
     """
-    found = {}
+    figures = {}
     for name in names:
         trainer = make(name)
         trainer.model.eval()
@@ -74,12 +74,12 @@ def same_work(make: Callable[[str], Trainer], names: Sequence[str], few: list[An
         loss = trainer.loss(batch) / n_targets
         loss.backward()
         gradients = [weight.grad for weight in trainer.model.parameters() if weight.grad is not None]
-        found[name] = float(loss.detach()), float(nn.utils.get_total_norm(gradients))
-    if len(found) < 2:
+        figures[name] = float(loss.detach()), float(nn.utils.get_total_norm(gradients))
+    if len(figures) < 2:
         return "not checked that all do the same work: there is nobody to compare with"
-    losses, norms = zip(*found.values(), strict=True)
+    losses, norms = zip(*figures.values(), strict=True)
     if max(losses) - min(losses) > 1e-4 or max(norms) > 1.001 * min(norms):
-        raise AssertionError(f"the contenders do not do the same work: their losses and gradients' norms are {found}")
+        raise AssertionError(f"the contenders do not do the same work: their losses and gradients' norms are {figures}")
     return "checked before timing: without dropout all find the same loss, to 1e-4, and as large a gradient, to 0.1 %"
 
 
