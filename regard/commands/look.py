@@ -106,7 +106,9 @@ def look(
     if capture.n_parts > 1:
         shown = f"this is part {part}, and --part N shows another"
         print(f"note: too long for the model and split into {capture.n_parts} parts; {shown}", file=sys.stderr)
-    note_unknown(loaded, text, target or "")
+    for note in capture.notes:
+        print(f"note: {note}", file=sys.stderr)
+    note_unknown(loaded, loaded.task.reading(text), target or "")
     kind = kind or capture.first_kind
     if is_named:
         capture = replace(capture, opens=(kind, layer, head))

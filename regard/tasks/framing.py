@@ -96,6 +96,12 @@ class Framing:
             parts = [cut(parts[0], room)]
         return self.whole(parts)
 
+    def cut_notes(self, parts: Sequence[np.ndarray]) -> tuple[str, ...]:
+        """What there is to say where `join` leaves something out."""
+        length = self.length(parts)
+        is_cut = length > self.max_length
+        return (f"cut to the {self.keep} {self.max_length:,} of {length:,} tokens",) if is_cut else ()
+
     def whole(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """One sequence, however long."""
         if not self.framed:

@@ -289,6 +289,10 @@ class Task(ABC, Generic[R, P, M, B]):
     def embed(self, use: Use[M], ask: Embed) -> np.ndarray:
         return embed_texts(use.model, ask.lines, self.encode, ask.pooling, ask.layer)
 
+    def reading(self, text: str) -> str:
+        """A text as the tokenizer is given it."""
+        return text
+
     def look(self, use: Use[M], source: str, target: str | None, focus: Focus) -> Capture:
         """What the model attends to while it reads a text and, where it writes one, a target (None: its own)."""
         if target is not None or not source:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.choose import choose
+from regard.errors import RegardError
 from regard.viewer.map_set import MapSet, visible
 from regard.viewer.page import page
 
@@ -55,10 +56,13 @@ class Capture(MapSet):
         from regard.viewer.style import DARK, LIGHT
 
         style = DARK if dark else LIGHT
-        is_on_image = "keys" in self.about(kind).patches
+        about = self.about(kind)
+        is_on_image = "keys" in about.patches
         if grid and "hidden" in self.kinds:
             units.draw_gates(self, file, style)
             return "all gates and states"
+        if grid and not about.has_heads:
+            raise RegardError(f"{kind} is one map, of all layers and heads: draw it without grid")
         if grid:
             (panels.draw_heads if is_on_image else picture.grid)(self, file, kind, style)
             return f"all {kind} heads"
@@ -66,7 +70,8 @@ class Capture(MapSet):
         if is_on_image:
             panels.draw_looks(self, map, file, style)
         else:
-            picture.attention(map, file, style)
+            below = "" if about.has_heads else f"{visible(self.title)}. {about.meaning}"
+            picture.attention(map, file, style, below)
         return map.name
 
     def _repr_html_(self) -> str:

@@ -14,6 +14,7 @@ class MapKind:
     has_heads: bool = True  # False: one map is all there is of this kind
     is_signed: bool = False  # numbers above and below 0, not shares of something
     in_numbers: bool = False  # the terminal prints numbers where they fit, not shades
+    to_one: bool = False  # shaded up to 1, not to what is strongest: one picture can be compared with another
     has_units: bool = False  # the keys are units of a recurrent layer, of which no mean over layers makes sense
     head: str = "head"  # what a second number beside the layer's counts
     patches: tuple[str, ...] = ()  # which of "queries" and "keys" are patches of an image
@@ -88,28 +89,28 @@ KINDS = {
     "gates": MapKind(
         "Gates of a recurrent layer",
         "How far each gate is open at each word, from 0 to 1: the mean over the layer's units.",
-        "text", "gates", in_numbers=True, head="direction",
+        "text", "gates", in_numbers=True, to_one=True, head="direction",
     ),
     "forget": MapKind(
         "Forget gate", "How much of its cell state each unit of an LSTM keeps at each word.",
-        "text", "units", has_units=True, head="direction",
+        "text", "units", to_one=True, has_units=True, head="direction",
     ),
     "reset": MapKind(
         "Reset gate", "How much of the old state goes into the candidate of each unit of a GRU.",
-        "text", "units", has_units=True, head="direction",
+        "text", "units", to_one=True, has_units=True, head="direction",
     ),
     "update": MapKind(
         "Update gate",
         "Of an LSTM: how much of the candidate each unit takes in. Of a GRU: how much of the old it keeps.",
-        "text", "units", has_units=True, head="direction",
+        "text", "units", to_one=True, has_units=True, head="direction",
     ),
     "output": MapKind(
         "Output gate", "How much of its cell state each unit of an LSTM shows.",
-        "text", "units", has_units=True, head="direction",
+        "text", "units", to_one=True, has_units=True, head="direction",
     ),
     "candidate": MapKind(
         "Candidate", "What each unit would remember of each word, from -1 to 1.",
-        "text", "units", is_signed=True, has_units=True, head="direction",
+        "text", "units", is_signed=True, to_one=True, has_units=True, head="direction",
     ),
     "cell": MapKind(
         "Cell state", "What each unit of an LSTM remembers after each word.",
@@ -117,7 +118,7 @@ KINDS = {
     ),
     "hidden": MapKind(
         "Hidden state", "What each unit gives to the next layer and to the next step.",
-        "text", "units", is_signed=True, has_units=True, head="direction",
+        "text", "units", is_signed=True, to_one=True, has_units=True, head="direction",
     ),
 }  # fmt: skip
 

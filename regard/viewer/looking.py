@@ -36,8 +36,15 @@ class Focus:
     vectors: bool = False
     part: int = 1  # of a text that is too long to be read at once
 
+    def check_whole(self, kind: str) -> None:
+        """Of what is one map, nothing can be chosen."""
+        if (self.layers, self.heads, self.vectors) != (None, None, False):
+            raise RegardError(f"{kind} are one map, without layers, heads and vectors: ask for all of it")
+
     def check(self, model: Model) -> None:
         layers = [(layer + 1, module.n_heads) for _, layer, module in model.attentions()]
+        if self.vectors and not layers:
+            raise RegardError("this model has no queries, keys and values: leave out the vectors")
         layers = layers or [(layer + 1, direction + 1) for layer, direction, _ in model.cells()]
         if not layers:
             raise RegardError(
@@ -97,6 +104,7 @@ def rollout(capture: Capture) -> Map:
 @torch.no_grad()
 def look_at_votes(model: Markov, tokenizer: Tokenizer, ids: list[int], title: str, focus: Focus) -> Capture:
     """Whose votes a skip model counts after every word, and what the words vote for after the last one."""
+    focus.check_whole("votes")
     check_length(model, ids, len(ids))
     tokens = torch.tensor(ids, device=model.device)
     weights, votes = model.weights(tokens), model.votes(tokens)  # T T, T V

@@ -81,6 +81,7 @@ class MapSet:
     image: Pictured | None = None  # what was read, where it is no text
     query: int | None = None  # the patch whose look is shown first; None: the class row, or the mean of all
     n_parts: int = 1  # of the text, if it was too long to be read at once; the title says which this is
+    notes: tuple[str, ...] = ()  # what there is to say of how it was read, such as "cut to the first 100 of 105 tokens"
 
     def __post_init__(self) -> None:
         if not self.maps:
@@ -123,7 +124,7 @@ class MapSet:
         if not chosen:
             has = ", ".join(f"{k} (layers {self.layers(k)}, heads {self.heads(k)})" for k in self.kinds)
             wanted = "".join(f", {n} {i}" for n, i in (("layer", layer), ("head", head)) if i is not None)
-            raise RegardError(f"no attention map of kind {kind!r}{wanted}; there are: {has}")
+            raise RegardError(f"no map of kind {kind!r}{wanted}; there are: {has}")
         if len(chosen) == 1:
             return chosen[0]
         if any(m.queries != chosen[0].queries or m.keys != chosen[0].keys for m in chosen):
@@ -155,8 +156,8 @@ class MapSet:
             row |= {name: rounded(getattr(map, name)) for name in VECTORS if getattr(map, name) is not None}
             maps.append(row)
         image = None if self.image is None else self.image.to_record()
-        record = {"title": self.title, "maps": maps, "opens": self.opens, "image": image, "query": self.query}
-        return json.dumps(record)
+        record: dict[str, object] = {"title": self.title, "maps": maps, "opens": self.opens, "image": image}
+        return json.dumps(record | {"query": self.query, "notes": self.notes})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -176,6 +177,7 @@ class MapSet:
                 opens=None if opens is None else read_place(*opens),
                 image=None if image is None else Pictured.from_record(image),
                 query=None if query is None else int(query),
+                notes=tuple(map(str, read.get("notes", ()))),
             )
         except RegardError:
             raise

@@ -55,7 +55,7 @@ def above_mean(votes: Tensor) -> Tensor:
 
 
 def name(model: BagOfWords, feature: int, words: Sequence[str]) -> str:
-    return " ".join(words[word].strip().casefold() or words[word] for word in model.ngram(feature))
+    return " ".join(words[word].strip().lower() or words[word] for word in model.ngram(feature))
 
 
 def tabled(title: str, kind: str, ngrams: list[str], labels: Sequence[str], votes: Tensor) -> Capture:

@@ -4,6 +4,7 @@ Words are drawn as text, never as formulas, and nothing touches pyplot's global 
 """
 
 import textwrap
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,7 +15,7 @@ from regard.errors import RegardError
 from regard.viewer.encodings import PositionTable
 from regard.viewer.kinds import KINDS
 from regard.viewer.map_set import Map, MapSet, visible
-from regard.viewer.style import LIGHT, LONGEST_LABEL, Drawing, Style, blank, fonts, plain, shown
+from regard.viewer.style import LETTERS, LIGHT, LONGEST_LABEL, Drawing, Style, blank, fonts, note, plain, shown
 
 HUES = {  # middle and strongest color of each kind on light paper, as on the page
     "encoder": ("#3d66d8", "#15245e"),
@@ -40,19 +41,21 @@ LETTER = 0.095  # inches of a letter of a title, rather more than less
 MOST_LABELS = 80  # on one axis; of more words every n-th is named
 
 
-def attention(map: Map, path: Drawing, style: Style = LIGHT) -> None:
-    """One map with its words: a row looks, a column is looked at."""
+def attention(map: Map, path: Drawing, style: Style = LIGHT, below: str = "") -> None:
+    """One map with its words: a row looks, a column is looked at; `below` it, what there is to say."""
     n_queries, n_keys = map.weights.shape
     square = min(0.36, 11 / max(n_queries, n_keys))  # inches
     longest = max(len(visible(word)) for word in (*map.queries, *map.keys)[: 2 * MOST_LABELS])
     labels = 0.1 * min(longest, LONGEST_LABEL) + 0.3
     width = max(square * n_keys + labels + 1.1, 3.2)
     title = textwrap.wrap(map.name, int(width / LETTER))
-    figure = blank(width, square * n_queries + labels + 0.7 + 0.2 * len(title), style)
+    lines = textwrap.wrap(below, int(LETTERS * width))
+    figure = blank(width, square * n_queries + labels + 0.7 + 0.2 * len(title) + 0.15 * len(lines), style)
     axes = figure.add_subplot()
     image = heat(axes, map, style)
     name_words(axes, map, style)
-    axes.set_title("\n".join(title), fontsize=11, color=style.ink, pad=14, loc="left")
+    figure.suptitle("\n".join(title), fontsize=11, color=style.ink, x=0.02, ha="left")
+    note(figure, below, style)
     figures = "{:+.2g}" if KINDS[map.kind].is_signed else "{:.0%}"
     bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=18, pad=0.03, format=lambda x, _: figures.format(x))
     bar.outline.set_visible(False)
@@ -114,16 +117,21 @@ def positions(tables: list[PositionTable], path: Drawing, style: Style = LIGHT) 
     figure.savefig(path, format="png")
 
 
-def heat(axes: Axes, map: Map, style: Style = LIGHT, turned: bool = False) -> AxesImage:
-    """The image, shaded to the strongest weight, gates to 1; turned, the queries are columns."""
+def heat(axes: Axes, map: Map, style: Style = LIGHT, turned: bool = False, top: float | None = None) -> AxesImage:
+    """The image, shaded to `top` (None: as its kind is); turned, the queries are columns."""
     is_signed = KINDS[map.kind].is_signed
-    is_gate = KINDS[map.kind].has_units and not is_signed
-    top = 1.0 if is_gate else float(np.abs(map.weights).max()) or 1.0
+    top = strongest([map]) if top is None else top
     colors = signed_colors(style) if is_signed else hues(map.kind, style)
     smooth = "antialiased" if max(map.weights.shape) > 400 else "nearest"
     lowest = -top if is_signed else 0
     weights = map.weights.T if turned else map.weights
     return axes.imshow(weights, cmap=colors, vmin=lowest, vmax=top, aspect="auto", interpolation=smooth)
+
+
+def strongest(maps: Sequence[Map]) -> float:
+    """What maps of one kind are shaded to: their strongest weight; gates, and what else is at most 1, to 1."""
+    largest = max(float(np.abs(map.weights).max()) for map in maps)
+    return max(largest, 1.0) if KINDS[maps[0].kind].to_one else largest or 1.0
 
 
 def hues(kind: str, style: Style) -> LinearSegmentedColormap:

@@ -104,5 +104,6 @@ def legend(axes: Axes, style: Style = LIGHT, n_above: int = 0, place: str = "upp
 
 def note(figure: Figure, text: str, style: Style = LIGHT) -> None:
     """A line under the picture that says how to read it."""
-    lines = textwrap.fill(text, int(LETTERS * figure.get_figwidth()))
-    figure.supxlabel(lines, fontsize=8, color=style.soft, x=0.01, ha="left")
+    if text:
+        lines = textwrap.fill(text, int(LETTERS * figure.get_figwidth()))
+        figure.supxlabel(lines, fontsize=8, color=style.soft, x=0.01, ha="left", parse_math=False, family=list(fonts()))

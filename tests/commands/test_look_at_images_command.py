@@ -86,7 +86,7 @@ def test_pictures_and_pages_of_images(shapes: Path, regard: Call, tmp_path: Path
         ("vit", ("3.png", "--patch", "2,0"), 1, "no patch 2,0; the image has 2 x 3, counted from 0,0"),
         ("vit", ("3.png", "--patch", "one"), 2, "a row and a column, such as 2,3"),
         ("vit", ("3.png", "--kind", "rollout", "--layer", "0"), 1, "leave out --layer and --head"),
-        ("vit", ("3.png", "--kind", "cross"), 1, "no attention map of kind 'cross'"),
+        ("vit", ("3.png", "--kind", "cross"), 1, "no map of kind 'cross'"),
         ("vit", ("3.png", "--target", "left"), 1, "give the image, and no target"),
         ("vit", ("train.csv",), 1, "train.csv"),
         ("vit", (), 1, "this run reads one image"),

@@ -119,7 +119,7 @@ def test_a_capture_of_an_earlier_version_opens_nowhere(capture: Capture) -> None
 
 @pytest.mark.parametrize("opens", [("cross", 7, 0), ("self", 0, 0)])
 def test_a_page_cannot_open_where_there_is_nothing(opens: MapKey, capture: Capture) -> None:
-    with pytest.raises(RegardError, match="no attention map of kind"):
+    with pytest.raises(RegardError, match="no map of kind"):
         replace(capture, opens=opens)
 
 

@@ -16,7 +16,7 @@ from regard.runs.run import Run
 from regard.training.prepare import prepare
 from regard.training.screen import Screen
 from regard.training.start import start
-from regard.viewer import terminal
+from regard.viewer import terminal, units
 from regard.viewer.gates import GATES
 from regard.viewer.units import draw_gates
 
@@ -140,3 +140,27 @@ def test_gates_in_the_terminal_and_drawn(tmp_path: Path) -> None:
     np.testing.assert_allclose(capture.pick("gates").weights[-1], [reset, update], atol=6e-4)
     draw_gates(capture, tmp_path / "gates.png")
     assert (tmp_path / "gates.png").stat().st_size > 10_000
+
+
+def test_gates_of_what_a_classifier_reads(tmp_path: Path) -> None:
+    run = trained(tmp_path, "lstm", "classification")
+    seen = run.look(TEXT + " good" * 300)
+    assert len(seen.pick("hidden").queries) == 256 and seen.notes == ("cut to the first 256 of 305 tokens",)
+    with pytest.raises(RegardError, match="no queries, keys and values: leave out the vectors"):
+        run.look(TEXT, vectors=True)
+
+
+@pytest.mark.slow  # drawn by Matplotlib
+@pytest.mark.parametrize("n", [5, 90])
+def test_words_of_gates_do_not_overlap(n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = []
+    blank = units.blank
+    monkeypatch.setattr(units, "blank", lambda *size: figures.append(blank(*size)) or figures[-1])
+    run = trained(tmp_path, "lstm", "classification")
+    draw_gates(run.look(" ".join((TEXT.split() * n)[:n])), tmp_path / "gates.png")
+    panels = [axes for axes in figures[0].axes if axes.get_title()]
+    bottom = [axes.get_xticklabels() for axes in figures[0].axes if axes.get_images() and axes.get_xticklabels()][-1]
+    places = [word.get_window_extent() for word in bottom]
+    assert len(places) > 4 and all(left.x1 <= right.x0 for left, right in zip(places, places[1:], strict=False))
+    limits = {axes.get_title(): axes.get_images()[0].get_clim() for axes in panels}
+    assert limits["Forget gate"] == (0, 1) and limits["Candidate"] == limits["Hidden state"] == (-1, 1)

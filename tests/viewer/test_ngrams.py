@@ -115,3 +115,36 @@ def test_a_text_without_known_words(tmp_path: Path) -> None:
     run.model.keys[:] = torch.arange(10**6, 10**6 + 100)
     with pytest.raises(RegardError, match="knows no n-gram of this text"):
         run.look("nothing here")
+
+
+def test_what_was_cut_is_not_looked_at_and_said(tmp_path: Path) -> None:
+    run = trained(tmp_path)
+    seen = run.look("not bad at all " * 100)
+    assert run.classify("not bad at all " * 100).notes == list(seen.notes) == ["cut to the first 256 of 400 tokens"]
+    assert Capture.from_json(seen.to_json()).notes == seen.notes and not run.look("not bad").notes
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"part": 2}, "there is no part 2: the text has 1"),
+        ({"layers": [0]}, "n-grams are one map, without layers, heads and vectors"),
+        ({"vectors": True}, "n-grams are one map, without layers, heads and vectors"),
+    ],
+)
+def test_what_a_bag_does_not_have_is_refused(settings: dict[str, object], message: str, tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match=message):
+        trained(tmp_path).look("not bad", **settings)
+
+
+def test_one_map_is_no_grid(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match="ngrams is one map, of all layers and heads: draw it without grid"):
+        trained(tmp_path).look("not bad").save(tmp_path / "grid.png", grid=True)
+    assert not (tmp_path / "grid.png").exists()
+
+
+def test_an_ngram_is_spelled_as_it_was(tmp_path: Path) -> None:
+    run = trained(tmp_path)
+    words = ["weiß", "Maß"]
+    run.model.keys[:2] = run.model.word[:2] = torch.arange(2)
+    assert look_at_ngrams(run.model, words, ["bad", "good"], np.arange(2), "").maps[0].queries[:2] == ["weiß", "maß"]

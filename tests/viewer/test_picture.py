@@ -104,12 +104,33 @@ def test_a_long_title_stays_within_a_narrow_picture(tmp_path: Path, monkeypatch:
     figures = []
     blank = picture.blank
     monkeypatch.setattr(picture, "blank", lambda *size: figures.append(blank(*size)) or figures[-1])
-    names = {"queries": list("letters"), "keys": ["forget", "update", "output"]}
-    gates = Map(kind="gates", layer=None, head=None, weights=np.full((7, 3), 0.5), **names)
-    picture.attention(gates, tmp_path / "gates.png")
-    title = figures[0].axes[0]._left_title.get_window_extent()
-    assert "mean of directions" in figures[0].axes[0].get_title(loc="left").replace("\n", " ")
-    assert title.x0 >= 0 and title.x1 <= figures[0].bbox.x1 and title.y1 <= figures[0].bbox.y1
+    below = "the film is not bad → good (98.0%). " + "What each n-gram adds to the score of each label. " * 3
+    gates = {"queries": list("letters"), "keys": ["forget", "update", "output"]}
+    ngrams = {"queries": ["extraordinarily bad", "(bias)"], "keys": ["positive", "negative"]}
+    for kind, names, says in (("gates", gates, "mean of directions"), ("vocabulary", ngrams, "for each label")):
+        weights = np.full((len(names["queries"]), len(names["keys"])), 0.5)
+        map = Map(kind=kind, layer=None, head=None, weights=weights, **names)
+        picture.attention(map, tmp_path / "gates.png", below=below)
+        figure = figures[-1]
+        assert says in figure.get_suptitle().replace("\n", " ")
+        words = figure.axes[0].get_yticklabels() + figure.axes[0].get_xticklabels()
+        for text in (figure._suptitle, figure._supxlabel, *words):
+            place = text.get_window_extent()
+            assert place.x0 >= 0 and place.y0 >= 0, text
+            assert place.x1 <= figure.bbox.x1 and place.y1 <= figure.bbox.y1, text
+        top = figure._suptitle.get_window_extent().y0  # nothing stands over something else
+        bottom = figure._supxlabel.get_window_extent().y1
+        assert all(bottom <= word.get_window_extent().y0 and word.get_window_extent().y1 <= top for word in words)
+
+
+def test_gates_are_shaded_to_1_and_weights_to_the_strongest() -> None:
+    def top(kind: str, largest: float) -> float:
+        map = Map(kind=kind, layer=0, head=0, queries=["a"], keys=["b"], weights=np.array([[largest]]))
+        return picture.heat(style.blank(1, 1).add_subplot(), map).get_clim()[1]
+
+    assert [top(kind, 0.25) for kind in ("gates", "forget", "candidate", "hidden")] == [1, 1, 1, 1]
+    assert top("hidden", 2.5) == 2.5  # of ReLU
+    assert [top(kind, 0.25) for kind in ("self", "cell", "ngrams")] == [0.25, 0.25, 0.25]
 
 
 @pytest.mark.slow  # drawn by Matplotlib

@@ -35,7 +35,7 @@ from regard.tasks.framing import KEEPS, Framing
 from regard.tasks.setup import B, M, Setup, TaskConfig, Use
 from regard.text.tokenizer import Tokenizer
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Focus
+from regard.viewer.looking import Focus, look_at_text, look_in_parts
 from regard.viewer.ngrams import look_at_ngrams, look_at_vocabulary
 
 
@@ -170,9 +170,7 @@ class TextLabelTask(LabelTask[Labelled, Documents, M, B]):
             notes = [] if text.strip() else ["empty"]
             if text.strip() and not all(part.strip() for part in framing.texts(text)):
                 notes.append("one of the two texts is empty (a tab separates them)")
-            if framing.length(parts) > framing.max_length:
-                notes.append(f"cut to the {framing.keep} {framing.max_length:,} of {framing.length(parts):,} tokens")
-            answers.append(self.answer(row, notes))
+            answers.append(self.answer(row, [*notes, *framing.cut_notes(parts)]))
         return answers
 
 
@@ -204,13 +202,21 @@ class Classification(TextLabelTask[Classifier, DocumentBatch]):
         return model.label_logits(rows, batch.layout), batch.labels, rows
 
     def look(self, use: Use, source: str, target: str | None, focus: Focus) -> Capture:
-        """Of a bag of words: the n-grams of a text, or, without one, of the whole model."""
-        if not use.model.is_fitted or target is not None:
+        """What the answer comes from: of a long text, what is left of it; of a bag of words the n-grams of a text, or,
+        without one, of the whole model."""
+        if target is not None or not (source or use.model.is_fitted):
             return super().look(use, source, target, focus)
+        return look_in_parts([source], focus, lambda text: self.look_at_document(use, text, focus))
+
+    def look_at_document(self, use: Use, text: str, focus: Focus) -> Capture:
+        [parts] = self.framing.encode([text])
+        ids, notes = self.framing.join(parts), self.framing.cut_notes(parts)
+        if not use.model.is_fitted:
+            return replace(look_at_text(use.model, self.tokenizer, ids.tolist(), text, focus), notes=notes)
+        focus.check_whole("n-grams")
         labels, words = self.config.shown_labels, self.tokenizer.tokens(range(self.tokenizer.vocab_size))
-        if not source:
+        if not text:
             return look_at_vocabulary(use.model, words, labels)
-        [parts] = self.framing.encode([source])
-        answer = self.classify(use, Classify([source]))[0]
-        title = f"{source} → {answer.label} ({answer.probability:.1%})"
-        return look_at_ngrams(use.model, words, labels, self.framing.join(parts), title)
+        answer = self.classify(use, Classify([text]))[0]
+        title = f"{text} → {answer.label} ({answer.probability:.1%})"
+        return replace(look_at_ngrams(use.model, words, labels, ids, title), notes=notes)

@@ -99,8 +99,11 @@ class AlignedTask(Task[Tagged, TaggedSet, Tagger, TagBatch]):
         """Each word with the space before it."""
         return ("".join(f" {word}" for word in words) for words in cls.read_parts(cls.settings(), data).train.words)
 
+    def reading(self, text: str) -> str:
+        return "".join(f" {word}" for word in self.words_of(text))
+
     def encode(self, text: str) -> list[int]:
-        ids = self.tokenizer.encode("".join(f" {word}" for word in self.words_of(text)))
+        ids = self.tokenizer.encode(self.reading(text))
         return [self.tokenizer.start_id, *ids, self.tokenizer.end_id] if self.config.framed else ids
 
     # Batches and loss.
