@@ -90,6 +90,7 @@ PARAMETERS = {
     "enwik8-long": 37_907_456,
     "enwik8-window": 37_907_456,
     "recall": 69_856,
+    "totals": 25_793,
     "listops": 4_747_786,
     "imdb-bytes": 4_806_146,
     "imdb-bytes-masked": 4_872_453,

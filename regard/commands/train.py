@@ -62,12 +62,13 @@ def doctor(
             f"The training would take {takes}, {memory}."
         )
     n_weights = sum(p.numel() for p in prepared.model.parameters())
+    unit = prepared.task.loss_unit
     steps = f"{prepared.recipe.training.steps:,} steps, {estimate.how}"
     rows = [
         ("weights", f"{n_weights:,}"),
         ("memory to train", memory),
         ("time to train", f"{takes} ({steps})"),
-        ("one batch by heart", f"{heart.first:.2f} → {heart.last:.3f} nats in {heart.steps} steps"),
+        ("one batch by heart", f"{heart.first:.2f} → {heart.last:.3f} {unit} in {heart.steps} steps"),
     ]
     print_table(("what", "how much"), rows, "The fit")
     print_findings(data)

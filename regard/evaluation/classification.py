@@ -127,6 +127,16 @@ def unigram_tags(words: Sequence[str], tags: Sequence[str], asked: Sequence[str]
     return [best.get(word, default) for word in asked]
 
 
+def unigram_numbers(words: Sequence[str], numbers: np.ndarray, asked: Sequence[str]) -> np.ndarray:
+    """The same for numbers: the mean number of each asked word in training, or of all."""
+    sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0])
+    for word, number in zip(words, numbers.tolist(), strict=True):
+        sums[word][0] += number
+        sums[word][1] += 1
+    default = float(numbers.mean())
+    return np.array([sums[word][0] / sums[word][1] if word in sums else default for word in asked])
+
+
 def most_frequent(tally: Counter[str]) -> str:
     """Of equals, the first in the alphabet, whatever the order of the data."""
     return min(tally, key=lambda tag: (-tally[tag], tag))

@@ -44,6 +44,7 @@ class Task(ABC, Generic[R, P, M, B]):
     tests_on_validation: ClassVar[bool] = True  # where a recipe names no test: its validation part is one
     has_outputs: ClassVar[bool] = False  # measuring it gives an output for each line of the test
     cut_once: ClassVar[str] = ""  # what cannot be cut into tokens in several ways (BPE-dropout); "": all can
+    loss_unit: ClassVar[str] = "nats"  # of one target
     needs_weights: ClassVar[str] = ""  # why it cannot begin with a new model; "": it can
     reads_text: ClassVar[bool] = True  # False: it needs no tokenizer
     takes_files: ClassVar[bool] = False  # what is asked about are files, such as images, and not lines of text
@@ -66,8 +67,7 @@ class Task(ABC, Generic[R, P, M, B]):
     def __init__(self, config: TaskConfig, setup: Setup):
         """Reads no file."""
         if self.cut_once and setup.dropout:
-            refused = f"set tokenizer.dropout = 0, not {setup.dropout:g}"
-            raise ConfigError(f"{self.cut_once} is cut in one way only: {refused}")
+            raise ConfigError(f"{self.cut_once} is cut in one way: set tokenizer.dropout = 0, not {setup.dropout:g}")
         self.config, self.setup, self.tokenizer = config, setup, setup.tokenizer
         self.batch_tokens, self.max_length = setup.data.budget, setup.data.max_length
 
@@ -105,11 +105,9 @@ class Task(ABC, Generic[R, P, M, B]):
 
     def test(self, files: Sequence[str] = ()) -> tuple[str, R]:
         """What is evaluated, in words, and itself: the given files, the recipe's test part, or its validation part."""
-        parts = self.read_parts(self.config, self.setup.data)
-        return parts.to_evaluate(tuple(files), or_valid=self.tests_on_validation)
+        return self.read_parts(self.config, self.setup.data).to_evaluate(tuple(files), self.tests_on_validation)
 
-    def parts(self) -> dict[str, P]:
-        """Training, validation and test data, as far as there are any."""
+    def parts(self) -> dict[str, P]:  # training, validation and test data, as far as there are any
         parts = {"train": self.train} | ({} if self.valid is None else {"valid": self.valid})
         if self.setup.data.test or self.setup.data.test_share:
             parts["test"] = self.part(self.test()[1], to_learn=False)
@@ -120,6 +118,10 @@ class Task(ABC, Generic[R, P, M, B]):
     @cached_property
     def marked(self) -> MarkedTexts:
         return MarkedTexts(self.tokenizer)
+
+    def reading(self, text: str) -> str:
+        """A text as the tokenizer is given it."""
+        return text
 
     def encode(self, text: str) -> list[int]:
         """A text as the model reads it, for training, use, looking, embedding and export."""
@@ -150,8 +152,8 @@ class Task(ABC, Generic[R, P, M, B]):
 
     def small_batch(self, n_tokens: int) -> B:
         """A few training examples, for a quick look at how they are learned."""
-        few = self.packing(self.train, min(n_tokens, self.batch_tokens), "random", 0).epoch(0)[0]
-        return self.collate(self.train, few)
+        budget = min(n_tokens, self.batch_tokens)
+        return self.collate(self.train, self.packing(self.train, budget, "random", 0).epoch(0)[0])
 
     def documents(self) -> Iterator[tuple[Tensor, Ragged, Tensor]]:
         """All training texts with their labels, for a model that chooses its features before the first step."""
@@ -248,13 +250,13 @@ class Task(ABC, Generic[R, P, M, B]):
         """What a run keeps of its validation, so that its verbs can note input that is unlike it; {}: nothing."""
         return {}
 
-    # For people.
+    # For people, and use.
 
     def inspect(self) -> list[Row]:
         """What `regard doctor` says about every part of the data."""
         parts = self.parts().items()
-        rows = [Row(name, "examples", part.describe()) for name, part in parts]
-        return rows + [Row(name, "decided", row) for name, part in parts for row in part.notes.rows()]
+        described = [Row(name, "examples", part.describe()) for name, part in parts]
+        return described + [Row(name, "decided", row) for name, part in parts for row in part.notes.rows()]
 
     def draw_examples(self, path: Path) -> None:
         """A picture of some training examples, as epochs of training change them."""
@@ -279,8 +281,6 @@ class Task(ABC, Generic[R, P, M, B]):
         """Commands that use a run."""
         return tuple(command.replace("RUN", str(folder)) for command in self.commands)
 
-    # Use.
-
     @property
     def verbs(self) -> Verbs:
         """What can be asked of a run, by the names of `tasks.verbs`, and what answers."""
@@ -288,10 +288,6 @@ class Task(ABC, Generic[R, P, M, B]):
 
     def embed(self, use: Use[M], ask: Embed) -> np.ndarray:
         return embed_texts(use.model, ask.lines, self.encode, ask.pooling, ask.layer)
-
-    def reading(self, text: str) -> str:
-        """A text as the tokenizer is given it."""
-        return text
 
     def look(self, use: Use[M], source: str, target: str | None, focus: Focus) -> Capture:
         """What the model attends to while it reads a text and, where it writes one, a target (None: its own)."""

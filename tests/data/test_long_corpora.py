@@ -1,11 +1,11 @@
-"""Generated texts for long sequences: what they say is true, and the same every time."""
+"""Generated texts: what they say is true, and the same every time."""
 
 import random
 from itertools import islice
 
 import pytest
 
-from regard.data.corpora import listops, recall
+from regard.data.corpora import listops, recall, totals
 
 
 @pytest.mark.parametrize("length", [41, 4096])
@@ -65,3 +65,22 @@ def test_the_files_are_written(tmp_path):
     assert "96 of train.tsv" in listops.write(tmp_path, share=0.001)
     label, text = (tmp_path / "test.tsv").read_text().splitlines()[0].split("\t")
     assert str(value_of(text.split())) == label
+
+
+def test_totals_are_what_the_words_come_to():
+    drawn = list(islice(totals.sums(0), 200))
+    assert drawn == list(islice(totals.sums(0), 200)) and len({str(rows) for rows in drawn}) == 200
+    digits = {word: str(digit) for digit, word in enumerate(totals.DIGITS)}
+    for rows in drawn:
+        for n in range(1, len(rows) + 1):
+            words = [word for word, _ in rows[: n - (rows[n - 1][0] in totals.SIGNS)]]
+            read = " ".join({"plus": "+", "minus": "-"}.get(word) or digits[word] for word in words)
+            assert eval(read) == rows[n - 1][1]
+
+
+def test_totals_are_written_as_words_and_numbers(tmp_path):
+    told = totals.write(tmp_path)
+    blocks = [(tmp_path / f"{part}.txt").read_text().split("\n\n") for part in ("train", "valid", "test")]
+    assert [len(part) for part in blocks] == [8000, 500, 1000] and "8,000 (train)" in told
+    texts = [" ".join(row.split("\t")[0] for row in block.splitlines()) for part in blocks for block in part]
+    assert len(set(texts)) == 9500  # no sum is in two parts

@@ -124,6 +124,24 @@ def test_words_with_tags_have_empty_lines_between_sentences(tmp_path):
     assert (name, data["valid"], task) == ("tagging", ("valid.conll",), {"neutral": "O"})
 
 
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (lambda word: len(word) - 0.5, "numbers"),  # numbers with a point are no names
+        (lambda word: 37 * sum(map(ord, word)), "numbers"),  # too many different ones for tags
+        (lambda word: len(word) % 3, "tagging"),
+    ],
+)
+def test_words_with_numbers(tmp_path, number, kind):
+    lines = [row for text in sentences(20) for row in (*(f"{word} {number(word)}" for word in text.split()), "")]
+    assert read([write(tmp_path, "train.txt", lines)])[0] == kind
+
+
+def test_columns_of_numbers_are_no_words(tmp_path):
+    lines = [row for i in range(20) for row in (f"{i} {i / 7}", f"{i + 1} {i / 3}", "")]
+    assert recognize_all([write(tmp_path, "train.txt", lines)]) == []
+
+
 def test_questions_come_with_a_text_that_answers_them(tmp_path):
     contexts = sentences(40)
     records = [{"question": "What?", "context": line, "answers": [line.split()[0]]} for line in contexts]

@@ -81,7 +81,7 @@ def test_every_task_that_learns_further_has_such_a_recipe() -> None:
         "permutation": "no data set of its own: tune-sst2 takes such a run",
         "decisions": "its settings are those of one game",
         "tagging": "no data set of tags is named by a recipe: tune-case restores case by tags",
-        "numbers": "a measure of positions",
+        "numbers": "its recipe learns from nothing in half a minute",
     }
     assert kinds | set(without) == set(TASKS) and not kinds & set(without)
 

@@ -1,6 +1,7 @@
 """`look` at recurrent nets: every gate and state is what the equations give, in the order of the text."""
 
 import io
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -161,6 +162,6 @@ def test_words_of_gates_do_not_overlap(n: int, tmp_path: Path, monkeypatch: pyte
     panels = [axes for axes in figures[0].axes if axes.get_title()]
     bottom = [axes.get_xticklabels() for axes in figures[0].axes if axes.get_images() and axes.get_xticklabels()][-1]
     places = [word.get_window_extent() for word in bottom]
-    assert len(places) > 4 and all(left.x1 <= right.x0 for left, right in zip(places, places[1:], strict=False))
+    assert len(places) > 4 and all(left.x1 <= right.x0 for left, right in pairwise(places))
     limits = {axes.get_title(): axes.get_images()[0].get_clim() for axes in panels}
     assert limits["Forget gate"] == (0, 1) and limits["Candidate"] == limits["Hidden state"] == (-1, 1)

@@ -2,6 +2,7 @@
 
 Each function gives the settings that read the files, or None.  It never raises because of what is in a file."""
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -165,14 +166,40 @@ def tagged_words(paths: Sequence[Path]) -> Recognized | None:
 
 
 def has_tags(beginning: Beginning) -> bool:
+    words = word_rows(beginning)
+    most_tags = min(clues.most_labels(len(words)), len({row[0] for row in words}) - 1)
+    return 2 <= len({row[-1] for row in words}) <= most_tags
+
+
+def numbered_words(paths: Sequence[Path]) -> Recognized | None:
+    """A word and a number on each line, and an empty line after each sentence."""
+    parts, beginnings = begin_parts(paths)
+    numbers = [row[-1] for beginning in beginnings for row in word_rows(beginning)]
+    if not parts or not all(map(word_rows, beginnings)) or not all(map(is_finite, numbers)):
+        return None
+    if len(set(numbers)) < 2 or all(is_finite(row[0]) for beginning in beginnings for row in word_rows(beginning)):
+        return None
+    why = f"{beginnings[0].path.name} has a word and a number on each line and empty lines between sentences"
+    is_sure = any("." in number for number in numbers)  # whole numbers may be the names of tags
+    return Recognized(data_settings(parts), {}, why, 0.95 if is_sure else 0.85)
+
+
+def word_rows(beginning: Beginning) -> list[list[str]]:
+    """The columns of each line that has any, where lines have the same number of columns, two or more, and empty lines
+    stand between sentences; otherwise none."""
     lines = beginning.lines if beginning.n_lines is None else [*beginning.lines, ""]
     rows = [line.split() for line in lines]
     words, n_empty = [row for row in rows if row], sum(not row for row in rows)
-    widths, tags = {len(row) for row in words}, {row[-1] for row in words}
-    if beginning.kind in (".csv", ".jsonl", ".json") or len(widths) != 1 or widths == {1} or n_empty < 2:
+    widths = {len(row) for row in words}
+    is_table = beginning.kind in (".csv", ".jsonl", ".json")
+    return [] if is_table or len(widths) != 1 or widths == {1} or not 2 <= n_empty < len(words) else words
+
+
+def is_finite(number: str) -> bool:
+    try:
+        return math.isfinite(float(number))
+    except ValueError:
         return False
-    most_tags = min(clues.most_labels(len(words)), len({row[0] for row in words}) - 1)
-    return n_empty < len(words) and 2 <= len(tags) <= most_tags
 
 
 def questions(paths: Sequence[Path]) -> Recognized | None:

@@ -76,6 +76,7 @@ class Forecasting(Task[Stretch, WindowSet, Forecaster, WindowBatch]):
     roles = ("forecaster",)
     reads_text, takes_files = False, True
     purpose = "was trained to forecast series"
+    loss_unit = "squared error"
     commands = ("regard forecast RUN history.csv", "regard evaluate RUN", "regard look RUN history.csv")
     recognize = staticmethod(series_tables)
     draft = staticmethod(draft)

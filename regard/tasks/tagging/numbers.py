@@ -14,13 +14,17 @@ from regard.data.batching.batch import by_length
 from regard.data.batching.windows import WordPieces
 from regard.data.config import DataConfig
 from regard.data.files.labelled import Tagged, tagged_parts
+from regard.data.files.recognizing import numbered_words
 from regard.data.files.splits import Parts
 from regard.data.report import Row, note_rows
 from regard.errors import DataError
+from regard.evaluation.classification import unigram_numbers
+from regard.evaluation.measured import Metric
 from regard.models.heads import Tagger
 from regard.models.interface import AnyReader
 from regard.tasks.setup import Sample, TaskConfig, Use
 from regard.tasks.tagging.batches import TagBatch, TaggedSet
+from regard.tasks.tagging.sizing import draft
 from regard.tasks.tagging.task import AlignedTask, TaggerConfig, word_logits
 from regard.tasks.tagging.verbs import Tag, TaggedLine
 from regard.text.tokenizer import Tokenizer
@@ -74,11 +78,20 @@ def numbers_of(tagged: Tagged) -> np.ndarray:
     return np.array(numbers, np.float32)
 
 
+def explained(error: float, true: np.ndarray) -> float:
+    """R² in percent: the share of the variance of the true numbers that a mean squared error leaves none of."""
+    variance = float(true.var())
+    return 100 * (1 - error / variance) if variance else 0.0
+
+
 class Numbers(AlignedTask):
     """ŷ_t = w h_t + b, learned by (ŷ_t - y_t)², where the y_t of the training data have mean 0 and deviation 1."""
 
     settings = NumbersConfig
     purpose = "was trained to give a number for each word of a sentence"
+    loss_unit = "squared deviations"
+    recognize = staticmethod(numbered_words)
+    draft = staticmethod(draft)
     config: NumbersConfig
 
     @classmethod
@@ -106,9 +119,26 @@ class Numbers(AlignedTask):
         this part that is explained (R²), in percent."""
         loss = self.mean_loss(model, part, by_length(part.lengths, self.batch_tokens))
         unexplained = loss * self.config.deviation**2
-        variance = float(part.tags.astype(np.float64).var())
-        explained = 100 * (1 - unexplained / variance) if variance else 0.0
-        return {"loss": loss, "rmse": math.sqrt(unexplained), "r2": explained}
+        share = explained(unexplained, part.tags.astype(np.float64))
+        return {"loss": loss, "rmse": math.sqrt(unexplained), "r2": share}
+
+    def metrics(self, use: Use[Tagger], part: TaggedSet) -> list[Metric]:
+        """R² in percent and the error in the numbers' own unit, beside those of a baseline: the mean number of each
+        word in training."""
+        train = self.read_parts(self.config, self.setup.data).train
+        columns = (train.words, part.tagged.words)
+        words, asked = (list(chain.from_iterable(column)) for column in columns)
+        guesses = unigram_numbers(words, numbers_of(train).astype(np.float64), asked)
+        true, figures = part.tags.astype(np.float64), self.figures(use.model, part)
+        errors = float(np.mean((guesses - true) ** 2))
+        values = {
+            "r2": figures["r2"],
+            "unigram baseline: r2": explained(errors, true),
+            "rmse": figures["rmse"],
+            "unigram baseline: rmse": math.sqrt(errors),
+            "loss": figures["loss"],
+        }
+        return [Metric(name=name, value=value, signature=self.signature(part)) for name, value in values.items()]
 
     def predict(self, model: Tagger, pieces: WordPieces) -> np.ndarray:
         """The number of every word."""
@@ -137,7 +167,9 @@ class Numbers(AlignedTask):
         """Numbers in place of tags, and no probabilities."""
         pieces, lines = self.lines_read(asked)
         numbers, answers = self.predict(model, pieces), []
+        # Three digits of the deviation: 0.532 where it is 1, 199,997.5 where it is 30, however far from zero they are.
+        n_decimals = max(0, 2 - math.floor(math.log10(self.config.deviation)))
         for words, own, notes in lines:
-            shown = [f"{number:.4g}" for number in numbers[own]]
-            answers.append(TaggedLine(words, shown, [], self.write(words, shown), notes))
+            shown = [f"{number:.{n_decimals}f}" for number in numbers[own]]
+            answers.append(TaggedLine(words, shown, [], self.write(words, shown), notes, numbers[own].tolist()))
         return answers

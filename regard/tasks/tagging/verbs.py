@@ -10,10 +10,11 @@ class TaggedLine:
     """One line's answer: its words, their tags, and what these make of it; notes such as "empty", "split into 3"."""
 
     words: list[str]
-    tags: list[str]
+    tags: list[str]  # or numbers, as they are written
     probabilities: list[float]  # of each tag; none of a number
     text: str
     notes: list[str] = field(default_factory=list)
+    numbers: list[float] = field(default_factory=list)  # of a run that gives numbers, one for each word
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,7 @@ class Tag(LineRequest[TaggedLine]):
         return answer.text
 
     def record(self, number: int, text: str, answer: TaggedLine) -> dict[str, object]:
-        return {
-            "line": number,
-            "source": text,
-            "text": answer.text,
-            "words": answer.words,
-            "tags": answer.tags,
-            "probabilities": [round(probability, 4) for probability in answer.probabilities],
-            "notes": answer.notes,
-        }
+        record: dict[str, object] = {"line": number, "source": text, "text": answer.text, "words": answer.words}
+        record |= {"tags": answer.tags, "probabilities": [round(share, 4) for share in answer.probabilities]}
+        record |= {"numbers": answer.numbers} if answer.numbers else {}
+        return record | {"notes": answer.notes}

@@ -1,5 +1,6 @@
 """Aligned real-valued outputs: a number for each word, which only the word after it tells."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from tiny_sentences import MODELS, TAGGING, sentences, train
 
 from regard.errors import ConfigError, DataError
+from regard.evaluation.classification import unigram_numbers
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run, load
 from regard.tasks.tagging.numbers import NumbersConfig
@@ -49,7 +51,27 @@ def test_numbers_are_learned_in_their_own_unit(run: Run) -> None:
     ]
     assert np.sqrt(np.mean(np.square(errors))) < 3
     assert answers[0].text.split()[0] == f"{answers[0].words[0]}/{answers[0].tags[0]}"
-    assert run.tag([lines[3]])[0].tags == pytest.approx(answers[3].tags) and run.tag([""])[0].notes == ["empty"]
+    alone, nothing = run.tag([lines[3]])[0], run.tag([""])[0]
+    assert alone.numbers == pytest.approx(answers[3].numbers) and nothing.notes == ["empty"] and not nothing.numbers
+    assert figures["r2"] > figures["unigram baseline: r2"] + 50 and figures["rmse"] < figures["unigram baseline: rmse"]
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "written"),
+    [(0.0, 1.0, "0.12"), (200_000.0, 20.0, "200002.5"), (5e6, 4e5, "5050000"), (1.0, 8e-6, "1.00000100")],
+)
+def test_numbers_keep_the_digits_that_differ(run: Run, mean: float, deviation: float, written: str) -> None:
+    task = replace(run.task.config, mean=mean, deviation=deviation)
+    numbers = type(run.task)(task, run.task.setup)
+    numbers.predict = lambda model, pieces: np.full(len(pieces.words), 0.125) * deviation + mean  # type: ignore
+    [answer] = numbers.answers(run.model, ["bee"])
+    assert answer.tags == [written] and answer.text == f"bee/{written}"
+    assert answer.numbers == [0.125 * deviation + mean]
+
+
+def test_the_baseline_is_the_mean_number_of_each_word() -> None:
+    numbers = unigram_numbers(["a", "b", "a"], np.array([1.0, 5.0, 2.0]), ["b", "a", "c"])
+    assert numbers.tolist() == [5.0, 1.5, 8 / 3]
 
 
 @pytest.mark.slow  # a whole training
