@@ -20,7 +20,8 @@ from regard.commands.exchange import export, import_
 from regard.commands.forecast import forecast
 from regard.commands.generate import chat, generate
 from regard.commands.ladder import ladder
-from regard.commands.look import look, neighbors, reach
+from regard.commands.look import look, reach
+from regard.commands.neighbors import neighbors
 from regard.commands.new import new
 from regard.commands.norms import norms
 from regard.commands.play import play, record

@@ -1,4 +1,4 @@
-"""regard look, regard neighbors, regard reach: attention, embeddings and gradients of a model."""
+"""regard look, regard reach: attention and gradients of a model."""
 
 import json
 import re
@@ -11,18 +11,16 @@ import typer
 
 import regard
 from regard.commands.lines import print_table, short_names
-from regard.commands.options import Device, RunFolder
+from regard.commands.options import Device
 from regard.commands.replacing import ask_before_replacing, free_name
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
     from regard.runs.run import Run
     from regard.tasks.language.use import Reached
-    from regard.text.tokenizer import Tokenizer
     from regard.viewer.capture import Capture
 
 N_UNKNOWN = 10  # words that are named
-N_PICTURED = 60  # embeddings near all words together, drawn with them
 
 
 def look(
@@ -165,69 +163,6 @@ def show_here(capture: "Capture", kind: str, layer: int | None, head: int | None
         half_blocks.show(capture, map, Console())
     else:
         terminal.show(map, Console())
-
-
-def neighbors(
-    run: RunFolder,
-    words: Annotated[list[str], typer.Argument(metavar="WORD...", help="words or pieces, as the tokenizer has them")],
-    minus: Annotated[str, typer.Option(help="of an analogy WORD - MINUS + PLUS: the word taken away")] = "",
-    plus: Annotated[str, typer.Option(help="of an analogy: the word added")] = "",
-    n: Annotated[int, typer.Option("-n", min=1, help="how many")] = 10,
-    png: Annotated[
-        Path | None, typer.Option(help="also draw the nearest embeddings in the plane (PCA), a color for each WORD")
-    ] = None,
-    classes: Annotated[
-        Path | None, typer.Option(help="lines of WORD, tab, CLASS: --png draws these, a color for each class")
-    ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="with --png: on dark paper")] = False,
-) -> None:
-    """List the tokens whose embeddings are nearest to a word's, by cosine, or to those of an analogy."""
-    from regard.text.unicode import visible
-
-    if classes is not None and png is None:
-        raise typer.BadParameter("--classes says what --png draws: give both")
-    loaded = regard.load(run)
-    loaded.check_can("neighbors")
-    drawn = {} if classes is None else read_classes(classes, loaded.tokenizer)
-    words_asked: set[int] = set()  # tokens that read as one of the words
-    for word in words:
-        for near in loaded.neighbors(word, minus, plus, n):
-            words_asked.add(near.id)
-            rows = [(visible(neighbor.token), f"{neighbor.cosine:.3f}") for neighbor in near.neighbors]
-            analogy = "".join(f" {sign} {text}" for sign, text in (("-", minus), ("+", plus)) if text)
-            print_table(("token", "cosine"), rows, f"{visible(near.token)}{analogy}  (id {near.id})")
-        if png and classes is None:
-            for near in loaded.neighbors(word, minus, plus, max(n, N_PICTURED // len(words))):
-                drawn |= {i: word for i in (near.id, *(neighbor.id for neighbor in near.neighbors)) if i not in drawn}
-    if png:
-        from regard.viewer.plane import embeddings
-        from regard.viewer.style import DARK, LIGHT
-
-        ids = sorted(drawn)
-        table = loaded.model.word_vectors
-        assert table is not None, "its neighbors were found"
-        vectors = table[ids].detach().float().cpu().numpy()
-        asked = [place for place, i in enumerate(ids) if i in words_asked]
-        tokens = loaded.tokenizer.tokens(ids)
-        embeddings(vectors, tokens, png, [drawn[i] for i in ids], asked, DARK if dark else LIGHT)
-        print(f"{len(ids)} embeddings drawn in {png}")
-
-
-def read_classes(path: Path, tokenizer: "Tokenizer") -> dict[int, str]:
-    """The class of each token that reads as a word of the file does."""
-    from regard.data.files.reading import read_lines
-    from regard.tasks.neighbors import tokens_of
-
-    kinds: dict[int, str] = {}
-    for number, line in enumerate(read_lines(path), start=1):
-        word, tab, kind = line.partition("\t")
-        if not (word and tab and kind):
-            raise RegardError(f"{path}:{number} is not a word, a tab and its class, but {line[:60]!r}")
-        try:
-            kinds |= dict.fromkeys(tokens_of(word, tokenizer), kind)
-        except RegardError as error:
-            raise RegardError(f"{path}:{number}: {error}") from None
-    return kinds
 
 
 PASSAGES, FEW_PASSAGES = 64, 4  # a Jacobian takes as many backward passes as a state has numbers

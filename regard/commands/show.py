@@ -194,6 +194,13 @@ def joined(pattern: str, names: list[str]) -> str:
     return pattern
 
 
+def is_shipped(chosen: "Recipe") -> bool:
+    """Whether it is the model of the shipped recipe of that name, and not another that is only called so."""
+    from regard.runs.recipe import Recipe
+
+    return chosen.model == Recipe.read(chosen.name).model
+
+
 def costs(chosen: "Recipe", cost: "Cost", estimate: "Estimate", device: str) -> "Table":
     from rich.table import Table
 
@@ -210,12 +217,12 @@ def costs(chosen: "Recipe", cost: "Cost", estimate: "Estimate", device: str) -> 
     on_h200 = whole / (H200 * 1e12)
     if not cost.is_sequential and on_h200 >= 60:  # a small model does not reach that rate
         table.add_row("expected time, an H200", duration(on_h200), f"at {H200:g} TFLOP/s, if it is large")
-    if chosen.name in PUBLISHED:
+    if chosen.name in PUBLISHED and is_shipped(chosen):
         flops, days, n_gpus = PUBLISHED[chosen.name]
         how = f"{days:g} days × {n_gpus} P100 × 9.5 TFLOP/s: capacity, not work done"
         table.add_row("the paper says", f"{flops:.2g} FLOPs", "Vaswani et al. 2017, table 2")
         table.add_row("as its authors counted", f"{days * 86400 * n_gpus * P100:.2g} FLOPs", how)
-    if chosen.name in LECTURES:
+    if chosen.name in LECTURES and is_shipped(chosen):
         flops, words = LECTURES[chosen.name]
         table.add_row("the lectures say", f"{flops:.2g} FLOPs", words)
         table.add_row("which are for", f"{flops / (3 * cost.forward):.2g} tokens", "at the FLOPs per token above")

@@ -24,13 +24,13 @@ class TrainingHistory:
 
     steps: list[Settings]  # of each step its "step", "loss", "lr", "grad_norm" and "n_tokens"
     validations: list[Settings]  # of each its "step", its figures, and "samples"
-    metric: str  # the figure that chooses the best checkpoint
+    figures: tuple[str, ...]  # that the picture shows
 
     @classmethod
-    def read(cls, run: Path, metric: str) -> "TrainingHistory":
+    def read(cls, run: Path, figures: tuple[str, ...]) -> "TrainingHistory":
         rows = read_metrics(run / METRICS)
         steps, validations = ([row for row in rows if row["kind"] == kind] for kind in KINDS)
-        return cls(steps, validations, metric)
+        return cls(steps, validations, figures)
 
     def __repr__(self) -> str:
         last = number(self.steps[-1], "loss") if self.steps else None
@@ -55,17 +55,17 @@ class TrainingHistory:
         return []
 
     def save(self, path: "Drawing", dark: bool = False) -> None:
-        """Loss, the metric that chooses the best, and learning rate over the steps, as a picture (PNG)."""
+        """Loss and other figures, and the learning rate over the steps, as a picture (PNG)."""
         from regard.viewer.curves import CurvePanel, draw_panels  # matplotlib takes a second to import
         from regard.viewer.style import DARK, LIGHT
 
-        loss, metric, rate = (self.curve(name) for name in ("loss", self.metric, "lr"))
-        panels = [
-            CurvePanel(title="loss", training=loss[0], validation=loss[1], is_smoothed=True, logarithmic=True),
-            CurvePanel(title=self.metric.replace("_", " "), training=metric[0], validation=metric[1]),
-            CurvePanel(title="learning rate", training=rate[0]),
-        ]
-        draw_panels(panels if self.metric != "loss" else panels[::2], path, DARK if dark else LIGHT)
+        panels = []
+        for name in self.figures:
+            (training, validation), is_loss = self.curve(name), name == "loss"
+            title = name.replace("_", " ")
+            panels.append(CurvePanel(title, training, validation, is_smoothed=is_loss, logarithmic=is_loss))
+        panels.append(CurvePanel("learning rate", self.curve("lr")[0]))
+        draw_panels(panels, path, DARK if dark else LIGHT)
 
     def _repr_html_(self) -> str:
         drawing = io.BytesIO()
@@ -85,8 +85,8 @@ def table(rows: list[tuple[str, str, str]]) -> str:
     return f"<table>{''.join(lines)}</table>" if lines else ""
 
 
-def draw_curves(run: Path, metric: str) -> None:
-    TrainingHistory.read(run, metric).save(run / "curves.png")
+def draw_curves(run: Path, figures: tuple[str, ...]) -> None:
+    TrainingHistory.read(run, figures).save(run / "curves.png")
 
 
 def read_metrics(path: Path) -> list[Settings]:

@@ -131,7 +131,7 @@ class Run:
     @property
     def history(self) -> TrainingHistory:
         """How it was trained; in a notebook, the curves and samples of the last validation."""
-        return TrainingHistory.read(self.folder, self.recipe.task.metric)
+        return TrainingHistory.read(self.folder, self.recipe.task.drawn)
 
     def use(self, decoding: DecodingConfig | None = None) -> Use:
         """The model with the recipe's settings of decoding, or with others."""

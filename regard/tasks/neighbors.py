@@ -1,5 +1,7 @@
 """Words whose embeddings are near, and analogies: a - b + c."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -10,6 +12,7 @@ from regard.tasks.request import Nearby, NearToken, Neighbors
 from regard.tasks.setup import Use
 from regard.text.tokenizer import Tokenizer
 
+NOTHING = 1e-4  # the length of a vector that points nowhere
 N_PIECES = 20  # of a text that is not one token, named in the message
 
 
@@ -18,20 +21,33 @@ def neighbors(tokenizer: Tokenizer, use: Use[Model], ask: Neighbors) -> list[Nea
     table = use.model.word_vectors
     if table is None:
         raise RegardError("this run has no embeddings: its model counts words")
-    unit = F.normalize(table.detach().float()[: tokenizer.vocab_size], dim=-1)  # (V, D)
+    unit = unit_vectors(table)[: tokenizer.vocab_size]  # (V, D)
     words, minus, plus = (tokens_of(text, tokenizer) for text in (ask.word, ask.minus, ask.plus))
     if not words:
         raise RegardError("there is no word to find neighbors of")
     nearby = []
     for word in words:
         less, more = (alike(others, word, tokenizer) for others in (minus, plus))
-        center = unit[word] - unit[less].sum(0) + unit[more].sum(0)
-        given = [word, *less, *more] if less or more else [word]
+        terms = [(word, 1), *((i, -1) for i in less), *((i, 1) for i in more)]
+        signed = (f" {'+' if sign > 0 else '-'} {tokenizer.token(i).strip(' ')}" for i, sign in terms[1:])
+        formula = tokenizer.token(word) + "".join(signed)
+        point, given = point_of(unit, terms), [i for i, _ in terms]
+        if point.norm() < NOTHING:
+            raise RegardError(f"{formula.strip()} is nothing: the words cancel each other, and no word is near")
         near_tokens = [
-            NearToken(tokenizer.token(i), cosine, i) for i, cosine in nearest(unit, center, given, ask.n).items()
+            NearToken(tokenizer.token(i), cosine, i) for i, cosine in nearest(unit, point, given, ask.n).items()
         ]
-        nearby.append(Nearby(tokenizer.token(word), word, near_tokens))
+        nearby.append(Nearby(tokenizer.token(word), word, near_tokens, formula, terms))
     return nearby
+
+
+def unit_vectors(table: Tensor) -> Tensor:
+    return F.normalize(table.detach().float(), dim=-1)
+
+
+def point_of(unit: Tensor, terms: Sequence[tuple[int, int]]) -> Tensor:
+    """Where an analogy leads: the sum of its words' vectors (V, D), with their signs."""
+    return torch.stack([sign * unit[i] for i, sign in terms]).sum(0)
 
 
 def nearest(unit: Tensor, center: Tensor, given: list[int], n: int) -> dict[int, float]:

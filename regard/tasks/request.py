@@ -106,6 +106,8 @@ class Nearby:
     token: str  # that reads as the word does, perhaps with a space before it
     id: int
     neighbors: list[NearToken]  # the nearest first
+    formula: str  # the token, or of an analogy " king - man + woman"
+    terms: list[tuple[int, int]]  # of each of its tokens the id, and 1 or -1
 
 
 @dataclass(frozen=True)

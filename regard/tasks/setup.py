@@ -94,6 +94,11 @@ class TaskConfig:
         return 0.0
 
     @property
+    def drawn(self) -> tuple[str, ...]:
+        """Figures that curves.png shows over the steps."""
+        return ("loss",) if self.metric == "loss" else ("loss", self.metric)
+
+    @property
     def smoothing(self) -> float:
         """Of the labels, in training."""
         return 0.0

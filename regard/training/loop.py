@@ -264,7 +264,7 @@ class Training:
             return result
         write_expected(self.run, expected)
         path = save_finished(self.learner.model, self.lora, self.run)
-        draw_curves(self.run, self.learner.task.config.metric)
+        draw_curves(self.run, self.learner.task.config.drawn)
         write_card(self.run, about, result, path.name, self.config, environment)
         self.screen.say(f"done: {result.reason}; {path} holds {result.weights}")
         return result

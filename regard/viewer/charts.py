@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
 from regard.viewer.style import LIGHT, Drawing, Style, blank, legend, note, plain
 
@@ -129,8 +129,12 @@ def losses(curves: dict[str, list[tuple[int, float]]], path: Drawing, style: Sty
         axes.plot(*zip(*curve, strict=True), dashes, color=color, linewidth=1.4, label=name)
         axes.plot(*min(curve, key=lambda point: point[1]), "o", color=color, markersize=4)
     axes.set_xscale("log")
+    places = [place for curve in curves.values() for place, _ in curve]
+    is_wide = max(places) > 1000 * min(places)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if is_wide else (1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel("tokens trained on", color=style.soft)
+    axes.set_xlabel("tokens trained on (k: thousand, M: million), logarithmic; dots: the best", color=style.soft)
     axes.set_title("validation loss, nats a token", fontsize=11, color=style.ink, loc="left")
     axes.grid(color=style.rule, linewidth=0.6)
     legend(axes, style, place="best")

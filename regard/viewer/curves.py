@@ -13,7 +13,7 @@ PLAIN = FuncFormatter(lambda value, _: f"{value:g}")  # 0.001 is not 0.00
 StepValues = Sequence[tuple[int, float]]  # step, value
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class CurvePanel:
     title: str
     training: StepValues = ()

@@ -1,6 +1,7 @@
 """A picture (PNG) of embeddings in the plane of their two principal components, each with its word."""
 
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,13 +9,15 @@ from matplotlib.figure import Figure
 
 from regard.errors import RegardError
 from regard.viewer.map_set import begins_word, visible
-from regard.viewer.style import LIGHT, Drawing, Style, blank, fonts, legend, note, plain, shown
+from regard.viewer.style import LIGHT, Drawing, Style, blank, drawable, fonts, legend, note, plain, shown
 
 SIDES = [
     (dx, dy)
     for r in (5, 11, 19, 29)
     for dx, dy in ((r, 0), (-r, 0), (0, r), (0, -r), (r, r), (-r, r), (r, -r), (-r, -r))
 ]
+SHAPES = "os^Dv"  # of dots
+LONGEST_NAME = 40  # letters of a class
 INSIDE = "·"  # before a token that goes on a word, or begins a text
 FAR = 8  # points of the offset from which on a thin line leads from the word to its dot
 SIZE, WIDE, HIGH = 8.5, 5.6, 10.5  # points: of the letters, and of the room that one takes
@@ -41,16 +44,17 @@ def embeddings(
     axes = figure.add_subplot()
     names = list(dict.fromkeys(classes or ()))
     kinds = [names.index(name) for name in classes] if classes else [0] * len(labels)
-    colors = [style.lines[kind % len(style.lines)] for kind in kinds]
-    axes.scatter(points[:, 0], points[:, 1], s=20, color=colors, alpha=0.8, linewidths=0, zorder=2)
+    for kind in sorted(set(kinds)):
+        places = [place for place, other in enumerate(kinds) if other == kind]
+        axes.scatter(*points[places].T, **mark_of(kind, style), alpha=0.8, linewidths=0, zorder=2)
     rings = sorted(marked)
     axes.scatter(
         points[rings, 0], points[rings, 1], s=90, facecolors="none", edgecolors=style.ink, linewidths=1.3, zorder=3
     )
     if len(names) > 1:
         for i, name in enumerate(names):
-            axes.scatter([], [], s=20, color=style.lines[i % len(style.lines)], label=shown(name))
-        legend(axes, style, n_above=min(len(names), 6))
+            axes.scatter([], [], **mark_of(i, style), label=drawable(visible(name))[:LONGEST_NAME])
+        legend(axes, style, n_above=min(len(names), max(1, 100 // (4 + max(map(len, names))))))
     axes.set_xlabel(f"first principal component ({shares[0]:.0%} of the variance)", color=style.soft)
     axes.set_ylabel(f"second ({shares[1]:.0%})", color=style.soft)
     axes.grid(color=style.rule, linewidth=0.6)
@@ -62,6 +66,12 @@ def embeddings(
     if any(notes):
         note(figure, "; ".join(filter(None, notes)), style)
     figure.savefig(path, format="png")
+
+
+def mark_of(kind: int, style: Style) -> dict[str, Any]:
+    """A color for each class, and another shape once the colors are used up."""
+    n = len(style.lines)
+    return {"s": 22, "color": style.lines[kind % n], "marker": SHAPES[kind // n % len(SHAPES)]}
 
 
 def principal_plane(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 import regard
-from regard.commands.look import neighbors
+from regard.commands.neighbors import neighbors
 from regard.errors import RegardError
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run
@@ -88,13 +88,49 @@ def test_the_picture_has_a_color_for_each_class(run: Run, monkeypatch: pytest.Mo
     assert drawn == {" king": ["royal"], " queen": ["royal"], " cat": ["animal"]}
 
 
+def test_the_picture_of_an_analogy_shows_where_it_leads(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[tuple[np.ndarray, list[str], list[str], list[int]]] = []
+
+    def draw(
+        vectors: np.ndarray, labels: list[str], path: Path, classes: list[str], marked: list[int], *_: object
+    ) -> None:
+        seen.append((vectors, labels, classes, marked))
+
+    monkeypatch.setattr("regard.viewer.plane.embeddings", draw)
+    arguments = ("king", "--minus", "man", "--plus", "woman", "-n", "2", "--png", str(tmp_path / "a.png"))
+    call(*arguments)
+    vectors, labels, _, marked = seen[0]
+    at = {label.strip(): row for label, row in zip(labels, vectors, strict=True)}
+    assert {labels[i].strip() for i in marked} == {"king", "man", "woman", "king - man + woman"}
+    point = at["king - man + woman"]
+    np.testing.assert_allclose(point, at["king"] - at["man"] + at["woman"], atol=1e-6)
+    assert np.linalg.norm(at["king"]) == pytest.approx(1) and "queen" in at
+    np.testing.assert_allclose(point / np.linalg.norm(point), at["queen"], atol=1e-5)
+    (tmp_path / "classes.tsv").write_text("cat\tanimal\ndog\tanimal\n", encoding="utf-8")
+    call(*arguments, "--classes", str(tmp_path / "classes.tsv"))
+    assert {"cat", "dog", "king", "man", "woman", "king - man + woman"} == {label.strip() for label in seen[1][1]}
+
+
+def test_an_analogy_that_is_nothing(run: Run) -> None:
+    with pytest.raises(RegardError, match="king - king is nothing: the words cancel each other"):
+        run.neighbors("king", minus="king")
+
+
 def test_the_picture_is_drawn(run: Run, tmp_path: Path) -> None:
     call("cat", "king", "--png", str(tmp_path / "a.png"))
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
-    ("line", "message"), [("king", "is not a word, a tab and its class"), ("no such\tx", ":1: 'no")]
+    ("line", "message"),
+    [
+        ("king", "is not a word, a tab and its class"),
+        ("no such\tx", ":1: 'no"),
+        ("cat\tanimal\nking\troyal\ncat\tpet", ":3: 'cat' is of class 'pet', and above of 'animal'"),
+        ("cat\tanimal", "has 1 words with a class; a picture needs two or more"),
+    ],
 )
 def test_a_class_that_is_none(run: Run, line: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "classes.tsv").write_text(line + "\n", encoding="utf-8")

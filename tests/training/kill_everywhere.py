@@ -146,7 +146,7 @@ def kill_and_resume(root: Path, is_every: bool, settings: dict[str, object]) -> 
 if __name__ == "__main__":
     root, is_every, all_settings = Path(sys.argv[1]), sys.argv[2] == "every", json.loads(sys.argv[3])
     torch.set_num_threads(1)
-    loop.draw_curves = lambda run, metric: None  # slow, and not what is asked here
+    loop.draw_curves = lambda run, figures: None  # slow, and not what is asked here
     durable.os.fsync = lambda descriptor: None  # a kill, unlike a power cut, loses nothing that was written
     run_tiny(root / "warm", CONFIG)  # PyTorch imports much on its first step: once, here, for all the children
     gc.freeze()  # nor do they walk, and copy, what was imported

@@ -25,7 +25,7 @@ CPU = torch.device("cpu")
 
 def test_a_finished_run_holds_every_file_and_a_filled_card(tmp_path: Path) -> None:
     result = run_tiny(tmp_path)
-    draw_curves(tmp_path, "loss")
+    draw_curves(tmp_path, ("loss",))
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     card = (tmp_path / "README.md").read_text()
     for part in (
@@ -51,7 +51,7 @@ def test_the_lines_of_the_loss_are_told_apart(tmp_path: Path, monkeypatch: pytes
     run_tiny(tmp_path)
     with_legend: list[str] = []
     monkeypatch.setattr("regard.viewer.curves.legend", lambda axes, _: with_legend.append(axes.get_title(loc="left")))
-    draw_curves(tmp_path, "loss")
+    draw_curves(tmp_path, ("loss",))
     assert with_legend == ["loss"]
 
 

@@ -59,7 +59,7 @@ class TinyBatch(Batch):
 class TinyTask:
     """Ragged sequences in which each word names the next; four of them to a batch, in an order of chance."""
 
-    config = SimpleNamespace(metric="loss")
+    config = SimpleNamespace(metric="loss", drawn=("loss",))
     higher_is_better = False
 
     def __init__(self, bad_line: int | None = None) -> None:

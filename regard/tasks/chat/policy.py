@@ -41,6 +41,11 @@ class PolicyConfig(TalkConfig):
     def judging_run(self) -> str:
         return self.judge
 
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """Not the loss, which means something else in a step than in a validation, but the reward and its price."""
+        return "reward", "drift"
+
 
 @dataclass(frozen=True)
 class PromptBatch(Batch):

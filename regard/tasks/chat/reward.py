@@ -92,7 +92,7 @@ class Reward(DialogueTask[Classifier, RivalBatch]):
         rewards = read_each(use.model, [ids[-most:] for ids in scripts], self.batch_tokens, use.model.device)
         return [
             Judged(float(reward), [f"only its last {most:,} of {len(ids):,} tokens were read"] * (len(ids) > most))
-            for reward, ids in zip(rewards[:, 0], scripts, strict=True)
+            for reward, ids in zip(rewards.flatten(), scripts, strict=True)
         ]
 
 

@@ -14,6 +14,7 @@ from regard.tasks.pretraining.verbs import Fill, Filled
 from regard.tasks.setup import Use
 from regard.text.tokenizer import Tokenizer
 
+LEAST = 8  # texts that are compared at least: what fills a gap does not depend on how many are shown
 MASK, SENTINEL = "<mask>", "<extra_{}>"
 GAP = re.compile(r"\[MASK\]|<mask>|<extra_(?:id_)?\d+>")  # gaps are numbered in their order, whatever they are called
 
@@ -32,7 +33,7 @@ def repair(tokenizer: Tokenizer, frame: Frame, writes_gaps: bool, use: Use[AnyTr
     room = use.engine.max_length - frame.n_around
     read = [with_gaps(text, tokenizer, writes_gaps) for text in ask.texts]
     sources = [ids[:room] for ids in read]
-    n_best = ask.top if writes_gaps else 1
+    n_best = max(ask.top, LEAST) if writes_gaps else 1
     config = replace(use.decoding, sample=False, n_best=n_best, beam=max(use.decoding.beam, n_best))
     config = config.within(use.engine.max_length)
     prompts = [frame.source(ids) for ids in sources]
@@ -43,7 +44,8 @@ def repair(tokenizer: Tokenizer, frame: Frame, writes_gaps: bool, use: Use[AnyTr
         if len(ids) > room:
             notes.append(f"cut to the first {room:,} of {len(ids):,} tokens")
         if writes_gaps:
-            answers.append(put_in(source, hypotheses, tokenizer, notes))
+            likeliest = sorted(hypotheses, key=lambda written: -written.log_prob)
+            answers.append(put_in(source, likeliest, ask.top, tokenizer, notes))
         else:
             answers.append(Filled(tokenizer.decode(hypotheses[0].tokens).strip(), [], notes))
     return answers
@@ -66,9 +68,11 @@ def with_gaps(text: str, tokenizer: Tokenizer, numbered: bool) -> list[int]:
     return ids
 
 
-def put_in(source: list[int], hypotheses: Sequence[Hypothesis], tokenizer: Tokenizer, notes: list[str]) -> Filled:
-    """The text with what the best hypothesis has for each gap; and for each gap what all hypotheses have, with the sum
-    of their probabilities."""
+def put_in(
+    source: list[int], hypotheses: Sequence[Hypothesis], top: int, tokenizer: Tokenizer, notes: list[str]
+) -> Filled:
+    """The text with what the likeliest hypothesis, the first, has for each gap; and for each gap the `top` likeliest of
+    what the hypotheses have, with the sum of their probabilities."""
     names = [name for name in map(SENTINEL.format, range(len(tokenizer.special))) if name in tokenizer.special]
     numbers = {tokenizer.special_id(name): number for number, name in enumerate(names)}
     gaps = [i for i in source if i in numbers]
@@ -78,7 +82,7 @@ def put_in(source: list[int], hypotheses: Sequence[Hypothesis], tokenizer: Token
         shares: dict[str, float] = defaultdict(float)
         for hypothesis, written in zip(hypotheses, spans, strict=True):
             shares[tokenizer.decode(written.get(gap, []))] += math.exp(hypothesis.log_prob)
-        words.append(sorted(shares.items(), key=lambda pair: -pair[1]))
+        words.append(sorted(shares.items(), key=lambda pair: -pair[1])[:top])
     empty = [str(place) for place, gap in enumerate(gaps, start=1) if not spans[0].get(gap)]
     notes += [f"nothing was written for gap {', '.join(empty)}"] if empty else []
     filled = [token for i in source for token in (spans[0].get(i, []) if i in numbers else [i])]

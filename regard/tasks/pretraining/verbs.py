@@ -65,6 +65,8 @@ class Follow(LineRequest[Followed]):
             return super().read(line, where)
         for mark in ("\t", "[SEP]"):
             first, separator, second = line.partition(mark)
+            if separator and mark in second:
+                raise DataError(f"{where or repr(line[:60])}: more than two texts; one tab or [SEP] divides them")
             if separator:
                 return {"texts": first.strip(), "nexts": second.strip()}
         hint = "give the text that may follow it with --next, or after a tab or [SEP]"

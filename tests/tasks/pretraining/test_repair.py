@@ -62,12 +62,14 @@ def test_words_are_put_where_their_sentinels_stand() -> None:
 
     source = with_gaps("make [MASK] chicken [MASK]", tokenizer, numbered=True)
     best, other = [first, fried, second, great], [second, great, first, make]  # the order in which they come is free
-    answer = put_in(source, [hypothesis(best, 0.5), hypothesis(other, 0.25)], tokenizer, [])
+    answer = put_in(source, [hypothesis(best, 0.5), hypothesis(other, 0.25)], 2, tokenizer, [])
     assert answer.text == "make fried chicken great" and answer.notes == []
     shares = [[(word.strip(), share) for word, share in options] for options in answer.words]
     assert shares[0][0] == ("fried", pytest.approx(0.5)) and shares[0][1][1] == pytest.approx(0.25)
     assert shares[1] == [("great", pytest.approx(0.75))]
-    silent = put_in(source, [hypothesis([first, fried], 0.5)], tokenizer, [])
+    one = put_in(source, [hypothesis(best, 0.5), hypothesis(other, 0.25)], 1, tokenizer, [])
+    assert one.text == answer.text and [len(options) for options in one.words] == [1, 1]
+    silent = put_in(source, [hypothesis([first, fried], 0.5)], 2, tokenizer, [])
     assert silent.text == "make fried chicken" and silent.notes == ["nothing was written for gap 2"]
 
 
