@@ -42,7 +42,7 @@ def embed(
     def say_split(number: int, line: str) -> None:
         if loaded.task.takes_files:
             return
-        n_parts = len(read_in_pieces(line, loaded.task.encode, loaded.model.max_length))
+        n_parts = len(read_in_pieces(line, loaded.task.encode, loaded.model.read_at_once))
         say_notes(number, [f"split into {n_parts}, the mean of which is given"] if n_parts > 1 else [])
 
     if out is not None:

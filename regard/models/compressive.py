@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -10,11 +11,12 @@ from regard.checks import at_least
 from regard.choose import choose
 from regard.errors import ConfigError
 from regard.inputs import InputTable
+from regard.models.interface import Glance
 from regard.models.stack import BlockStack
 from regard.models.transformer_xl import TransformerXLConfig, nothing_read, read_segment
 from regard.nn.compressing import COMPRESSIONS, CompressedMemory, CompressiveCache, Room, reconstruction_loss
-from regard.nn.layout import Layout
-from regard.nn.sight import Once
+from regard.nn.layout import Layout, Ragged
+from regard.nn.sight import Once, Sight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +46,14 @@ class CompressiveConfig(TransformerXLConfig):
     def most_kept(self) -> int:
         return 2 * self.room.n_rows  # keys and values, and the rows that they are made of
 
+    @property
+    def read_at_once(self) -> int:
+        return self.compression_rate * self.compressed_memory + self.memory + self.max_length
+
+    @property
+    def allocated_at_once(self) -> bool:
+        return True
+
     def keys_per_row(self, length: int) -> float:
         return super().keys_per_row(length) + self.compressed_memory
 
@@ -56,7 +66,7 @@ class CompressiveTransformer(BlockStack["CompressedMemory | CompressiveCache"]):
     """
 
     config: CompressiveConfig
-    can_carry = True
+    can_carry = learns_by_carrying = True
 
     def __init__(self, config: CompressiveConfig, inputs: InputTable | None = None):
         super().__init__(config, inputs)
@@ -64,6 +74,38 @@ class CompressiveTransformer(BlockStack["CompressedMemory | CompressiveCache"]):
         self.compressions: Sequence[nn.Module] = nn.ModuleList(  # type: ignore[assignment]
             make(config.d_model, config.compression_rate) for _ in range(config.n_layers)
         )
+
+    @property
+    def sight(self) -> Sight:
+        return Once(self.config.sight)
+
+    def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """Texts that fit a segment, in which nothing is compressed yet; of longer ones, one after the other."""
+        if layout.longest <= self.config.max_length:
+            return super().forward(tokens, layout)
+        ends = [0, *layout.lengths.cumsum(0).tolist()]
+        return torch.cat([self.read_whole(tokens[begin:end]) for begin, end in pairwise(ends)])
+
+    def read_whole(self, tokens: Tensor) -> Tensor:
+        """One text (N) of any length, segment by segment as in writing."""
+        parts, state = [], None
+        for part in tokens.split(self.config.max_length):
+            rows, state = self.carry(part, Ragged([len(part)], tokens.device), state)
+            parts.append(rows)
+        return torch.cat(parts)
+
+    def glance(self, tokens: Tensor) -> Glance:
+        """The last segment, which looks at rows made of several tokens, at its memory and at itself."""
+        *before, last = tokens.split(self.config.max_length)
+        state = None
+        for part in before:
+            _, state = self.carry(part, Ragged([len(part)], tokens.device), state)
+        begin, layout = len(tokens) - len(last), Ragged([len(last)], tokens.device)
+        n_memory, n_compressed = (0, 0) if state is None else (state.layers[0].shape[1], state.compressed[0].shape[1])
+        rate, oldest = self.config.compression_rate, begin - n_memory
+        made_of = [(oldest - i * rate, oldest - (i - 1) * rate) for i in range(n_compressed, 0, -1)]
+        single = [(i, i + 1) for i in range(oldest, len(tokens))]
+        return Glance(lambda: self.carry(last, layout, state), begin, [*made_of, *single])
 
     def carry(
         self, tokens: Tensor, layout: Layout, state: CompressedMemory | CompressiveCache | None

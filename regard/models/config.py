@@ -65,6 +65,16 @@ class ModelConfig:
         return self.max_length
 
     @property
+    def read_at_once(self) -> int:
+        """Tokens of a text that are looked at, or made one vector of, together; longer ones are split."""
+        return self.longest_text
+
+    @property
+    def allocated_at_once(self) -> bool:
+        """Whether a state takes all of its memory at the beginning, however short the texts are."""
+        return False
+
+    @property
     def position(self) -> str | None:
         """The name of the position encoding that the input meets first; None: there is none."""
         return None

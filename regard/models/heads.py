@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from regard.errors import ConfigError, RegardError
 from regard.inputs import InputTable
 from regard.models.cost import Cost
-from regard.models.interface import Model, Reader
+from regard.models.interface import Glance, Model, Reader
 from regard.models.writing import TextWriter
 from regard.nn.attention import Attention
 from regard.nn.layout import Layout, Prompt
@@ -52,6 +52,9 @@ class ReaderHead(Model):
 
     def cells(self) -> Iterator[tuple[int, int, Cell]]:
         return self.reader.cells()
+
+    def glance(self, tokens: Tensor) -> Glance:
+        return self.reader.glance(tokens)
 
     def features(self, tokens: Tensor, layout: Layout) -> Tensor:
         return self.reader.features(tokens, layout)

@@ -3,8 +3,8 @@
 import copy
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Generic, Self
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +15,19 @@ from regard.memory import check_memory
 from regard.models.config import ModelConfig
 from regard.models.cost import Cost
 from regard.nn.attention import Attention
-from regard.nn.layout import Layout, Prompt
+from regard.nn.layout import Layout, Prompt, Ragged
 from regard.nn.recurrent import Cell
 from regard.nn.state import S
+
+
+class Glance(NamedTuple):
+    """A pass over one text whose attention can be watched."""
+
+    read: Callable[[], object]
+    begin: int  # the token whose row looks first
+    made_of: list[
+        tuple[int, int]
+    ]  # of each row that is looked at: the tokens, from the first to the one after the last
 
 
 class Model(nn.Module, ABC):
@@ -34,6 +44,7 @@ class Model(nn.Module, ABC):
     can_forget = False  # in decoding: tokens can be taken back (its states can be truncated)
     is_recordable = False  # by CUDA graphs in training: batches of one shape take the same kernels
     is_sequential = False  # it computes one token after the other, in training too
+    learns_by_carrying = False  # some weights learn only where texts are carried on from batch to batch
     # How it is compiled, as in torch.compile: once for batches of all shapes (True), anew for each shape (False), or
     # anew when something changes that did not change before (None)
     dynamic_shapes: bool | None = True
@@ -44,6 +55,16 @@ class Model(nn.Module, ABC):
     def max_length(self) -> int:
         """Tokens of the longest sequence that it takes."""
         return self.config.longest_text
+
+    @property
+    def read_at_once(self) -> int:
+        """Tokens of a text that are looked at, or made one vector of, together."""
+        return min(self.max_length, self.config.read_at_once)
+
+    def glance(self, tokens: Tensor) -> Glance:
+        """How one text (N) is read, so that attention to all that is kept of it can be watched."""
+        layout = Ragged([len(tokens)], self.device)
+        return Glance(lambda: self(tokens, layout), 0, [(i, i + 1) for i in range(len(tokens))])
 
     @property
     def device(self) -> torch.device:
@@ -59,7 +80,7 @@ class Model(nn.Module, ABC):
         A row has what it keeps of its tokens, twice while rows change places, its logits with their order, and a
         record of its steps.
         """
-        n_kept = min(room, self.config.most_kept)
+        n_kept = self.config.most_kept if self.config.allocated_at_once else min(room, self.config.most_kept)
         n_numbers = 2 * n_kept * self.config.kept_per_token + 4 * self.config.vocab_size + 25 * room
         what = f"a search of {n_rows:,} rows of up to {room:,} tokens"
         n_bytes = 4 * n_rows * n_numbers

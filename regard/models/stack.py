@@ -8,7 +8,7 @@ from typing import Generic
 import torch
 from torch import Tensor, nn
 
-from regard.checks import at_least, not_negative
+from regard.checks import at_least, at_most, not_negative
 from regard.errors import ConfigError, RegardError
 from regard.inputs import InputTable, words_or
 from regard.models.interface import Reader
@@ -56,6 +56,7 @@ class StackConfig(TransformerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        at_most(self, 64, "hash_rounds")
         not_negative(self, "n_segments", "d_embedding", "separator", "attention_window", "global_rows", "hash_rounds")
         at_least(self, 1, "hash_chunk")
         if self.hash_rounds and (
@@ -98,6 +99,10 @@ class StackConfig(TransformerConfig):
         if not self.attention_window:
             return self.max_length
         return max(self.attention_window, min(self.max_length, READ_AT_ONCE))
+
+    @property
+    def read_at_once(self) -> int:
+        return self.max_length
 
     @property
     def longest_text(self) -> int:
@@ -181,8 +186,9 @@ class BlockStack(Reader[S], Generic[S]):
 
     @property
     def sight(self) -> Sight:
-        """The rule for one pass through the blocks."""
-        return Once(self.config.sight) if self.config.attention_window else self.config.sight
+        """The rule for one pass through the blocks, whose masks are made once where a path may need some."""
+        c = self.config
+        return Once(c.sight) if c.attention_window or self.position.has_bias else c.sight
 
     def embed(self, tokens: Tensor, layout: Layout) -> Tensor:
         x = self.embedding(tokens, layout)
@@ -223,7 +229,7 @@ class Stack(BlockStack["Cache | RollingCache"]):
         c, like = self.config, next(self.parameters())
         heads = c.heads.shared, c.heads.width
         if c.is_endless:
-            return RollingCache.empty(c.n_layers, n_rows, c.n_kept, heads, like, n_first=c.global_rows)
+            return RollingCache.empty(c.n_layers, n_rows, room, c.n_kept, heads, like, n_first=c.global_rows)
         return Cache.empty(c.n_layers, n_rows, room, heads, like)
 
     def step(self, tokens: Tensor, state: Cache | RollingCache) -> Tensor:

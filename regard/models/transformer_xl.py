@@ -12,7 +12,7 @@ from regard.models.stack import RELATIVE, BlockStack, StackConfig
 from regard.nn.layout import Layout
 from regard.nn.linear import as_computed
 from regard.nn.rolling import RollingCache, SegmentMemory, full, last_rows
-from regard.nn.sight import Once, window
+from regard.nn.sight import Once, Sight, window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,10 @@ class TransformerXLConfig(StackConfig):
     def n_kept(self) -> int:
         return self.memory
 
+    @property
+    def read_at_once(self) -> int:
+        return self.memory + self.max_length
+
     def keys_per_row(self, length: int) -> float:
         return super().keys_per_row(length) + self.memory
 
@@ -63,6 +67,11 @@ class TransformerXL(BlockStack["SegmentMemory | RollingCache"]):
 
     def __init__(self, config: TransformerXLConfig, inputs: InputTable | None = None):
         super().__init__(config, inputs)
+
+    @property
+    def sight(self) -> Sight:
+        """As in writing, a row of one long text looks `memory` rows back."""
+        return Once(self.config.sight & window(self.config.memory))
 
     def carry(
         self, tokens: Tensor, layout: Layout, state: SegmentMemory | RollingCache | None
@@ -85,9 +94,8 @@ class TransformerXL(BlockStack["SegmentMemory | RollingCache"]):
 
     def start(self, n_rows: int, room: int) -> RollingCache:
         c = self.config
-        return RollingCache.empty(
-            c.n_layers, n_rows, c.memory, (c.heads.shared, c.heads.width), like=next(self.parameters())
-        )
+        like = next(self.parameters())
+        return RollingCache.empty(c.n_layers, n_rows, room, c.memory, (c.heads.shared, c.heads.width), like)
 
     def step(self, tokens: Tensor, state: SegmentMemory | RollingCache) -> Tensor:
         assert isinstance(state, RollingCache)
@@ -97,7 +105,7 @@ class TransformerXL(BlockStack["SegmentMemory | RollingCache"]):
     def read_on(self, tokens: Tensor, state: RollingCache) -> Tensor:
         n = tokens.shape[1]
         state.make_room(n)
-        layout, sight = state.queries(n), Once(self.config.sight & window(self.config.memory))
+        layout, sight = state.queries(n), self.sight
         x = self.embed(tokens, layout)
         for i, block in enumerate(self.blocks):
             x = block(x, layout, sight, past=state.layer(i))

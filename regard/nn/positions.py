@@ -3,7 +3,9 @@ embed (added to the embeddings), rotate (turns queries and keys), bias (added to
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -108,6 +110,14 @@ class Rotary(Position):
         places = torch.arange(0 if self.sees_length else space.max_length)
         table = self.far(places) if space.endless else waves(places[:, None], rates) * self.turning.size
         self.register_buffer("table", table, persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Moves, but rates are never rounded: at a large place, half of their digits would turn by another angle."""
+        rates = self.rates
+        super()._apply(fn, recurse)
+        if not rates.is_meta:
+            self.rates = rates.to(self.rates.device)
+        return self
 
     def turn(self, layout: Layout) -> Tensor:
         """Sine and cosine of each pair's angle at every row's place (..., E)."""

@@ -4,6 +4,7 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.errors import RegardError
 from regard.nn.attention import Memory, Past
@@ -22,6 +23,11 @@ def last_rows(old: Tensor, new: Tensor, n: int) -> Tensor:
     """The last n rows of (B, M, D) and (B, T, D), without the memory of those before them, as a view would keep it."""
     n_old = min(max(0, n - new.shape[1]), old.shape[1])
     return torch.cat([old[:, old.shape[1] - n_old :].to(new.dtype), new[:, -n:]], 1)
+
+
+def with_room(content: Tensor, room: int) -> Tensor:
+    """(2, layers, B, M, H, E) with zeros after the M rows, up to `room` of them."""
+    return F.pad(content, (0, 0, 0, 0, 0, room - content.shape[3]))
 
 
 def refuse_taking_back(read: Tensor, wanted: Tensor) -> None:
@@ -58,9 +64,10 @@ class RollingCache(RowState):
     """The keys and values of the first `n_first` and the last `n_kept` rows of every layer, for B sequences of any
     length.
 
-    There is room for twice as many of the last: when it is full, the older half is dropped.  A rule, not the room, says
-    who looks at whom, so that nobody sees when this happens.  What follows the first rows moves towards them: a rule
-    and a position that measure no distance to these, but know how many they are, do not see that either.
+    Its room grows with what is written, up to twice as many of the last: when it is full, the older half is dropped.  A
+    rule, not the room, says who looks at whom, so that nobody sees when this happens.  What follows the first rows
+    moves towards them: a rule and a position that measure no distance to these, but know how many they are, do not see
+    that either.
     """
 
     def __init__(self, content: Tensor, lengths: Tensor, n_kept: int, n_first: int = 0):
@@ -72,10 +79,11 @@ class RollingCache(RowState):
 
     @classmethod
     def empty(
-        cls, n_layers: int, n_rows: int, n_kept: int, heads: tuple[int, int], like: Tensor, n_first: int = 0
+        cls, n_layers: int, n_rows: int, room: int, n_kept: int, heads: tuple[int, int], like: Tensor, n_first: int = 0
     ) -> "RollingCache":
-        """`heads` says how many heads of keys there are and how wide one is; `like` is a tensor of their type."""
-        content = like.new_zeros(2, n_layers, n_rows, n_first + 2 * n_kept, *heads)
+        """`room` rows are expected; `heads` says how many heads of keys there are and how wide one is; `like` is a
+        tensor of their type."""
+        content = like.new_zeros(2, n_layers, n_rows, min(room, n_first + 2 * n_kept), *heads)
         return cls(content, torch.zeros(n_rows, dtype=torch.long, device=like.device), n_kept, n_first)
 
     def layer(self, index: int) -> Past:
@@ -83,7 +91,10 @@ class RollingCache(RowState):
 
     def make_room(self, n: int) -> None:
         """For `n` more rows, at most `n_kept`: call before the layers are extended."""
-        if self.longest + n <= self.content.shape[3]:
+        wanted, most = self.longest + n, self.n_first + 2 * self.n_kept
+        if self.content.shape[3] < min(wanted, most):
+            self.content = with_room(self.content, min(most, max(wanted, 2 * self.content.shape[3])))
+        if wanted <= self.content.shape[3]:
             return
         held = self.lengths - self.starts
         last = self.n_first + self.n_kept
@@ -117,7 +128,8 @@ class RollingCache(RowState):
         refuse_taking_back(self.lengths, lengths)
 
     def join(self, other: "RollingCache") -> None:
-        self.content = torch.cat([self.content, other.content], 2)
+        room = max(self.content.shape[3], other.content.shape[3])
+        self.content = torch.cat([with_room(content, room) for content in (self.content, other.content)], 2)
         self.lengths = torch.cat([self.lengths, other.lengths])
         self.starts = torch.cat([self.starts, other.starts])
         self.longest = max(self.longest, other.longest)

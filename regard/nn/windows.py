@@ -44,7 +44,7 @@ class Blocks:
 
     @property
     def n_global(self) -> int:
-        return self.local.n_global
+        return min(self.local.n_global, self.length)
 
     @property
     def n_blocks(self) -> int:

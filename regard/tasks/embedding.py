@@ -42,7 +42,7 @@ def embed_texts(
     model: Model, texts: Sequence[str], encode: Callable[[str], list[int]], pooling: str, layer: int | None
 ) -> np.ndarray:
     """`embed` of texts.  One that is too long gets the mean of its pieces, each counted as often as it has tokens."""
-    in_pieces = [read_in_pieces(text, encode, model.max_length) for text in texts]
+    in_pieces = [read_in_pieces(text, encode, model.read_at_once) for text in texts]
     vectors = embed(model, [ids for parts in in_pieces for ids in parts], pooling, layer)
     whole, start = vectors[: len(texts)].copy(), 0
     for i, parts in enumerate(in_pieces):

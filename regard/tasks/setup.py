@@ -89,6 +89,11 @@ class TaskConfig:
         return 0.0
 
     @property
+    def carry(self) -> bool:
+        """Whether texts go on from batch to batch."""
+        return False
+
+    @property
     def own_words(self) -> float:
         """The chance that a token, in training, is read as one that the model wrote."""
         return 0.0

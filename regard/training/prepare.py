@@ -182,11 +182,13 @@ def write_recipe(recipe: Recipe, folder: Path) -> None:
 
 
 def describe(recipe: Recipe, tokenizer: Tokenizer, task: AnyTask, model: torch.nn.Module) -> list[tuple[str, str]]:
+    is_left_out = recipe.model_class.learns_by_carrying and not recipe.task.carry
     return [
         *task.rows(),
         *([("tokenizer", f"{tokenizer.kind}, {tokenizer.vocab_size:,} tokens")] if task.reads_text else []),
         *((f"parameters: {name}", f"{count:,}") for name, count in parameters_by_part(model).items()),
         ("memory", f"about {training_memory(recipe, model) / 2**20:,.0f} MiB for weights, gradients, Adam and a batch"),
+        *([("not learned", "the compression: only texts that are carried on compress (task.carry)")] * is_left_out),
         ("an epoch", f"{task.n_batches(0):,} batches of about {task.batch_tokens:,} tokens"),
     ]
 

@@ -62,10 +62,11 @@ def look_at_text(model: Model, tokenizer: Tokenizer, ids: list[int], title: str,
     check_length(model, ids, len(ids))
     if not any(model.attentions()):
         return look_at_gates(model, tokenizer.tokens(ids), ids, title, focus.layers, focus.heads)
+    glance, words = model.glance(torch.tensor(ids, device=model.device)), tokenizer.tokens(ids)
     with watch(model, focus.layers, focus.heads, focus.vectors) as seen:
-        model(torch.tensor(ids, device=model.device), Ragged([len(ids)], model.device))
-    words = tokenizer.tokens(ids)
-    return capture(title, seen, {"self": (words, words)})
+        glance.read()
+    keys = ["".join(words[begin:end]) for begin, end in glance.made_of]
+    return capture(title, seen, {"self": (words[glance.begin :], keys)})
 
 
 @torch.no_grad()
@@ -154,7 +155,7 @@ def look_at_long_text(
     model: Model, tokenizer: Tokenizer, encode: Callable[[str], list[int]], text: str, focus: Focus
 ) -> Capture:
     """A text of any length, or the part of it that was asked for."""
-    texts = texts_that_fit(text, tokenizer, encode, model.max_length)
+    texts = texts_that_fit(text, tokenizer, encode, model.read_at_once)
     return look_in_parts(texts, focus, lambda part: look_at_text(model, tokenizer, encode(part), part, focus))
 
 

@@ -1,6 +1,7 @@
 """Memory that is compressed: places and sizes by hand, the loss of the compression, and texts without end."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from torch.nn import functional as F
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.engine import generate
-from regard.errors import ConfigError
+from regard.errors import ConfigError, RegardError
 from regard.models.compressive import CompressiveConfig, CompressiveTransformer
 from regard.models.heads import LanguageModel
 from regard.models.transformer_xl import TransformerXL, TransformerXLConfig
@@ -167,6 +168,39 @@ def test_texts_of_several_lengths_are_written_as_each_alone():
     assert together == alone and all(len(tokens) == 40 for tokens in together)
     beams = generate(model, prompts, DecodingConfig(beam=3, n_best=2, extra_length=30, length_ratio=0.0), 1, 2)
     assert all(len(group) == 2 for group in beams)
+
+
+def test_texts_that_are_read_whole_are_read_as_they_are_written():
+    model, tokens = make(), texts(1, 31)[0]
+    lengths = [3, 23, 5]
+    whole = model(tokens, Ragged(lengths)).split(lengths)
+    for text, rows in zip(tokens.split(lengths), whole, strict=True):
+        torch.testing.assert_close(rows, step_through(model, text[None], len(text))[0][0], atol=1e-5, rtol=1e-5)
+
+
+def test_a_glance_says_of_which_tokens_rows_are():
+    """Of 18 tokens in segments of 5: 3 of the last one look at 3 compressed rows, 4 or 5 of the memory, themselves."""
+    model, tokens = make(), texts(1, 18)
+    glance = model.glance(tokens[0])
+    with watch(model) as seen:
+        rows, *_ = glance.read()
+    torch.testing.assert_close(rows, step_through(model, tokens, 18)[0][0, 15:], atol=1e-5, rtol=1e-5)
+    assert glance.begin == 15 and seen.of("self", 0).weights.shape[2:] == (3, len(glance.made_of))
+    assert [end - begin for begin, end in glance.made_of[:3]] == [2, 2, 2]
+    spans = glance.made_of
+    assert all(left[1] == right[0] for left, right in pairwise(spans)) and spans[-1] == (17, 18)
+    short = model.glance(tokens[0, :4])
+    assert short.begin == 0 and short.made_of == [(0, 1), (1, 2), (2, 3), (3, 4)]
+
+
+def test_room_is_counted_as_it_is_taken():
+    """A cache of compressed rows is taken whole, one of a window as texts need it."""
+    compressive = CompressiveConfig(**SMALL | {"memory": 10**6, "vocab_size": 11})
+    endless = TransformerXLConfig(**SMALL | {"memory": 10**6, "vocab_size": 11})
+    assert compressive.allocated_at_once and not endless.allocated_at_once
+    with pytest.raises(RegardError, match="a search of 10,000 rows of up to 5 tokens"):
+        LanguageModel(CompressiveTransformer(compressive)).check_room(10_000, 5)
+    LanguageModel(TransformerXL(endless)).check_room(10_000, 5)
 
 
 def test_what_is_compressed_is_seen_by_who_watches():

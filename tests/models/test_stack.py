@@ -14,6 +14,7 @@ from regard.nn.blocks import FEED_FORWARDS
 from regard.nn.layout import Ragged, Rectangle
 from regard.nn.positions import POSITIONS
 from regard.nn.scores import SCORES
+from regard.nn.sight import Once
 
 LENGTHS = [4, 1, 6]
 KINDS = [{"score": score} for score in SCORES] + [{"position": position} for position in POSITIONS]
@@ -265,3 +266,17 @@ def test_rows_see_their_window_and_global_rows_see_all():
 def test_global_rows_without_a_window_are_refused():
     with pytest.raises(ConfigError, match="without attention_window all rows are global"):
         make(global_rows=1)
+
+
+def test_texts_without_end_are_still_read_in_pieces():
+    """What looks at a text, or makes a vector of it, takes memory that grows with the square of what it reads."""
+    shape = dict(vocab_size=11, d_model=8, n_heads=2, n_layers=1, d_ff=8, max_length=20)
+    endless = StackConfig(**shape, attention_window=4, position="rotary")
+    assert endless.is_endless and endless.longest_text > 10**5 and endless.read_at_once == 20
+    assert StackConfig(**shape).read_at_once == 20
+
+
+def test_a_position_that_adds_to_scores_has_one_mask_for_all_layers():
+    shape = dict(vocab_size=11, d_model=8, n_heads=2, n_layers=1, d_ff=8)
+    kept = {name: isinstance(Stack(StackConfig(**shape, position=name)).sight, Once) for name in ("alibi", "rotary")}
+    assert kept == {"alibi": True, "rotary": False}

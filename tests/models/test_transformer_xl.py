@@ -54,6 +54,41 @@ def test_a_memory_of_all_is_full_attention():
     torch.testing.assert_close(read_in_segments(model, tokens, [9, 9, 13])[0], whole, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("position", RELATIVE)
+def test_a_whole_text_is_read_as_it_is_written(position):
+    """What looks, embeds and classifies reads a text at once: a row sees its memory and nothing before it."""
+    model, tokens = make(position=position), texts(2, 31)
+    with torch.no_grad(), watch(model) as seen:
+        whole = model(tokens.flatten(), Ragged([31, 31])).view(2, 31, -1)
+        state = model.start(2, 31)
+        stepped = torch.cat([model.step(part, state) for part in tokens.split(1, 1)], 1)
+    torch.testing.assert_close(whole, stepped, atol=1e-5, rtol=1e-5)
+    weights = next(sighting for sighting in seen.sightings if sighting.weights.shape[2] == 31).weights
+    behind = torch.arange(31)[:, None] - torch.arange(31)
+    assert not weights[..., (behind > 6) | (behind < 0)].any() and (weights[..., behind == 6] > 0).all()
+
+
+def test_a_cache_has_room_for_what_is_written_and_grows():
+    model, tokens = make(memory=20), texts(1, 60)
+    whole = model(tokens[0], Ragged([60]))
+    state = model.start(1, 4)
+    assert state.content.shape[3] == 4
+    rows, rooms = [], []
+    with torch.no_grad():
+        for part in tokens.split(3, 1):
+            rows.append(model.step(part, state)[0])
+            rooms.append(state.content.shape[3])
+    torch.testing.assert_close(torch.cat(rows), whole, atol=1e-5, rtol=1e-5)
+    assert rooms == sorted(rooms) and rooms[-1] == 40 and len(set(rooms)) < 8
+    short, long = model.start(1, 3), model.start(1, 30)
+    with torch.no_grad():
+        model.step(tokens[:, :3], short)
+        model.step(tokens[:, :30], long)
+        short.join(long)
+        after = model.step(tokens[:, [3, 30]].T, short)[:, 0]
+    torch.testing.assert_close(after, whole[[3, 30]], atol=1e-5, rtol=1e-5)
+
+
 def test_a_row_sees_the_segment_before_and_gradients_stop_there():
     model, tokens = make(n_layers=1, memory=3), texts(1, 10)
     vectors = model.embedding(tokens[0], Ragged([10])).detach().requires_grad_()

@@ -39,6 +39,15 @@ def test_chunks_equal_the_equation_restricted_to_buckets(n_rounds, rule, lengths
         torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
 
 
+def test_a_chunk_larger_than_the_texts_is_one_chunk_of_them():
+    torch.manual_seed(0)
+    layout = Ragged([T, 8])
+    queries, values = (torch.randn(layout.n_rows, H, E) for _ in range(2))
+    memory = Memory(unit(queries), values, layout)
+    fitting = make(2, chunk=T)(queries, layout, memory, causal)
+    assert torch.equal(make(2, chunk=10**9)(queries, layout, memory, causal), fitting)  # and takes no memory for it
+
+
 def test_in_half_precision_it_is_near():
     torch.manual_seed(0)
     attend, layout = make(n_rounds=2), Ragged([T])

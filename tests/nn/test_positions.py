@@ -1,10 +1,11 @@
+import copy
 import math
 
 import pytest
 import torch
 
 from regard.nn.layout import Rectangle
-from regard.nn.positions import POSITIONS, Space, sinusoids
+from regard.nn.positions import POSITIONS, Rotary, Space, sinusoids
 from regard.nn.turning import Turning
 
 
@@ -42,6 +43,15 @@ def test_rotary_scores_depend_on_the_distance_only():
 
     torch.testing.assert_close(score(3, 1), score(73, 71), atol=1e-4, rtol=1e-4)
     assert not torch.allclose(score(3, 1), score(3, 2), atol=1e-3)
+
+
+def test_halved_rotary_turns_by_the_same_angles_however_far():
+    exact = Rotary(Space(16, 2, 64, endless=True))
+    halved = copy.deepcopy(exact).bfloat16()
+    places = torch.tensor([511, 1000, 100_000])
+    assert torch.equal(halved.far(places), exact.far(places))
+    assert halved.rates.dtype == torch.float32 and halved.table.dtype == torch.bfloat16
+    assert exact.to("meta").rates.is_meta
 
 
 def test_alibi_falls_with_distance_at_one_slope_per_head():

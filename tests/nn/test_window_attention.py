@@ -22,6 +22,8 @@ RULES = {
     "causal": causal & window(3),
     "global": window(2) | global_tokens(3),
     "causal and global": causal & (window(4) | global_tokens(2)),
+    "more global than there are": window(2) | global_tokens(40),
+    "causal and all global": causal & (window(2) | global_tokens(28)),
 }
 LENGTHS = {"one": [T], "full": [16, 16], "ragged": [3, T, 1, 16, 17]}
 
