@@ -165,9 +165,6 @@ def show_here(capture: "Capture", kind: str, layer: int | None, head: int | None
         terminal.show(map, Console())
 
 
-PASSAGES, FEW_PASSAGES = 64, 4  # a Jacobian takes as many backward passes as a state has numbers
-
-
 def reach(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="runs of language models")],
     text: Annotated[list[Path] | None, typer.Option(help="a text to measure on (default: the recipe's)")] = None,
@@ -192,8 +189,7 @@ def reach(
 
     names = short_names(runs)
     files = [str(path) for path in text or ()]
-    n_passages = passages or (FEW_PASSAGES if jacobians else PASSAGES)
-    measured = {names[run]: regard.load(run, device).reach(files, distance, n_passages, jacobians) for run in runs}
+    measured = {names[run]: regard.load(run, device).reach(files, distance, passages, jacobians) for run in runs}
     what = "‖∂h_T/∂h‖" if jacobians else "|∂L/∂h|"
     if as_json:
         records = [

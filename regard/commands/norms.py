@@ -3,12 +3,15 @@
 import json
 import statistics
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.commands.lines import print_table, short_names
 from regard.errors import RunError
+
+if TYPE_CHECKING:
+    from regard.viewer.charts import NormCurve
 
 
 def norms(
@@ -26,24 +29,27 @@ def norms(
     from regard.viewer import charts
     from regard.viewer.style import DARK, LIGHT
 
-    curves: dict[str, tuple[list[int], list[float], float]] = {}
+    curves: dict[str, charts.NormCurve] = {}
     last_losses: dict[str, float | None] = {}
     for run, name in short_names(runs).items():
         rows = [row for row in read_metrics(run / "metrics.jsonl") if row["kind"] == "train"]
         known = {row["step"]: norm for row in rows if (norm := number(row, "grad_norm")) is not None}
         if not known:
             raise RunError(f"{run / 'metrics.jsonl'} has no gradient norms: name the folder of a run that was trained")
-        curves[name] = (list(known), list(known.values()), Recipe.of_run(run).training.clip)
+        training = Recipe.of_run(run).training
+        n_left = max(0, training.steps - int(rows[-1]["step"]))
+        curves[name] = charts.NormCurve(list(known), list(known.values()), training.clip, n_left)
         last_losses[name] = number(rows[-1], "loss")
     if as_json:
         records = [
-            {"run": name, "clip": clip, "steps": steps, "norms": values, "last_loss": last_losses[name]}
-            for name, (steps, values, clip) in curves.items()
+            {"run": name, "clip": curve.clip, "steps": curve.steps, "norms": curve.norms}
+            | {"steps_left": curve.n_left, "last_loss": last_losses[name]}
+            for name, curve in curves.items()
         ]
         print(json.dumps(records))
     else:
         columns = ("run", "clip", "steps", "median norm", "largest", "at step", "clipped", "last loss")
-        table = [row_of(name, *curve, last_losses[name]) for name, curve in curves.items()]
+        table = [row_of(name, curve, last_losses[name]) for name, curve in curves.items()]
         print_table(columns, table, "Norm of the gradient before clipping", are_numbers=True)
     if png is not None:
         charts.norms(curves, png, DARK if dark else LIGHT)
@@ -51,8 +57,9 @@ def norms(
             print(f"{png}: one line a run")
 
 
-def row_of(name: str, steps: list[int], values: list[float], clip: float, loss: float | None) -> list[str]:
-    largest = max(values)
-    clipped = f"{sum(value > clip for value in values) / len(values):.1%}" if clip else "never"
-    figures = [f"{statistics.median(values):.3g}", f"{largest:.3g}", f"{steps[values.index(largest)]:,}"]
-    return [name, f"{clip:g}", f"{len(steps):,}", *figures, clipped, "" if loss is None else f"{loss:.4g}"]
+def row_of(name: str, curve: "NormCurve", loss: float | None) -> list[str]:
+    steps, norms, clip = curve.steps, curve.norms, curve.clip
+    largest = max(norms)
+    clipped = f"{sum(norm > clip for norm in norms) / len(norms):.1%}" if clip else "never"
+    figures = [f"{statistics.median(norms):.3g}", f"{largest:.3g}", f"{steps[norms.index(largest)]:,}"]
+    return [name, f"{clip:g}", curve.n_steps, *figures, clipped, "" if loss is None else f"{loss:.4g}"]

@@ -92,25 +92,34 @@ def line_of(number: int, style: Style) -> tuple[str, str]:
     return style.lines[number % len(style.lines)], DASHES[number // len(style.lines) % len(DASHES)]
 
 
-def norms(curves: dict[str, tuple[list[int], list[float], float]], path: Drawing, style: Style = LIGHT) -> None:
-    """|∂L/∂w| by step, before clipping, one line a name, on a logarithmic scale; dotted, where it was clipped to.
+@dataclass(frozen=True)
+class NormCurve:
+    """|∂L/∂w| of each step, before clipping."""
 
-    A curve is its steps, its norms and the largest norm that its run let pass (0: any).
-    """
+    steps: list[int]
+    norms: list[float]
+    clip: float  # the largest that the run let pass; 0: any
+    n_left: int  # steps that its recipe has and that were not trained: it goes on, or it was ended
+
+    @property
+    def n_steps(self) -> str:
+        """ "80", or "2 of 80" """
+        return f"{len(self.steps):,}" + (f" of {self.steps[-1] + self.n_left:,}" if self.n_left else "")
+
+
+def norms(curves: dict[str, NormCurve], path: Drawing, style: Style = LIGHT) -> None:
+    """One line a name, on a logarithmic scale; dotted, where it was clipped to; a cross where a run ended early."""
     figure = blank(7.6, 4.6, style)
     axes = figure.add_subplot()
-    for number, (name, (steps, values, clip)) in enumerate(curves.items()):
+    for number, (name, curve) in enumerate(curves.items()):
         color, dashes = line_of(number, style)
-        axes.plot(
-            steps,
-            values,
-            dashes,
-            color=color,
-            linewidth=1.0,
-            label=f"{name}, {f'clipped to {clip:g}' if clip else 'not clipped'}",
-        )
-        if clip:
-            axes.axhline(clip, color=color, linewidth=1.2, linestyle=":")
+        label = f"{name}, {f'clipped to {curve.clip:g}' if curve.clip else 'not clipped'}"
+        if curve.n_left:
+            label += f", {curve.n_steps} steps"
+            axes.plot(curve.steps[-1], curve.norms[-1], "X", color=color, markersize=7)
+        axes.plot(curve.steps, curve.norms, dashes, color=color, linewidth=1.0, label=label)
+        if curve.clip:
+            axes.axhline(curve.clip, color=color, linewidth=1.2, linestyle=":")
     axes.set_yscale("log")
     axes.set_xlabel("step", color=style.soft)
     axes.set_title("norm of the gradient before clipping", fontsize=11, color=style.ink, loc="left")

@@ -56,11 +56,28 @@ def test_words_are_written_without_marks_of_spaces(tmp_path: Path, written: list
     assert {"the", "cat", "dog", "sat"} <= set(written) and not any("·" in text for text in written)
 
 
+def test_a_run_that_ended_early_says_so() -> None:
+    assert charts.NormCurve([1, 2], [1.0, 2.0], 0.0, 78).n_steps == "2 of 80"
+    assert charts.NormCurve([1, 2], [1.0, 2.0], 0.0, 0).n_steps == "2"
+
+
+@pytest.mark.parametrize("last", [81_920, 10_000_000, 10**10])
+def test_the_axis_of_tokens_has_numbers(last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = []
+    blank = charts.blank
+    monkeypatch.setattr(charts, "blank", lambda *size: figures.append(blank(*size)) or figures[-1])
+    charts.losses({"gru": [(16_384, 6.0), (last, 5.0)]}, tmp_path / "losses.png")
+    axes = figures[0].axes[0]
+    low, high = axes.get_xlim()
+    numbers = [tick.get_text() for tick in axes.get_xticklabels() if low <= tick.get_position()[0] <= high]
+    assert 2 <= len([number for number in numbers if number]) <= 12
+
+
 @pytest.mark.slow  # six pictures
 def test_all_are_drawn_on_both_papers(tmp_path: Path) -> None:
     for style in (LIGHT, DARK):
         charts.reach({"a": np.array([1.0, 0.5])}, tmp_path / "reach.png", style=style)
-        charts.norms({"a": ([1, 2], [1.0, 2.0], 1.0)}, tmp_path / "norms.png", style)
+        charts.norms({"a": charts.NormCurve([1, 2], [1.0, 2.0], 1.0, 3)}, tmp_path / "norms.png", style)
         charts.losses({"a": [(1, 2.0), (2, 1.0)]}, tmp_path / "losses.png", style)
         paper = [int(style.paper[i : i + 2], 16) / 255 for i in (1, 3, 5)]
         for name in ("reach", "norms", "losses"):

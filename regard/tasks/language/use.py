@@ -22,6 +22,7 @@ from regard.tasks.setup import Use
 from regard.text.tokenizer import Tokenizer
 
 FADED = 0.01  # the share of distance 0 below which a gradient has faded
+PASSAGES = 4, 64  # of Jacobians, each of which takes as many backward passes as a state has numbers, and else
 USUAL_LENGTH = 100  # tokens of a text whose length nobody asked for
 
 
@@ -170,7 +171,9 @@ class Reached:
 
 def measure_reach(model: LanguageModel, stream: Stream, ask: Reach) -> Reached:
     """Passages of distance + 1 tokens, spread evenly over the text; L is the loss of the token that follows them."""
-    distance, n_passages = ask.distance, ask.n_passages
+    few, many = PASSAGES
+    n_passages = ask.n_passages if ask.n_passages is not None else few if ask.jacobians else many
+    distance = ask.distance
     if distance < 1 or n_passages < 1:
         raise RegardError(f"distance and passages must be at least 1, got {distance} and {n_passages}")
     if model.is_counted:

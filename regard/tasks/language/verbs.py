@@ -75,5 +75,5 @@ class Reach(Request[float]):
 
     files: Sequence[str] = ()
     distance: int = 100
-    n_passages: int = 64
+    n_passages: int | None = None  # None: 64; of Jacobians, which take longer, 4
     jacobians: bool = False
