@@ -129,7 +129,9 @@ PARAMETERS = {
     "boolq-bert": 27_372_034,
     "wikitext2-case-bert": 27_119_125,
     "quac-bert": 27_109_378,
+    "sentences-bart": 990_208,
     "sentences-gru": 317_184,
+    "sentences-t5": 990_464,
     "shapes-cnn-rnn": 77_008,
     "shapes-transformer": 273_472,
     "luck": 8_865,  # the games, before the data settle how many symbols and actions there are

@@ -5,14 +5,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.batching.noise import NOISES, Draws, Noise, corrupt_spans, hidden_spans, infill, predicted_spans, turns
+from regard.data.batching.noise import (
+    NOISES,
+    Draws,
+    Noise,
+    corrupt_spans,
+    hidden_spans,
+    infill,
+    n_sentinels,
+    predicted_spans,
+    turns,
+)
 
 MASK, STOP = 4, 50  # tokens
 SENTINELS = np.arange(60, 100)
 
 
-def noise(share: float = 0.3, mean_span: float = 3.0) -> Noise:
-    return Noise(share, mean_span, MASK, np.arange(5000) == STOP, SENTINELS)
+def noise(share: float = 0.3, mean_span: float = 3.0, anywhere: bool = False) -> Noise:
+    return Noise(share, mean_span, MASK, np.arange(5000) == STOP, SENTINELS, anywhere)
 
 
 def text(n: int) -> np.ndarray:
@@ -107,6 +117,19 @@ def test_source_and_target_of_spans_give_back_the_text(n: int, key: int, share: 
     assert len(source) == n - n_hidden + n_gaps and len(target) == n_hidden + n_gaps + 1
     assert np.array_equal(source[np.isin(source, SENTINELS)], SENTINELS[:n_gaps])  # numbered from the left
     assert np.array_equal(target[np.isin(target, SENTINELS)], SENTINELS[: n_gaps + 1])
+
+
+@settings(deadline=None, max_examples=100)
+@given(n=st.integers(2, 250), key=st.integers(0, 10_000), share=st.floats(0.05, 0.5), mean=st.floats(1, 6))
+def test_spans_anywhere_give_back_the_text(n: int, key: int, share: float, mean: float) -> None:
+    tokens = text(n)
+    source, target = corrupt_spans(tokens, Draws(key), noise(share, mean, anywhere=True))
+    assert np.array_equal(restored(source, target), tokens)
+    n_gaps = int(np.isin(source, SENTINELS).sum())
+    assert n_gaps < n_sentinels(n, share, mean, anywhere=True) or n_gaps == len(SENTINELS) - 1
+    assert np.array_equal(target[np.isin(target, SENTINELS)], SENTINELS[: n_gaps + 1])
+    hidden = np.mean([hidden_spans(20, Draws(k), noise(0.15, 1.0, anywhere=True)) for k in range(300)], 0)
+    assert hidden.min() > 0.08 and hidden.max() < 0.25  # the first and the last token as often as others
 
 
 def test_the_worked_example_of_spans() -> None:

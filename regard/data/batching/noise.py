@@ -96,6 +96,7 @@ class Noise:
     mask: int  # the token of what is hidden
     ends: np.ndarray  # V, whether a token ends a sentence
     sentinels: np.ndarray  # the tokens that number the gaps, for `corrupt_spans`
+    anywhere: bool = False  # ... which may be at any place, the first and the last too, and as many as it happens
 
 
 def mask(tokens: np.ndarray, draws: Draws, noise: Noise) -> np.ndarray:
@@ -150,7 +151,8 @@ def corrupt_spans(tokens: np.ndarray, draws: Draws, noise: Noise) -> tuple[np.nd
     """T5's source and target: A B C D E F -> A <0> D E <1> and <0> B C <1> F <2>  (Raffel et al. 2020, section 3.1.4)
 
     A share of the tokens, rounded, is in spans of a mean length, rounded likewise.  As in the authors' code, the first
-    token is always kept and the last always hidden.
+    token is always kept and the last always hidden, and texts of one length have as many gaps; unless they may be
+    `anywhere`: then their number is drawn, the share being its mean, and all is turned by some places.
     """
     is_hidden = hidden_spans(len(tokens), draws, noise)
     first = is_hidden & ~np.concatenate([[False], is_hidden[:-1]])
@@ -167,19 +169,26 @@ def corrupt_spans(tokens: np.ndarray, draws: Draws, noise: Noise) -> tuple[np.nd
     return source, target
 
 
-def n_sentinels(n: int, share: float, mean_span: float) -> int:
-    """How many a text of n tokens takes: one for each gap, and one after the last."""
-    return max(round(max(round(n * share), 1) / mean_span), 1) + 1
+def n_sentinels(n: int, share: float, mean_span: float, anywhere: bool) -> int:
+    """How many a text of n tokens takes: one for each gap (of which the turning may cut one in two), and one after the
+    last."""
+    most = 2 * round(n * share) - 1 if anywhere else round(n * share)
+    return max(round(max(most, 1) / mean_span), 1) + anywhere + 1
 
 
 def hidden_spans(n: int, draws: Draws, noise: Noise) -> np.ndarray:
     """Which of n tokens are hidden."""
-    n_hidden = min(max(round(n * noise.share), 1), n - 1)
+    n_hidden = max(round(n * noise.share), 1)
+    if noise.anywhere:
+        n_hidden = 1 + draws.below(2 * n_hidden - 1)
+    n_hidden = min(n_hidden, n - 1)
     if n_hidden < 1:  # of one token nothing can be hidden
         return np.zeros(n, bool)
-    n_spans = min(max(round(n_hidden / noise.mean_span), 1), n_hidden, n - n_hidden, len(noise.sentinels) - 1)
+    most = len(noise.sentinels) - 1 - noise.anywhere
+    n_spans = min(max(round(n_hidden / noise.mean_span), 1), n_hidden, n - n_hidden, most)
     lengths = np.stack([parts(n - n_hidden, n_spans, draws), parts(n_hidden, n_spans, draws)], 1)  # kept, then hidden
-    return np.repeat(np.tile([False, True], n_spans), lengths.flatten())
+    is_hidden = np.repeat(np.tile([False, True], n_spans), lengths.flatten())
+    return np.roll(is_hidden, draws.below(n)) if noise.anywhere else is_hidden
 
 
 def parts(n: int, n_parts: int, draws: Draws) -> np.ndarray:

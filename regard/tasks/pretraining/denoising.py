@@ -38,6 +38,9 @@ class DenoisingConfig(NoisedConfig, SourceTargetConfig):
     noises: tuple[str, ...] = ("permute", "infill")
     share: float = 0.3  # of the tokens that are masked or deleted: in every validation the same ones
     mean_span: float = 3.0  # tokens of a span, on average
+    # for `spans`: any tokens may be hidden, and more or fewer of them; T5's own always keep the first and hide the last
+    # token, and as many of texts of one length, so that short texts teach little
+    anywhere: bool = False
     smoothing: float = 0.0  # label smoothing
     shown: int = 2  # samples shown at each validation
 
@@ -48,6 +51,8 @@ class DenoisingConfig(NoisedConfig, SourceTargetConfig):
             choose(NOISES, name, "noise")
         if self.objective == "text" and not self.noises:
             raise ConfigError(f"objective = 'text' needs noises: some of {', '.join(NOISES)}")
+        if self.anywhere and self.objective != "spans":
+            raise ConfigError("anywhere = true is for objective = 'spans'; the other noises choose any tokens")
         if self.objective == "spans" and self.noises:
             raise ConfigError("objective = 'spans' is a noise by itself; set noises = []")
         proper_share(self, "share")
@@ -123,7 +128,8 @@ class Denoising(FramedTask[PlainText, Stream, AnyTranslator, PairBatch], NoisedT
 
     def how(self, part: Stream) -> str:
         c = self.config
-        return f"window:{c.window}|{'+'.join(c.noises) or f'spans:{c.mean_span:g}'}|share:{c.share:g}"
+        noise = "+".join(c.noises) or f"spans:{c.mean_span:g}{' anywhere' * c.anywhere}"
+        return f"window:{c.window}|{noise}|share:{c.share:g}"
 
     @property
     def purpose(self) -> str:
@@ -142,7 +148,8 @@ class Denoising(FramedTask[PlainText, Stream, AnyTranslator, PairBatch], NoisedT
 def noise_of(config: DenoisingConfig, tokenizer: Tokenizer) -> Noise:
     """The tokens that a noise needs; an error says which of them `tokenizer.extra` must name."""
     needs_mask = bool({"mask", "infill"} & set(config.noises))
-    n = n_sentinels(config.window, config.share, config.mean_span) if config.objective == "spans" else 0
+    sizes = config.window, config.share, config.mean_span, config.anywhere
+    n = n_sentinels(*sizes) if config.objective == "spans" else 0
     names = [f"<extra_{i}>" for i in range(n)]
     missing = [name for name in [MASK] * needs_mask + names if name not in tokenizer.special]
     if missing:
@@ -157,4 +164,5 @@ def noise_of(config: DenoisingConfig, tokenizer: Tokenizer) -> Noise:
         tokenizer.special_id(MASK) if needs_mask else tokenizer.unknown_id,
         np.array([token.strip()[-1:] in tuple(ENDS) for token in spelled]),
         np.array([tokenizer.special_id(name) for name in names], np.int64),
+        config.anywhere,
     )

@@ -44,8 +44,7 @@ def repair(tokenizer: Tokenizer, frame: Frame, writes_gaps: bool, use: Use[AnyTr
         if len(ids) > room:
             notes.append(f"cut to the first {room:,} of {len(ids):,} tokens")
         if writes_gaps:
-            likeliest = sorted(hypotheses, key=lambda written: -written.log_prob)
-            answers.append(put_in(source, likeliest, ask.top, tokenizer, notes))
+            answers.append(put_in(source, hypotheses, ask.top, tokenizer, notes))
         else:
             answers.append(Filled(tokenizer.decode(hypotheses[0].tokens).strip(), [], notes))
     return answers
@@ -71,21 +70,26 @@ def with_gaps(text: str, tokenizer: Tokenizer, numbered: bool) -> list[int]:
 def put_in(
     source: list[int], hypotheses: Sequence[Hypothesis], top: int, tokenizer: Tokenizer, notes: list[str]
 ) -> Filled:
-    """The text with what the likeliest hypothesis, the first, has for each gap; and for each gap the `top` likeliest of
-    what the hypotheses have, with the sum of their probabilities."""
+    """The text with what is likeliest for all gaps together; and for each gap the `top` likeliest.  What hypotheses say
+    alike counts as often as it is said; what they write of gaps that are not there does not."""
     names = [name for name in map(SENTINEL.format, range(len(tokenizer.special))) if name in tokenizer.special]
     numbers = {tokenizer.special_id(name): number for number, name in enumerate(names)}
     gaps = [i for i in source if i in numbers]
-    spans = [spans_of(hypothesis.tokens, numbers) for hypothesis in hypotheses]
+    together: dict[tuple[tuple[int, ...], ...], float] = defaultdict(float)  # what stands in the gaps, and how likely
+    for hypothesis in hypotheses:
+        spans = spans_of(hypothesis.tokens, numbers)
+        together[tuple(tuple(spans.get(gap, ())) for gap in gaps)] += math.exp(hypothesis.log_prob)
     words = []
-    for gap in gaps:
+    for place in range(len(gaps)):
         shares: dict[str, float] = defaultdict(float)
-        for hypothesis, written in zip(hypotheses, spans, strict=True):
-            shares[tokenizer.decode(written.get(gap, []))] += math.exp(hypothesis.log_prob)
+        for fillings, share in together.items():
+            shares[tokenizer.decode(list(fillings[place]))] += share
         words.append(sorted(shares.items(), key=lambda pair: -pair[1])[:top])
-    empty = [str(place) for place, gap in enumerate(gaps, start=1) if not spans[0].get(gap)]
+    likeliest, _ = max(together.items(), key=lambda pair: pair[1])
+    best = dict(zip(gaps, likeliest, strict=True))
+    empty = [str(place) for place, gap in enumerate(gaps, start=1) if not best[gap]]
     notes += [f"nothing was written for gap {', '.join(empty)}"] if empty else []
-    filled = [token for i in source for token in (spans[0].get(i, []) if i in numbers else [i])]
+    filled = [token for i in source for token in (best[i] if i in numbers else [i])]
     return Filled(tokenizer.decode(filled).strip(), words, notes if gaps else [*notes, "nothing is masked"])
 
 

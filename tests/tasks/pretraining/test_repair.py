@@ -69,6 +69,11 @@ def test_words_are_put_where_their_sentinels_stand() -> None:
     assert shares[1] == [("great", pytest.approx(0.75))]
     one = put_in(source, [hypothesis(best, 0.5), hypothesis(other, 0.25)], 1, tokenizer, [])
     assert one.text == answer.text and [len(options) for options in one.words] == [1, 1]
+    alone = with_gaps("make [MASK] chicken", tokenizer, numbered=True)  # what is said of another gap does not count
+    tails = [hypothesis([first, make], 0.3), *(hypothesis([first, fried, second, n], 0.2) for n in (great, make))]
+    alike = put_in(alone, tails, 3, tokenizer, [])
+    assert alike.text == "make fried chicken"
+    assert [share for _, share in alike.words[0]] == [pytest.approx(0.4), pytest.approx(0.3)]
     silent = put_in(source, [hypothesis([first, fried], 0.5)], 2, tokenizer, [])
     assert silent.text == "make fried chicken" and silent.notes == ["nothing was written for gap 2"]
 
