@@ -1,7 +1,6 @@
 """A picture (PNG) of embeddings in the plane of their two principal components, each with its word."""
 
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -46,14 +45,17 @@ def embeddings(
     kinds = [names.index(name) for name in classes] if classes else [0] * len(labels)
     for kind in sorted(set(kinds)):
         places = [place for place, other in enumerate(kinds) if other == kind]
-        axes.scatter(*points[places].T, **mark_of(kind, style), alpha=0.8, linewidths=0, zorder=2)
+        color, shape = mark_of(kind, style)
+        x, y = points[places].T
+        axes.scatter(x, y, s=22, color=color, marker=shape, alpha=0.8, linewidths=0, zorder=2)
     rings = sorted(marked)
     axes.scatter(
         points[rings, 0], points[rings, 1], s=90, facecolors="none", edgecolors=style.ink, linewidths=1.3, zorder=3
     )
     if len(names) > 1:
         for i, name in enumerate(names):
-            axes.scatter([], [], **mark_of(i, style), label=drawable(visible(name))[:LONGEST_NAME])
+            color, shape = mark_of(i, style)
+            axes.scatter([], [], s=22, color=color, marker=shape, label=drawable(visible(name))[:LONGEST_NAME])
         legend(axes, style, n_above=min(len(names), max(1, 100 // (4 + max(map(len, names))))))
     axes.set_xlabel(f"first principal component ({shares[0]:.0%} of the variance)", color=style.soft)
     axes.set_ylabel(f"second ({shares[1]:.0%})", color=style.soft)
@@ -68,10 +70,10 @@ def embeddings(
     figure.savefig(path, format="png")
 
 
-def mark_of(kind: int, style: Style) -> dict[str, Any]:
+def mark_of(kind: int, style: Style) -> tuple[str, str]:
     """A color for each class, and another shape once the colors are used up."""
     n = len(style.lines)
-    return {"s": 22, "color": style.lines[kind % n], "marker": SHAPES[kind // n % len(SHAPES)]}
+    return style.lines[kind % n], SHAPES[kind // n % len(SHAPES)]
 
 
 def principal_plane(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

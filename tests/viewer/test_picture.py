@@ -11,7 +11,7 @@ from regard.viewer.capture import Capture
 from regard.viewer.encodings import PositionTable, lecture_table
 from regard.viewer.kinds import KINDS
 from regard.viewer.map_set import Map
-from regard.viewer.plane import embeddings, principal_plane
+from regard.viewer.plane import embeddings, mark_of, principal_plane
 
 ODD = [
     "$\\alpha$",
@@ -163,3 +163,8 @@ def test_principal_plane_keeps_distances_of_planar_points() -> None:
 def test_letters_without_a_glyph_become_a_box() -> None:
     assert style.drawable("été $") == "été $"
     assert style.drawable("\U000f0000x") == "□x"
+
+
+def test_more_classes_than_colors_have_other_shapes() -> None:
+    marks = [mark_of(kind, style.LIGHT) for kind in range(3 * len(style.LIGHT.lines))]
+    assert len(set(marks)) == len(marks)
