@@ -15,6 +15,7 @@ import torch
 import typer
 
 from bench.timing import say
+from regard.choose import choose
 from regard.errors import RegardError
 from regard.learning.device import choose_device
 from regard.runs.history import METRICS, read_metrics
@@ -62,7 +63,7 @@ def main(
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="also write the figures to this file")] = None,
     picture: Annotated[Path | None, typer.Option(help="draw a figure into this PNG")] = None,
-    figure: Annotated[str, typer.Option(help="which")] = "loss",
+    figure: Annotated[str, typer.Option(help="of validation, which the picture shows")] = "loss",
 ) -> None:
     """Train each recipe, with each optimizer and seed, for the same time."""
     contenders = [
@@ -76,6 +77,8 @@ def main(
         for contender, step in zip(contenders, taken, strict=True):
             outcomes.append(train(contender, step, max(1, round(seconds / step)), on))
             print(line(outcomes[-1]), flush=True)
+            if picture:
+                choose(outcomes[-1].figures, figure, f"figure of {contender.name}")
             if json_file:
                 json_file.write_text(
                     json.dumps([asdict(outcome) for outcome in outcomes], indent=2) + "\n", encoding="utf-8"

@@ -54,12 +54,12 @@ def draw(answers: list[Answers], path: Path) -> None:
     figure = style.blank(6.4, 3.8)
     axes = figure.add_subplot()
     for (length, mark), color in zip(
-        zip(dict.fromkeys(some.length for some in answers), "osD^vP", strict=False), style.LINES, strict=False
+        zip(dict.fromkeys(row.length for row in answers), "osD^vP", strict=False), style.LINES, strict=False
     ):
-        line = [(some.memory, 100 * some.n_right / some.n) for some in answers if some.length == length]
+        line = [(row.memory, 100 * row.n_right / row.n) for row in answers if row.length == length]
         axes.plot(*zip(*line, strict=True), color=color, marker=mark, label=f"lines of {length:,}")
         axes.axvline(length, color=color, linewidth=1, linestyle=":")
-    memories = sorted({some.memory for some in answers})
+    memories = sorted({row.memory for row in answers})
     axes.set_xscale("log", base=2)
     axes.set_xticks(memories, [f"{memory:,}" for memory in memories])
     axes.axhline(100 / len(recall.VALUES), color=style.SOFT, linewidth=1, linestyle="--", label="by chance")
@@ -88,11 +88,11 @@ def main(
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("characters of a line", "memory", "answered correctly"):
         table.add_column(heading, justify="right")
-    for some in answers:
-        table.add_row(f"{some.length:,}", f"{some.memory:,}", f"{some.n_right} of {some.n}")
+    for row in answers:
+        table.add_row(f"{row.length:,}", f"{row.memory:,}", f"{row.n_right} of {row.n}")
     Console(width=None if sys.stdout.isatty() else 100).print(table)
     if json_file:
-        json_file.write_text(json.dumps([asdict(some) for some in answers], indent=2) + "\n", encoding="utf-8")
+        json_file.write_text(json.dumps([asdict(row) for row in answers], indent=2) + "\n", encoding="utf-8")
     if picture:
         draw(answers, picture)
 

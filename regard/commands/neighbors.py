@@ -104,5 +104,5 @@ def read_classes(path: Path, tokenizer: "Tokenizer") -> dict[int, str]:
             )
         kinds |= dict.fromkeys(ids, kind)
     if len(kinds) < 2:
-        raise RegardError(f"{path} has {len(kinds)} words with a class; a picture needs two or more")
+        raise RegardError(f"a picture needs two words with a class or more: add lines to {path}")
     return kinds

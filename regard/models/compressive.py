@@ -16,7 +16,7 @@ from regard.models.stack import BlockStack
 from regard.models.transformer_xl import TransformerXLConfig, nothing_read, read_segment
 from regard.nn.compressing import COMPRESSIONS, CompressedMemory, CompressiveCache, Room, reconstruction_loss
 from regard.nn.layout import Layout, Ragged
-from regard.nn.sight import Once, Sight
+from regard.nn.sight import Once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +76,8 @@ class CompressiveTransformer(BlockStack["CompressedMemory | CompressiveCache"]):
         )
 
     @property
-    def sight(self) -> Sight:
-        return Once(self.config.sight)
+    def learned_at_once(self) -> int:
+        return self.config.max_length
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Texts that fit a segment, in which nothing is compressed yet; of longer ones, one after the other."""
@@ -143,9 +143,10 @@ class CompressiveTransformer(BlockStack["CompressedMemory | CompressiveCache"]):
         return hidden, after, c.reconstruction * penalty
 
     def has_settled(self, state: CompressedMemory | CompressiveCache) -> bool:
-        c = self.config
-        kept = c.memory, c.compressed_memory  # where segments are not a multiple of the rate, some more rows wait
-        return isinstance(state, CompressedMemory) and (state.layers[0].shape[1], state.compressed[0].shape[1]) == kept
+        if not isinstance(state, CompressedMemory):
+            return False
+        n_memory, n_compressed = state.layers[0].shape[1], state.compressed[0].shape[1]
+        return n_memory >= self.config.memory and n_compressed == self.config.compressed_memory
 
     def state_of(self, tensors: dict[str, Tensor]) -> CompressedMemory:
         layers = range(self.config.n_layers)

@@ -108,16 +108,17 @@ class LanguageModel(WordHead, TextWriter[S, S], Generic[S]):
         super().compile_passes()
         eager = self.reader.penalized_carry
         compiled = torch.compile(eager, dynamic=False)
-        usual: list[tuple[int, int]] = []  # texts side by side and tokens of a window, of the graph that was compiled
+        longest = 0  # tokens of the windows that are compiled
 
         def read_on(tokens: Tensor, layout: Layout, state: S | None) -> tuple[Tensor, S, Tensor]:
             """The first windows of an epoch have less before them, and the last ones are shorter: a graph for each of
             them would take minutes."""
+            nonlocal longest
             if state is None or not self.reader.has_settled(state):
                 return eager(tokens, layout, state)
-            sizes = layout.n_sequences, layout.longest
-            usual.extend([] if usual else [sizes])
-            return (compiled if sizes in usual else eager)(tokens, layout, state)
+            n = layout.n_sequences * layout.longest
+            longest = max(longest, n)
+            return (compiled if n == longest else eager)(tokens, layout, state)
 
         self.reader.penalized_carry = read_on  # type: ignore[method-assign]
 

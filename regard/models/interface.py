@@ -25,9 +25,8 @@ class Glance(NamedTuple):
 
     read: Callable[[], object]
     begin: int  # the token whose row looks first
-    made_of: list[
-        tuple[int, int]
-    ]  # of each row that is looked at: the tokens, from the first to the one after the last
+    # of each row that is looked at: the first of the tokens that it was made of, and the one after the last
+    made_of: list[tuple[int, int]]
 
 
 class Model(nn.Module, ABC):
@@ -60,6 +59,11 @@ class Model(nn.Module, ABC):
     def read_at_once(self) -> int:
         """Tokens of a text that are looked at, or made one vector of, together."""
         return min(self.max_length, self.config.read_at_once)
+
+    @property
+    def learned_at_once(self) -> int:
+        """Tokens of a text through which gradients go back."""
+        return self.max_length
 
     def glance(self, tokens: Tensor) -> Glance:
         """How one text (N) is read, so that attention to all that is kept of it can be watched."""

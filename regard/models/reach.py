@@ -26,6 +26,11 @@ def gradient_reach(reader: Reader, tokens: Tensor, layout: Layout, loss: Callabl
     """
     if not layout.n_sequences or not layout.lengths.all():
         raise RegardError("the reach of gradients is measured from the last token, and a sequence has none")
+    if layout.longest > reader.learned_at_once:
+        raise RegardError(
+            f"gradients of this model go back through at most {reader.learned_at_once} tokens, those of one segment, "
+            f"and {layout.longest} were asked for; lower the distance"
+        )
     was_training = reader.training
     reader.train(False)
     try:

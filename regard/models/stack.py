@@ -48,7 +48,8 @@ class StackConfig(TransformerConfig):
     d_embedding: int = 0  # width of embeddings and positions, which a product then widens (ELECTRA); 0: d_model
     attention_window: int = 0  # a row attends to rows at most this far away (Longformer, ETC); 0: to all
     global_rows: int = 0  # with a window: the first rows attend to all, and all attend to them
-    hash_rounds: int = 0  # a row attends to rows with the same hash, in so many rounds of hashing (Reformer); 0: to all
+    # a row attends to rows with the same hash, in so many rounds of hashing, 64 at most (Reformer); 0: to all
+    hash_rounds: int = 0
     hash_chunk: int = 64  # with hash_rounds: sorted rows that are compared at once; buckets are as large on average
     # two streams of rows whose values are computed again in the backward pass, not kept: memory does not grow with the
     # layers (Reformer); needs pre_norm = true and dropout = 0

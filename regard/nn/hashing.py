@@ -74,7 +74,7 @@ class HashedAttend(Attend):
     def in_chunks(self, queries: Tensor, keys: Tensor, values: Tensor, layout: Layout, sight: Sight) -> Tensor:
         """The same, never comparing all: each round's softmax by itself, then all rounds by their sizes."""
         n_rounds, length = self.hashing.n_rounds, layout.longest
-        size = max(1, min(self.hashing.chunk, length))  # one chunk of all rows is one of more
+        size = max(1, min(self.hashing.chunk, length))  # a larger chunk would only be padded
         buckets = self.sorting_keys(queries, layout)  # R B H T
         orders = buckets.argsort(dim=-1, stable=True)
         chunks = orders.argsort(dim=-1, stable=True) // size

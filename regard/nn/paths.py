@@ -16,7 +16,7 @@ from regard.nn.case import Case, autocast_dtype, half_precision, padded_heads
 from regard.nn.compiler import compile_failure
 from regard.nn.flat_paths import fits_last, fits_short, fits_varlen, run_last, run_short, run_varlen
 from regard.nn.layout import Ragged, Rectangle
-from regard.nn.sight import causal, everywhere, is_windowed, visible
+from regard.nn.sight import NO_LIMIT, Band, causal, everywhere, is_windowed, visible
 from regard.nn.windows import Blocks
 
 # `python -m bench paths` compares the paths; its table is in docs/results.md.
@@ -30,8 +30,17 @@ def is_plain(case: Case) -> bool:
     and its padding lies in its future, so that nobody looks at it."""
     if case.position.has_bias:
         return False
-    is_full = case.layout.is_full and case.key_layout.is_full
-    return (case.sight is everywhere and is_full) or (case.sight is causal and case.layout is case.key_layout)
+    band, is_full = reached(case), case.layout.is_full and case.key_layout.is_full
+    return (band == everywhere.band() and is_full) or (band == causal.band() and case.layout is case.key_layout)
+
+
+def reached(case: Case) -> Band | None:
+    """The rule as a band; a side that reaches past the ends of all sequences has no limit."""
+    band, furthest = case.sight.band(), case.layout.longest - 1
+    if band is None or case.layout is not case.key_layout or torch.compiler.is_exporting():  # of graphs for any length
+        return band
+    left, right = (NO_LIMIT[0] if 0 < furthest <= side else side for side in band)
+    return left, right
 
 
 def fits_flex(case: Case) -> bool:
@@ -172,7 +181,8 @@ def run_padded(case: Case) -> Tensor:
         queries = queries.reshape(heads[0], n_shared, heads[1] // n_shared, heads[3])
     blind: Tensor | None = None
     if is_plain(case):
-        out = F.scaled_dot_product_attention(queries, keys, values, is_causal=case.sight is causal, scale=case.scale)
+        is_causal = reached(case) == causal.band()
+        out = F.scaled_dot_product_attention(queries, keys, values, is_causal=is_causal, scale=case.scale)
     else:
         sides = case.layout, case.key_layout
         mask = case.sight.once("padded", *sides, lambda: visible(case.sight, *sides))

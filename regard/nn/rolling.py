@@ -27,7 +27,8 @@ def last_rows(old: Tensor, new: Tensor, n: int) -> Tensor:
 
 def with_room(content: Tensor, room: int) -> Tensor:
     """(2, layers, B, M, H, E) with zeros after the M rows, up to `room` of them."""
-    return F.pad(content, (0, 0, 0, 0, 0, room - content.shape[3]))
+    missing = room - content.shape[3]
+    return F.pad(content, (0, 0, 0, 0, 0, missing)) if missing else content
 
 
 def refuse_taking_back(read: Tensor, wanted: Tensor) -> None:

@@ -121,7 +121,7 @@ class LearnedVocabulary(Vocabulary):
             raise DataError(f"a tokenizer is trained on text, and these {sum(map(len, first))} lines are empty")
         n_least = len(special) + KINDS[kind].n_needed
         vocab_size = min(vocab_size, n_least + n_bytes)
-        if kind == "bpe" and vocab_size == n_least:  # 256 bytes: there is no merge to learn from the rest
+        if kind == "bpe" and vocab_size <= n_least:  # 256 bytes: there is no merge to learn from the rest
             chunks = iter(())
         settings = {"vocab_size": vocab_size, "min_frequency": min_count, "special_tokens": special}
         tokenizer.train_from_iterator(chain(first, chunks), KINDS[kind].trainer(**settings, show_progress=False))

@@ -97,19 +97,33 @@ def timed(learner: Learner[B], task: BatchTask[B], config: TrainingConfig, secon
             learner.update(len(steps) + 1, *feed.take(config.accumulate))
             learner.read()  # waits for the device
             steps.append(time.monotonic() - begun)
-            taken = sum(steady(steps[WARM:]))
-            if taken > (seconds if len(steps) >= WARM + FEWEST else PATIENCE * seconds):
+            if is_enough(steps[WARM:], seconds):
                 break
     return statistics.mean(steady(steps[WARM:]))
 
 
-def steady(seconds: list[float]) -> list[float]:
+def is_enough(steps: list[float], seconds: float) -> bool:
+    """Whether steps were measured for so many seconds, without those that compile, or for far longer with them."""
+    after = after_compiling(steps)
+    if len(steps) >= FEWEST and sum(steady(steps)) > seconds:
+        return True
+    return sum(steps) > PATIENCE * seconds and (len(after) == len(steps) or len(after) >= FEWEST)
+
+
+def steady(steps: list[float]) -> list[float]:
     """What steps take when nothing is compiled any more: those after the last that took far longer than usual, or, if
     these are few, all but such steps."""
-    most = UNUSUAL * statistics.median(seconds) if seconds else 0.0
-    last = max((i for i, taken in enumerate(seconds) if taken > most), default=-1)
-    after = seconds[last + 1 :]
-    return after if len(after) >= FEWEST else [taken for taken in seconds if taken <= most]
+    after = after_compiling(steps)
+    return after if len(after) >= FEWEST else [taken for taken in steps if not is_unusual(taken, steps)]
+
+
+def after_compiling(steps: list[float]) -> list[float]:
+    last = max((i for i, taken in enumerate(steps) if is_unusual(taken, steps)), default=-1)
+    return steps[last + 1 :]
+
+
+def is_unusual(taken: float, steps: list[float]) -> bool:
+    return taken > UNUSUAL * statistics.median(steps)
 
 
 def by_flops(recipe: Recipe, model: nn.Module, flops_per_token: float, device: torch.device) -> Estimate:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from regard.viewer.style import Drawing
 
 HEIGHT = 680  # pixels of the page inside a notebook
+TITLE = 300  # characters of a text that stand below a picture
 
 
 class Capture(MapSet):
@@ -70,8 +71,8 @@ class Capture(MapSet):
         if is_on_image:
             panels.draw_looks(self, map, file, style)
         else:
-            below = "" if about.has_heads else f"{visible(self.title)}. {about.meaning}"
-            picture.attention(map, file, style, below)
+            said = [] if about.has_heads else [shortened(visible(self.title)), about.meaning]
+            picture.attention(map, file, style, " ".join(f"{text.rstrip('.')}." for text in (*said, *self.notes)))
         return map.name
 
     def _repr_html_(self) -> str:
@@ -82,6 +83,11 @@ class Capture(MapSet):
         data, content = as_png(self, None, None, None, False, False)
         source = base64.b64encode(data).decode()
         return f'<img src="data:image/png;base64,{source}" alt="{html.escape(content)}">'
+
+
+def shortened(title: str) -> str:
+    """Without the middle of a long text; its end may say what was answered."""
+    return title if len(title) <= TITLE else f"{title[: TITLE // 2].rstrip()} … {title[-TITLE // 2 :].lstrip()}"
 
 
 def as_page(

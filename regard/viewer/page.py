@@ -87,6 +87,7 @@ def payload(capture: MapSet) -> dict[str, object]:
     opens = None if capture.opens is None else dict(zip(("kind", "layer", "head"), capture.opens, strict=True))
     data = {"title": visible(capture.title), "levels": levels, "opens": opens, "query": capture.query}
     return data | {
+        "notes": capture.notes,
         "kinds": kinds,
         "texts": words,
         "maps": maps,

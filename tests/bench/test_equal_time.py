@@ -39,24 +39,39 @@ steps = 1000
 
 
 def test_each_is_trained_for_the_steps_that_fit(recipes, tmp_path, monkeypatch):
-    timed = []
+    done, train = [], equal_time.train
 
     def seconds_of_step(contender, device):
-        timed.append(contender.name)
+        done.append(("timed", contender.name))
         return 0.1 if "narrow" in contender.recipe else 0.2
 
+    def training(contender, *rest):
+        done.append(("trained", contender.name))
+        return train(contender, *rest)
+
     monkeypatch.setattr(equal_time, "seconds_of_step", seconds_of_step)
+    monkeypatch.setattr(equal_time, "train", training)
     app = equal_time.typer.Typer()
     app.command()(equal_time.main)
-    files = ["--json", str(tmp_path / "found.json"), "--picture", str(tmp_path / "found.png")]
+    files = ["--json", str(tmp_path / "outcomes.json"), "--picture", str(tmp_path / "outcomes.png")]
     result = CliRunner().invoke(app, [*recipes, "--seconds", "0.4", "--seed", "0", "--seed", "1", *files])
     assert result.exit_code == 0, result.output
-    found = json.loads((tmp_path / "found.json").read_text())
-    assert [each["name"] for each in found] == timed  # all of them, before any is trained
-    assert [each["steps"] for each in found] == [4, 4, 2, 2]
-    assert [each["tokens"] for each in found] == [4 * 64, 4 * 64, 2 * 64, 2 * 64]
-    assert len({each["figures"]["loss"] for each in found}) == 4
-    assert (tmp_path / "found.png").read_bytes().startswith(b"\x89PNG")
+    outcomes = json.loads((tmp_path / "outcomes.json").read_text())
+    names = [outcome["name"] for outcome in outcomes]
+    assert done == [(what, name) for what in ("timed", "trained") for name in names]
+    assert [outcome["steps"] for outcome in outcomes] == [4, 4, 2, 2]
+    assert [outcome["tokens"] for outcome in outcomes] == [4 * 64, 4 * 64, 2 * 64, 2 * 64]
+    assert len({outcome["figures"]["loss"] for outcome in outcomes}) == 4
+    assert (tmp_path / "outcomes.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_figure_that_a_recipe_does_not_have_is_named(recipes, tmp_path, monkeypatch):
+    monkeypatch.setattr(equal_time, "seconds_of_step", lambda contender, device: 0.1)
+    app = equal_time.typer.Typer()
+    app.command()(equal_time.main)
+    options = ["--seconds", "0.1", "--picture", str(tmp_path / "p.png"), "--figure", "bleu"]
+    result = CliRunner().invoke(app, [*recipes, *options])
+    assert result.exit_code == 2 and "bleu" in result.output and "bits_per_byte" in result.output
 
 
 def test_an_unknown_recipe_is_named(recipes):

@@ -12,6 +12,7 @@ from regard.decoding.engine import generate
 from regard.errors import ConfigError, RegardError
 from regard.models.compressive import CompressiveConfig, CompressiveTransformer
 from regard.models.heads import LanguageModel
+from regard.models.reach import gradient_reach
 from regard.models.transformer_xl import TransformerXL, TransformerXLConfig
 from regard.nn.compressing import COMPRESSIONS, reconstruction_loss
 from regard.nn.layout import Ragged
@@ -191,6 +192,18 @@ def test_a_glance_says_of_which_tokens_rows_are():
     assert all(left[1] == right[0] for left, right in pairwise(spans)) and spans[-1] == (17, 18)
     short = model.glance(tokens[0, :4])
     assert short.begin == 0 and short.made_of == [(0, 1), (1, 2), (2, 3), (3, 4)]
+
+
+def test_gradients_reach_back_one_segment_and_further_is_refused():
+    """Rows of earlier segments are kept without gradients; longer texts once ended with a shape that did not fit."""
+    model, tokens = make(), texts(1, 6)[0]
+
+    def loss(last):
+        return last.square().sum(-1)
+
+    assert (gradient_reach(model, tokens[:5], Ragged([5]), loss) > 0).all()
+    with pytest.raises(RegardError, match="at most 5 tokens, those of one segment, and 6 were asked for"):
+        gradient_reach(model, tokens, Ragged([6]), loss)
 
 
 def test_room_is_counted_as_it_is_taken():

@@ -15,6 +15,10 @@ from regard.nn.layout import Ragged, Rectangle
 from regard.nn.positions import POSITIONS
 from regard.nn.scores import SCORES
 from regard.nn.sight import Once
+from regard.tasks import embedding
+from regard.tasks.embedding import embed_texts
+from regard.text import Tokenizer, TokenizerConfig
+from regard.viewer.looking import Focus, look_at_long_text
 
 LENGTHS = [4, 1, 6]
 KINDS = [{"score": score} for score in SCORES] + [{"position": position} for position in POSITIONS]
@@ -268,12 +272,20 @@ def test_global_rows_without_a_window_are_refused():
         make(global_rows=1)
 
 
-def test_texts_without_end_are_still_read_in_pieces():
+def test_texts_without_end_are_still_read_in_pieces(monkeypatch):
     """What looks at a text, or makes a vector of it, takes memory that grows with the square of what it reads."""
-    shape = dict(vocab_size=11, d_model=8, n_heads=2, n_layers=1, d_ff=8, max_length=20)
-    endless = StackConfig(**shape, attention_window=4, position="rotary")
-    assert endless.is_endless and endless.longest_text > 10**5 and endless.read_at_once == 20
-    assert StackConfig(**shape).read_at_once == 20
+    model = make(attention_window=4, position="rotary", max_length=20)
+    assert model.max_length > 10**5
+    lengths, embed = [], embedding.embed
+    monkeypatch.setattr(
+        embedding, "embed", lambda m, texts, *rest: lengths.extend(map(len, texts)) or embed(m, texts, *rest)
+    )
+    embed_texts(model, ["a" * 50], lambda text: [5] * len(text), "mean", None)
+    assert lengths == [20, 20, 10]
+    digits = Tokenizer.train(["0123456789"], TokenizerConfig(kind="characters"))
+    model = Stack(replace(model.config, vocab_size=digits.vocab_size))
+    seen = look_at_long_text(model, digits, digits.encode, "0123456789" * 5, Focus(part=2))
+    assert seen.n_parts == 3 and len(seen.maps[0].queries) == 20
 
 
 def test_a_position_that_adds_to_scores_has_one_mask_for_all_layers():

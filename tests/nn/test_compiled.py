@@ -72,6 +72,21 @@ def test_compiled_gradients_are_those_of_the_model(make, lengths):
             assert (compiled[name] - gradient).abs().max() <= 1e-4 * gradient.abs().max(), name
 
 
+def test_after_a_short_window_the_usual_ones_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training that is resumed before the last window of an epoch begins with that one."""
+    compiled = []
+    monkeypatch.setattr(
+        torch, "compile", lambda call, **_: lambda *given: compiled.append(given[1].longest) or call(*given)
+    )
+    model = LanguageModel(TransformerXL(TransformerXLConfig(**CARRYING, memory=8)))
+    model.compile_passes()
+    state = None
+    for length in (8, 5, 8, 8, 5):
+        layout, tokens = Ragged([length] * 3), torch.randint(5, 50, (3 * length,))
+        _, state = model.carried_loss(tokens, tokens, layout, state, 0.0)
+    assert compiled == [5, 8, 8]
+
+
 def carried_gradients(config: TransformerXLConfig, compiled: bool) -> tuple[list[float], list[dict[str, Tensor]]]:
     """Losses and gradients of seven segments, each read on from the one before.  The first ones have fewer rows before
     them; the last, as at the end of an epoch, is shorter."""

@@ -120,6 +120,21 @@ def test_rows_and_global_rows_have_no_distance_but_a_number_for_each_way():
     assert bias[:, 2:, :2].eq(position.table[9][:, None, None]).all()
 
 
+@pytest.mark.parametrize("width", [T - 2, T - 1, 10 * T])
+def test_a_window_that_reaches_past_all_sequences_needs_no_mask(width):
+    for rule, lengths in (
+        (causal & window(width), [T, 3]),
+        (window(width), [T, T]),
+        (Once(causal & window(width)), [T]),
+    ):
+        layout, rows = Ragged(lengths), torch.randn(sum(lengths), H, E)
+        case = Case(rows, layout, rows, rows, layout, rule, 1.0, POSITIONS["none"](Space(H * E, H, T)))
+        assert paths.is_plain(case) is (width >= T - 1)
+        memory, attend = Memory(rows, rows, layout), Attend(SCORES["scaled_dot"](E, T), case.position)
+        case.scale = attend.score.scale
+        torch.testing.assert_close(paths.run_padded(case), attend.readable(rows, layout, memory, rule))
+
+
 @pytest.mark.parametrize("rule", [causal, everywhere, causal | window(2), order(torch.arange(T)[None])])
 def test_what_is_no_window_has_no_blocks(rule):
     layout, rows = Ragged([T]), torch.randn(T, H, E)

@@ -10,7 +10,7 @@ from regard.learning.config import TrainingConfig
 from regard.learning.schedules import SCHEDULES, Course
 from regard.training import shortening
 from regard.training.call import check_minutes, train
-from regard.training.estimate import Estimate, expected_seconds, steady
+from regard.training.estimate import Estimate, expected_seconds, is_enough, steady
 from regard.training.prepare import Prepared
 from regard.training.shortening import fitted
 
@@ -49,6 +49,20 @@ def test_a_step_that_compiled_does_not_count_nor_what_came_before_it() -> None:
     assert steady([9.0, 9.0, 400.0, 1.0, 1.2, 0.8]) == [1.0, 1.2, 0.8]
     assert steady([1.0, 40.0, 1.2, 0.8]) == [1.0, 1.2, 0.8]  # too few come after it
     assert steady([2.0, 3.0, 4.0]) == [2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("steps", "enough"),
+    [
+        ([3.0, 3.0], False),  # too few
+        ([3.0, 3.0, 3.0], True),
+        ([0.1, 30.0, 0.1, 0.1], False),  # compiling does not count ...
+        ([0.1, 0.1, 41.0, 0.1, 0.1, 0.1], True),  # ... but it is not waited for without end
+        ([41.0], True),
+    ],
+)
+def test_steps_are_timed_for_eight_seconds_or_forty_with_what_compiles(steps: list[float], enough: bool) -> None:
+    assert is_enough(steps, 8.0) is enough
 
 
 def test_minutes_that_cannot_be_kept_are_refused() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from matplotlib.image import imread
 from rich.console import Console
 
 import regard
@@ -122,6 +123,15 @@ def test_what_was_cut_is_not_looked_at_and_said(tmp_path: Path) -> None:
     seen = run.look("not bad at all " * 100)
     assert run.classify("not bad at all " * 100).notes == list(seen.notes) == ["cut to the first 256 of 400 tokens"]
     assert Capture.from_json(seen.to_json()).notes == seen.notes and not run.look("not bad").notes
+
+
+def test_the_picture_of_a_long_text_is_not_much_taller(tmp_path: Path) -> None:
+    run = trained(tmp_path)
+    heights = []
+    for n in (1, 400):
+        run.look("not bad at all " * n).save(tmp_path / "ngrams.png")
+        heights.append(len(imread(tmp_path / "ngrams.png")))
+    assert heights[1] < heights[0] + 300
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,13 @@ def hostile() -> Capture:
     return Capture(title="</title ><script>alert(2)</script>", maps=maps)
 
 
+def test_what_was_cut_is_said_on_the_page() -> None:
+    maps = [Map(kind="self", layer=0, head=0, queries=["a"], keys=["a"], weights=np.eye(1))]
+    notes = ("cut to the first 1 of 2 tokens",)
+    assert payload(Capture(title="a b", maps=maps, notes=notes))["notes"] == notes
+    assert 'id="notes"' in (STATIC / "page.html").read_text() and "data.notes" in (STATIC / "page.js").read_text()
+
+
 def test_hostile_words_stay_data() -> None:
     text = page(hostile())
     seen = Elements(text)

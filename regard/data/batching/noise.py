@@ -152,7 +152,7 @@ def corrupt_spans(tokens: np.ndarray, draws: Draws, noise: Noise) -> tuple[np.nd
 
     A share of the tokens, rounded, is in spans of a mean length, rounded likewise.  As in the authors' code, the first
     token is always kept and the last always hidden, and texts of one length have as many gaps; unless they may be
-    `anywhere`: then their number is drawn, the share being its mean, and all is turned by some places.
+    `anywhere`: then their number is drawn around the share, and all is turned by some places.
     """
     is_hidden = hidden_spans(len(tokens), draws, noise)
     first = is_hidden & ~np.concatenate([[False], is_hidden[:-1]])
@@ -178,12 +178,12 @@ def n_sentinels(n: int, share: float, mean_span: float, anywhere: bool) -> int:
 
 def hidden_spans(n: int, draws: Draws, noise: Noise) -> np.ndarray:
     """Which of n tokens are hidden."""
-    n_hidden = max(round(n * noise.share), 1)
-    if noise.anywhere:
-        n_hidden = 1 + draws.below(2 * n_hidden - 1)
-    n_hidden = min(n_hidden, n - 1)
+    n_hidden = min(max(round(n * noise.share), 1), n - 1)
     if n_hidden < 1:  # of one token nothing can be hidden
         return np.zeros(n, bool)
+    if noise.anywhere:
+        around = min(n_hidden - 1, n - 1 - n_hidden)
+        n_hidden += draws.below(2 * around + 1) - around
     most = len(noise.sentinels) - 1 - noise.anywhere
     n_spans = min(max(round(n_hidden / noise.mean_span), 1), n_hidden, n - n_hidden, most)
     lengths = np.stack([parts(n - n_hidden, n_spans, draws), parts(n_hidden, n_spans, draws)], 1)  # kept, then hidden

@@ -4,6 +4,7 @@ Each function gives the settings that read the files, or None.  It never raises 
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -174,10 +175,12 @@ def has_tags(beginning: Beginning) -> bool:
 def numbered_words(paths: Sequence[Path]) -> Recognized | None:
     """A word and a number on each line, and an empty line after each sentence."""
     parts, beginnings = begin_parts(paths)
-    numbers = [row[-1] for beginning in beginnings for row in word_rows(beginning)]
-    if not parts or not all(map(word_rows, beginnings)) or not all(map(is_finite, numbers)):
+    tables = list(map(word_rows, beginnings))
+    rows = list(chain.from_iterable(tables))
+    numbers = [row[-1] for row in rows]
+    if not parts or not all(tables) or not all(map(is_finite, numbers)):
         return None
-    if len(set(numbers)) < 2 or all(is_finite(row[0]) for beginning in beginnings for row in word_rows(beginning)):
+    if len(set(numbers)) < 2 or all(is_finite(row[0]) for row in rows):
         return None
     why = f"{beginnings[0].path.name} has a word and a number on each line and empty lines between sentences"
     is_sure = any("." in number for number in numbers)  # whole numbers may be the names of tags

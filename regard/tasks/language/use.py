@@ -22,7 +22,8 @@ from regard.tasks.setup import Use
 from regard.text.tokenizer import Tokenizer
 
 FADED = 0.01  # the share of distance 0 below which a gradient has faded
-PASSAGES = 4, 64  # of Jacobians, each of which takes as many backward passes as a state has numbers, and else
+PASSAGES = 64
+PASSAGES_OF_JACOBIANS = 4  # each takes as many backward passes as a state has numbers
 USUAL_LENGTH = 100  # tokens of a text whose length nobody asked for
 
 
@@ -171,8 +172,8 @@ class Reached:
 
 def measure_reach(model: LanguageModel, stream: Stream, ask: Reach) -> Reached:
     """Passages of distance + 1 tokens, spread evenly over the text; L is the loss of the token that follows them."""
-    few, many = PASSAGES
-    n_passages = ask.n_passages if ask.n_passages is not None else few if ask.jacobians else many
+    usual = PASSAGES_OF_JACOBIANS if ask.jacobians else PASSAGES
+    n_passages = usual if ask.n_passages is None else ask.n_passages
     distance = ask.distance
     if distance < 1 or n_passages < 1:
         raise RegardError(f"distance and passages must be at least 1, got {distance} and {n_passages}")

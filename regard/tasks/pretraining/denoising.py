@@ -38,8 +38,8 @@ class DenoisingConfig(NoisedConfig, SourceTargetConfig):
     noises: tuple[str, ...] = ("permute", "infill")
     share: float = 0.3  # of the tokens that are masked or deleted: in every validation the same ones
     mean_span: float = 3.0  # tokens of a span, on average
-    # for `spans`: any tokens may be hidden, and more or fewer of them; T5's own always keep the first and hide the last
-    # token, and as many of texts of one length, so that short texts teach little
+    # for `spans`: any token may be hidden, and the number of hidden tokens varies around the share. T5 itself always
+    # keeps the first token, hides the last, and hides equally many in texts of equal length: short texts teach little
     anywhere: bool = False
     smoothing: float = 0.0  # label smoothing
     shown: int = 2  # samples shown at each validation

@@ -75,11 +75,11 @@ def numbers_of(tagged: Tagged) -> np.ndarray:
                 raise DataError(
                     f"the sentence at {place} has {tag[:40]!r} where a number belongs, such as -0.5; fix it"
                 )
-    return np.array(numbers, np.float32)
+    return np.array(numbers)
 
 
 def explained(error: float, true: np.ndarray) -> float:
-    """R² in percent: the share of the variance of the true numbers that a mean squared error leaves none of."""
+    """R² in percent: how much smaller a mean squared error is than the variance of the true numbers."""
     variance = float(true.var())
     return 100 * (1 - error / variance) if variance else 0.0
 
@@ -101,7 +101,7 @@ class Numbers(AlignedTask):
     def settle(self, train: Tagged) -> NumbersConfig:
         if self.config.deviation:
             return self.config
-        numbers = numbers_of(train).astype(np.float64)
+        numbers = numbers_of(train)
         return replace(self.config, mean=float(numbers.mean()), deviation=float(numbers.std()) or 1.0)
 
     def part(self, raw: Tagged, to_learn: bool) -> NumberedSet:
@@ -112,14 +112,15 @@ class Numbers(AlignedTask):
     def nats(self, model: Tagger, batch: TagBatch, smoothing: float) -> Tensor:
         """The squared errors, in deviations."""
         outputs = word_logits(model, batch.tokens, batch.layout, batch.last).squeeze(-1)
-        return F.mse_loss(outputs.float(), (batch.tags - self.config.mean) / self.config.deviation, reduction="sum")
+        wanted = (batch.tags - self.config.mean) / self.config.deviation  # float64: they may lie far from zero
+        return F.mse_loss(outputs.float(), wanted.float(), reduction="sum")
 
     def figures(self, model: Tagger, part: TaggedSet) -> dict[str, float]:
         """The mean squared error in deviations, its root in the numbers' own unit, and the share of their variance in
         this part that is explained (R²), in percent."""
         loss = self.mean_loss(model, part, by_length(part.lengths, self.batch_tokens))
         unexplained = loss * self.config.deviation**2
-        share = explained(unexplained, part.tags.astype(np.float64))
+        share = explained(unexplained, part.tags)
         return {"loss": loss, "rmse": math.sqrt(unexplained), "r2": share}
 
     def metrics(self, use: Use[Tagger], part: TaggedSet) -> list[Metric]:
@@ -128,8 +129,8 @@ class Numbers(AlignedTask):
         train = self.read_parts(self.config, self.setup.data).train
         columns = (train.words, part.tagged.words)
         words, asked = (list(chain.from_iterable(column)) for column in columns)
-        guesses = unigram_numbers(words, numbers_of(train).astype(np.float64), asked)
-        true, figures = part.tags.astype(np.float64), self.figures(use.model, part)
+        guesses = unigram_numbers(words, numbers_of(train), asked)
+        true, figures = part.tags, self.figures(use.model, part)
         errors = float(np.mean((guesses - true) ** 2))
         values = {
             "r2": figures["r2"],
@@ -167,7 +168,7 @@ class Numbers(AlignedTask):
         """Numbers in place of tags, and no probabilities."""
         pieces, lines = self.lines_read(asked)
         numbers, answers = self.predict(model, pieces), []
-        # Three digits of the deviation: 0.532 where it is 1, 199,997.5 where it is 30, however far from zero they are.
+        # Down to a hundredth of the deviation: 0.53 where it is 1, 199,997.5 where it is 30, however far from zero.
         n_decimals = max(0, 2 - math.floor(math.log10(self.config.deviation)))
         for words, own, notes in lines:
             shown = [f"{number:.{n_decimals}f}" for number in numbers[own]]

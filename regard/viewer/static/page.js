@@ -234,6 +234,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 at("title").textContent = data.title;
+at("notes").textContent = data.notes.length ? `Note: ${data.notes.join("; ")}.` : "";
 for (const kind of data.kinds) {
   const button = document.createElement("button");
   button.type = "button";
