@@ -170,7 +170,8 @@ class CompressiveTransformer(BlockStack["CompressedMemory | CompressiveCache"]):
             parts.append(self.read_on(part, state))
         return torch.cat(parts, 1)
 
-    def read_on(self, tokens: Tensor, state: CompressiveCache) -> Tensor:
+    def read_on(self, tokens: Tensor, state: CompressedMemory | CompressiveCache) -> Tensor:
+        assert isinstance(state, CompressiveCache)
         n = tokens.shape[1]
         layout, sight = state.queries(n), Once(self.config.sight)
         x = self.embed(tokens, layout)

@@ -65,8 +65,13 @@ class ModelConfig:
         return self.max_length
 
     @property
+    def is_endless(self) -> bool:
+        """Whether a text can go on past `max_length`, with a state that does not grow."""
+        return False
+
+    @property
     def read_at_once(self) -> int:
-        """Tokens of a text that are looked at, or made one vector of, together; longer ones are split."""
+        """Tokens of a text that are made one vector of together; longer ones are split."""
         return self.longest_text
 
     @property

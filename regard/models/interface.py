@@ -57,7 +57,7 @@ class Model(nn.Module, ABC):
 
     @property
     def read_at_once(self) -> int:
-        """Tokens of a text that are looked at, or made one vector of, together."""
+        """Tokens of a text that are made one vector of together."""
         return min(self.max_length, self.config.read_at_once)
 
     @property
@@ -66,7 +66,7 @@ class Model(nn.Module, ABC):
         return self.max_length
 
     def glance(self, tokens: Tensor) -> Glance:
-        """How one text (N) is read, so that attention to all that is kept of it can be watched."""
+        """How one text (N), or the last part of one without end, is read, so that attention can be watched."""
         layout = Ragged([len(tokens)], self.device)
         return Glance(lambda: self(tokens, layout), 0, [(i, i + 1) for i in range(len(tokens))])
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic
+from typing import Generic, cast
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.checks import at_least, at_most, not_negative
 from regard.errors import ConfigError, RegardError
 from regard.inputs import InputTable, words_or
-from regard.models.interface import Reader
+from regard.models.interface import Glance, Reader
 from regard.models.transformer import TransformerConfig, initialize, initialize_small
 from regard.nn.attention import Attention, MultiHeadAttention
 from regard.nn.blocks import EncoderBlock
@@ -42,7 +42,8 @@ class StackConfig(TransformerConfig):
     position: str = "learned"
     feed_forward: str = "gelu"
     pre_norm: bool = True
-    causal: bool = True  # no token sees the future: needed to write text
+    # no token attends to later ones: needed to write text; with hash_rounds, which rows meet may depend on later ones
+    causal: bool = True
     n_segments: int = 0  # a learned vector for each of this many parts of a sequence (BERT's two sentences); 0: none
     separator: int = 2  # the token that ends a segment; 2 is </s>
     d_embedding: int = 0  # width of embeddings and positions, which a product then widens (ELECTRA); 0: d_model
@@ -95,11 +96,14 @@ class StackConfig(TransformerConfig):
         return bool(forgets and self.sees_distances and not (self.global_rows and self.position == "alibi"))
 
     @property
+    def farthest(self) -> int:
+        """How far back a row of an endless text may look, but for global rows."""
+        return self.attention_window or self.max_length
+
+    @property
     def n_kept(self) -> int:
-        """Rows before it that one of an endless text may look at, at least."""
-        if not self.attention_window:
-            return self.max_length
-        return max(self.attention_window, min(self.max_length, READ_AT_ONCE))
+        """Rows of an endless text that are kept at least."""
+        return max(self.farthest, min(self.max_length, READ_AT_ONCE))
 
     @property
     def read_at_once(self) -> int:
@@ -191,6 +195,24 @@ class BlockStack(Reader[S], Generic[S]):
         c = self.config
         return Once(c.sight) if c.attention_window or self.position.has_bias else c.sight
 
+    def glance(self, tokens: Tensor) -> Glance:
+        """The last `max_length` tokens or fewer of a text without end, which looks at what is kept in writing."""
+        c = self.config
+        begin = max(0, len(tokens) - 1) // c.max_length * c.max_length
+        if not (c.is_endless and begin):
+            return super().glance(tokens)
+        cache = self.rolling_cache(1, begin + c.max_length, max(c.n_kept, c.max_length))
+        state = cast(S, cache)
+        self.step(tokens[None, :begin], state)
+        cache.keep(c.farthest)
+        places = [*range(c.global_rows), *range(c.global_rows + int(cache.starts), len(tokens))]
+        return Glance(lambda: self.read_on(tokens[None, begin:], state), begin, [(i, i + 1) for i in places])
+
+    def rolling_cache(self, n_rows: int, room: int, n_kept: int) -> RollingCache:
+        c, like = self.config, next(self.parameters())
+        heads = c.heads.shared, c.heads.width
+        return RollingCache.empty(c.n_layers, n_rows, room, n_kept, heads, like, n_first=c.global_rows)
+
     def embed(self, tokens: Tensor, layout: Layout) -> Tensor:
         x = self.embedding(tokens, layout)
         if self.segment is not None:
@@ -200,6 +222,10 @@ class BlockStack(Reader[S], Generic[S]):
 
     def segments(self, tokens: Tensor, layout: Layout) -> Tensor:
         return count_separators(tokens, layout, self.config.separator, self.config.n_segments)
+
+    def read_on(self, tokens: Tensor, state: S) -> Tensor:
+        """`step`, in one pass: the state has room for these tokens."""
+        raise RegardError("this model reads whole texts and cannot write")
 
     def attentions(self) -> Iterator[tuple[str, int, Attention]]:
         for i, block in enumerate(self.blocks):
@@ -227,11 +253,10 @@ class Stack(BlockStack["Cache | RollingCache"]):
             raise RegardError("this stack looks at the future, so it cannot write; train with causal = true")
         if room > self.max_length:
             raise RegardError(f"{room} tokens do not fit the model's {self.max_length}; ask for fewer")
-        c, like = self.config, next(self.parameters())
-        heads = c.heads.shared, c.heads.width
+        c = self.config
         if c.is_endless:
-            return RollingCache.empty(c.n_layers, n_rows, room, c.n_kept, heads, like, n_first=c.global_rows)
-        return Cache.empty(c.n_layers, n_rows, room, heads, like)
+            return self.rolling_cache(n_rows, room, c.n_kept)
+        return Cache.empty(c.n_layers, n_rows, room, (c.heads.shared, c.heads.width), next(self.parameters()))
 
     def step(self, tokens: Tensor, state: Cache | RollingCache) -> Tensor:
         c = self.config

@@ -29,7 +29,7 @@ class TransformerXLConfig(StackConfig):
         if not self.sees_distances:
             raise ConfigError(
                 f"a memory moves away as a text goes on: it needs a position of {', '.join(RELATIVE)}, got "
-                f"{self.position!r}, and neither dynamic scaling nor the score of places"
+                f"{self.position!r}; and neither rotary_scaling = 'dynamic' nor score = 'location'"
             )
         if not self.causal or self.global_rows or self.n_segments or self.reversible or self.hash_rounds:
             raise ConfigError("a memory needs causal = true, and no global_rows, n_segments, hash_rounds or reversible")
@@ -41,6 +41,10 @@ class TransformerXLConfig(StackConfig):
     @property
     def is_endless(self) -> bool:
         return True
+
+    @property
+    def farthest(self) -> int:
+        return self.memory
 
     @property
     def n_kept(self) -> int:
@@ -93,16 +97,14 @@ class TransformerXL(BlockStack["SegmentMemory | RollingCache"]):
     # Decoding: the interface of `regard.decoding.interface`, with hidden rows in place of logits.
 
     def start(self, n_rows: int, room: int) -> RollingCache:
-        c = self.config
-        like = next(self.parameters())
-        return RollingCache.empty(c.n_layers, n_rows, room, c.memory, (c.heads.shared, c.heads.width), like)
+        return self.rolling_cache(n_rows, room, self.config.memory)
 
     def step(self, tokens: Tensor, state: SegmentMemory | RollingCache) -> Tensor:
-        assert isinstance(state, RollingCache)
         parts = tokens.split(min(self.config.memory, self.config.max_length), 1)
         return torch.cat([self.read_on(part, state) for part in parts], 1)
 
-    def read_on(self, tokens: Tensor, state: RollingCache) -> Tensor:
+    def read_on(self, tokens: Tensor, state: SegmentMemory | RollingCache) -> Tensor:
+        assert isinstance(state, RollingCache)
         n = tokens.shape[1]
         state.make_room(n)
         layout, sight = state.queries(n), self.sight

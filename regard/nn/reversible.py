@@ -22,7 +22,8 @@ from regard.nn.sight import Sight
 def through(blocks: Sequence[EncoderBlock], x: Tensor, layout: Layout, sight: Sight) -> Tensor:
     """Rows through all blocks, as two streams that begin alike and end as their mean."""
     weights = [weight for block in blocks for part in parts(block) for weight in part]
-    first, second = Coupled.apply(x.float(), x.float(), layout, sight, blocks, *weights)
+    x = x if x.dtype == torch.float64 else x.float()  # what is subtracted again must not be rounded much
+    first, second = Coupled.apply(x, x, layout, sight, blocks, *weights)
     return (first + second) / 2
 
 

@@ -95,10 +95,14 @@ class RollingCache(RowState):
         wanted, most = self.longest + n, self.n_first + 2 * self.n_kept
         if self.content.shape[3] < min(wanted, most):
             self.content = with_room(self.content, min(most, max(wanted, 2 * self.content.shape[3])))
-        if wanted <= self.content.shape[3]:
+        if wanted > self.content.shape[3]:
+            self.keep(self.n_kept)
+
+    def keep(self, n: int) -> None:
+        """Drop all but the first rows and the last n."""
+        held, last = self.lengths - self.starts, self.n_first + n
+        if last >= self.longest:
             return
-        held = self.lengths - self.starts
-        last = self.n_first + self.n_kept
         dropped = (held - last).clamp(min=0)
         rows = torch.arange(self.n_rows, device=held.device)[:, None]
         columns = dropped[:, None] + torch.arange(self.n_first, last, device=held.device)

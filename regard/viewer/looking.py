@@ -1,8 +1,9 @@
 """A model at work, caught as a `Capture`: attention while it reads a text or an image, or translates, the gates of a
 recurrent model, XLNet's two streams, and the votes of a Markov model."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ from regard.viewer.pictured import Pictured
 
 NEXT_WORDS = 12  # that the votes of a Markov model are shown for
 
+T = TypeVar("T")
 WordsByKind = dict[str, tuple[list[str], list[str]]]  # kind -> the words that look, and those that are looked at
 
 
@@ -66,7 +68,9 @@ def look_at_text(model: Model, tokenizer: Tokenizer, ids: list[int], title: str,
     with watch(model, focus.layers, focus.heads, focus.vectors) as seen:
         glance.read()
     keys = ["".join(words[begin:end]) for begin, end in glance.made_of]
-    return capture(title, seen, {"self": (words[glance.begin :], keys)})
+    looked = capture(title, seen, {"self": (words[glance.begin :], keys)})
+    before = f"these {len(ids) - glance.begin:,} tokens also look at what is kept of the {glance.begin:,} before them"
+    return replace(looked, notes=(before,) if glance.begin else ())
 
 
 @torch.no_grad()
@@ -154,12 +158,22 @@ def look_at_streams(
 def look_at_long_text(
     model: Model, tokenizer: Tokenizer, encode: Callable[[str], list[int]], text: str, focus: Focus
 ) -> Capture:
-    """A text of any length, or the part of it that was asked for."""
-    texts = texts_that_fit(text, tokenizer, encode, model.read_at_once)
-    return look_in_parts(texts, focus, lambda part: look_at_text(model, tokenizer, encode(part), part, focus))
+    """A text of any length, or the part of it that was asked for: a text by itself, or, where texts have no end, with
+    what is kept of the parts before it."""
+    if not model.config.is_endless:
+        texts = texts_that_fit(text, tokenizer, encode, model.read_at_once)
+        return look_in_parts(texts, focus, lambda part: look_at_text(model, tokenizer, encode(part), part, focus))
+    ids, at_once = encode(text), model.config.max_length
+    begins = range(0, max(1, len(ids)), at_once)
+
+    def look(begin: int) -> Capture:
+        title = text if len(begins) == 1 else tokenizer.decode(ids[begin : begin + at_once]).strip()
+        return look_at_text(model, tokenizer, ids[: begin + at_once], title, focus)
+
+    return look_in_parts(begins, focus, look)
 
 
-def look_in_parts(parts: list[str], focus: Focus, look: Callable[[str], Capture]) -> Capture:
+def look_in_parts(parts: Sequence[T], focus: Focus, look: Callable[[T], Capture]) -> Capture:
     """The part that was asked for; its title says which of how many it is."""
     if not 1 <= focus.part <= len(parts):
         raise RegardError(f"there is no part {focus.part}: the text has {len(parts)}, counted from 1")

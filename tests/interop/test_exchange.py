@@ -44,7 +44,7 @@ def test_a_window_is_refused(tmp_path: Path) -> None:
     run = save_writer(tmp_path / "run")
     run.recipe = replace(run.recipe, model=replace(run.recipe.model, attention_window=4))
     for write in (write_graphs, write_folder, export_folder):
-        with pytest.raises(ConfigError, match="has settings for long sequences, such as attention_window"):
+        with pytest.raises(ConfigError, match="reads long sequences in a way that other tools"):
             write(run, tmp_path / "out")
 
 

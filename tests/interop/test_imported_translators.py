@@ -178,7 +178,7 @@ def test_bart_repairs_what_transformers_repairs(text: str, tmp_path: Path) -> No
     run = load(tmp_path / "run", "cpu")
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
     asked = tokenizer(text.replace("{}", "<mask>"), return_tensors="pt")
-    given = with_gaps(text.replace("{}", "[MASK]"), run.tokenizer, numbered=False)
+    given = with_gaps(text.replace("{}", "[MASK]"), run.tokenizer, numbered=False).ids
     assert run.task.frame.source(given) == asked["input_ids"][0].tolist()
     model.generation_config.forced_eos_token_id = None
     limit = run.recipe.decoding.within(run.model.max_length).limit(asked["input_ids"][0].tolist())

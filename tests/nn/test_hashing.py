@@ -39,6 +39,27 @@ def test_chunks_equal_the_equation_restricted_to_buckets(n_rounds, rule, lengths
         torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
 
 
+def test_later_rows_change_who_meets_and_nothing_else():
+    """Where chunks end depends on all rows. A row that meets the same ones has the same output, whatever comes later;
+    in steps, which compare whole buckets, every row has."""
+    torch.manual_seed(0)
+    attend, layout = make(n_rounds=1), Ragged([T])
+    queries = torch.randn(T, H, E)
+    changed = queries.clone()
+    changed[20:] = torch.randn(T - 20, H, E)
+    outputs, meetings = [], []
+    for rows in (queries, changed):
+        keys = unit(rows)
+        outputs.append(attend(rows, layout, Memory(keys, queries, layout), causal)[:20])
+        padded = layout.pad(rows).transpose(1, 2)
+        found = attend.found(padded, layout, layout.pad(keys).transpose(1, 2), layout)
+        meetings.append(found[0, :, :20].tril().transpose(0, 1))  # of each row, in each head
+    is_same = (meetings[0] == meetings[1]).all(-1)
+    assert is_same.any() and not is_same.all()
+    torch.testing.assert_close(outputs[0][is_same], outputs[1][is_same], atol=1e-5, rtol=1e-5)
+    assert (outputs[0] - outputs[1]).abs().amax(-1)[~is_same].max() > 0.01
+
+
 def test_a_chunk_larger_than_the_texts_is_one_chunk_of_them():
     torch.manual_seed(0)
     layout = Ragged([T, 8])

@@ -28,11 +28,10 @@ def batch():
     return torch.randint(0, 11, (13,), generator=torch.Generator().manual_seed(1)), layout
 
 
-@pytest.mark.parametrize(
-    "position", ["rotary", "learned", "buckets"]
-)  # the table of the buckets is shared by all blocks
-def test_values_and_gradients_are_those_of_the_plain_graph(position):
-    model, both = make(position=position), batch()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("position", ["rotary", "learned", "buckets"])  # buckets: all blocks share a table
+def test_values_and_gradients_are_those_of_the_plain_graph(position, dtype):
+    model, both = make(position=position).to(dtype), batch()
     out, expected = model(*both), plain(model, *both)
     torch.testing.assert_close(out, expected)
     push = torch.randn_like(out)

@@ -96,7 +96,8 @@ def exchange_of(recipe: Recipe) -> Exchange:
     """What other tools call the run's task.  ConfigError where they have no such task, or no such model."""
     if not recipe.model.is_plain:
         raise ConfigError(
-            f"{recipe.name} has settings for long sequences, such as attention_window, and other tools' models do not"
+            f"{recipe.name} reads long sequences in a way that other tools' models do not: with attention_window, "
+            "hash_rounds, reversible or a memory"
         )
     exchange: Exchange | None = recipe.task_class.exchange
     if exchange is None:

@@ -104,7 +104,7 @@ class Turns:
             )
         if not len(self.kept):
             raise DataError(
-                f"none of the {len(dialogues)} conversations can be learned from: {'; '.join(self.notes.rows())}"
+                f"none of the {len(dialogues)} conversations can be used: {'; '.join(self.notes.rows())}"
             )
         self.lengths = lengths.sum(0)[self.kept]
 

@@ -119,11 +119,8 @@ class Talk(DialogueTask[LanguageModel, B]):
         of_talk, talk = test_of(SINGLE, "chat", tasks, given[1])
         (ours, first), (theirs, second) = side(self, use, pairs, talk), side(other, its, pairs, talk)
         won, tied, lost = wins(ours, theirs, [chosen for chosen, _ in pairs.answers])
-        ratio = first["perplexity"] / second["perplexity"]
-        drifts = [drift(self, pairs.prompts, use, its), drift(other, pairs.prompts, its, use)]
         record: dict[str, object] = {"pairs": of_pairs, "conversations": of_talk}
-        record |= {"wins_percent": won, "ties_percent": tied, "losses_percent": lost, "perplexity_ratio": ratio}
-        record |= {"drifts": drifts}
+        record |= {"wins_percent": won, "ties_percent": tied, "losses_percent": lost}
 
         def row(what: str, name: str, form: str) -> tuple[str, ...]:
             return what, form.format(first[name]), form.format(second[name])
@@ -135,12 +132,20 @@ class Talk(DialogueTask[LanguageModel, B]):
             row("characters of an answer", "characters", "{:.1f}"),
             ("wins: the chosen one, the other's not", f"{won:.1f} %", f"{lost:.1f} %"),
             ("neither wins", f"{tied:.1f} %", ""),
-            ("drift: KL from the other, nats an answer", *(f"{nats:.2f}" for nats in drifts)),
-            row(f"perplexity of {of_talk}", "perplexity", "{:.4f}"),
         ]
+        footing = "the runs have different tokenizers: drift and perplexities of their tokens cannot be compared"
+        if self.tokenizer.to_json() == other.tokenizer.to_json():
+            ratio = first["perplexity"] / second["perplexity"]
+            drifts = [drift(self, pairs.prompts, use, its), drift(other, pairs.prompts, its, use)]
+            record |= {"perplexity_ratio": ratio, "drifts": drifts}
+            rows += [
+                ("drift: KL from the other, nats an answer", *(f"{nats:.2f}" for nats in drifts)),
+                row(f"perplexity of {of_talk}", "perplexity", "{:.4f}"),
+            ]
+            footing = f"perplexity ratio: {ratio:.4f}"
         title = f"{of_pairs} ({len(pairs):,} prompts)"
         records: list[dict[str, object]] = [{**first}, {**second}]
-        return Versus(record, records, [(title, rows)], footing=[f"perplexity ratio: {ratio:.4f}"])
+        return Versus(record, records, [(title, rows)], footing=[footing])
 
     @property
     def verbs(self) -> Verbs:

@@ -3,18 +3,19 @@
 import math
 import re
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, takewhile
 
 from regard.decoding.outputs import Hypothesis
-from regard.errors import RegardError
 from regard.models.interface import AnyTranslator
 from regard.tasks.framing import Frame, MarkedTexts
+from regard.tasks.language.use import unknown_words
 from regard.tasks.pretraining.verbs import Fill, Filled
 from regard.tasks.setup import Use
 from regard.text.tokenizer import Tokenizer
 
-LEAST = 8  # texts that are compared at least: what fills a gap does not depend on how many are shown
+COMPARED = 16  # texts that T5 writes: what is likeliest for a gap does not depend on how many are shown
 MASK, SENTINEL = "<mask>", "<extra_{}>"
 GAP = re.compile(r"\[MASK\]|<mask>|<extra_(?:id_)?\d+>")  # gaps are numbered in their order, whatever they are called
 
@@ -28,72 +29,97 @@ def writes_gaps_alone(tokenizer: Tokenizer) -> bool:
     return SENTINEL.format(0) in tokenizer.special
 
 
+@dataclass(frozen=True)
+class Gapped:
+    """A text with gaps, and what a model reads of it."""
+
+    parts: list[str]  # the text before, between and after the gaps
+    marks: list[str]  # of the gaps, as they stand in the text
+    ids: list[int]  # the gaps being <mask>, or <extra_0>, <extra_1>, … in this order
+    notes: list[str]
+
+
 def repair(tokenizer: Tokenizer, frame: Frame, writes_gaps: bool, use: Use[AnyTranslator], ask: Fill) -> list[Filled]:
     """One answer per text, in order.  A model that `writes_gaps` writes only what stands in each."""
     room = use.engine.max_length - frame.n_around
     read = [with_gaps(text, tokenizer, writes_gaps) for text in ask.texts]
-    sources = [ids[:room] for ids in read]
-    n_best = max(ask.top, LEAST) if writes_gaps else 1
+    n_best = COMPARED if writes_gaps else 1
     config = replace(use.decoding, sample=False, n_best=n_best, beam=max(use.decoding.beam, n_best))
     config = config.within(use.engine.max_length)
-    prompts = [frame.source(ids) for ids in sources]
+    prompts = [frame.source(gapped.ids[:room]) for gapped in read]
     written = use.engine.generate(prompts, config, frame.start, frame.end)
     answers = []
-    for ids, source, hypotheses in zip(read, sources, written, strict=True):
-        notes = [] if hypotheses[0].finished else ["hit the length limit"]
-        if len(ids) > room:
-            notes.append(f"cut to the first {room:,} of {len(ids):,} tokens")
+    for gapped, hypotheses in zip(read, written, strict=True):
+        notes, n = [*gapped.notes], len(gapped.ids)
+        notes += [f"cut to the first {room:,} of {n:,} tokens"] if n > room else []
+        cut = replace(gapped, ids=gapped.ids[:room], notes=notes)
         if writes_gaps:
-            answers.append(put_in(source, hypotheses, ask.top, tokenizer, notes))
+            answers.append(put_in(cut, hypotheses, ask.top, tokenizer))
+        elif not n:
+            answers.append(Filled("", [], ["empty"]))
         else:
+            notes += [] if hypotheses[0].finished else ["hit the length limit"]
             answers.append(Filled(tokenizer.decode(hypotheses[0].tokens).strip(), [], notes))
     return answers
 
 
-def with_gaps(text: str, tokenizer: Tokenizer, numbered: bool) -> list[int]:
-    """The tokens of a text, its gaps being <mask>, or <extra_0>, <extra_1>, … in this order."""
+def with_gaps(text: str, tokenizer: Tokenizer, numbered: bool) -> Gapped:
+    marks, tokens = GAP.findall(text), sentinels(tokenizer)
+    n_read = min(len(marks), len(tokens)) if numbered else len(marks)
+    parts = GAP.split(text, maxsplit=n_read) if n_read else [text]
+    notes = unknown_words(" ".join(part.strip() for part in GAP.split(text)).strip(), tokenizer) + (
+        [] if marks else ["nothing is masked"]
+    )
+    if n_read < len(marks):
+        notes.append(f"only the first {n_read} of {len(marks)} gaps are filled: the model numbers no more")
     ids: list[int] = []
-    parts = GAP.split(text)
     for number, part in enumerate(parts):
-        is_before_gap = number < len(parts) - 1
-        if is_before_gap and MarkedTexts(tokenizer).mask_takes_space:
-            part = part.rstrip()
-        ids += tokenizer.encode(part)
+        is_before_gap = number < n_read
+        own = GAP.sub("", part)
+        ids += tokenizer.encode(own.rstrip() if is_before_gap and MarkedTexts(tokenizer).mask_takes_space else own)
         if is_before_gap:
-            name = SENTINEL.format(number) if numbered else MASK
-            if name not in tokenizer.special:
-                raise RegardError(f"this run has no token {name} for gap {number + 1} of the text; leave fewer gaps")
-            ids.append(tokenizer.special_id(name))
-    return ids
+            ids.append(tokens[number] if numbered else tokenizer.special_id(MASK))
+    return Gapped(parts, marks[:n_read], ids, notes)
 
 
-def put_in(
-    source: list[int], hypotheses: Sequence[Hypothesis], top: int, tokenizer: Tokenizer, notes: list[str]
-) -> Filled:
+def sentinels(tokenizer: Tokenizer) -> list[int]:
+    """The tokens that number gaps, from the first."""
+    names = takewhile(tokenizer.special.__contains__, map(SENTINEL.format, count()))
+    return [tokenizer.special_id(name) for name in names]
+
+
+def put_in(gapped: Gapped, hypotheses: Sequence[Hypothesis], top: int, tokenizer: Tokenizer) -> Filled:
     """The text with what is likeliest for all gaps together; and for each gap the `top` likeliest.  What hypotheses say
     alike counts as often as it is said; what they write of gaps that are not there does not."""
-    names = [name for name in map(SENTINEL.format, range(len(tokenizer.special))) if name in tokenizer.special]
-    numbers = {tokenizer.special_id(name): number for number, name in enumerate(names)}
-    gaps = [i for i in source if i in numbers]
-    together: dict[tuple[tuple[int, ...], ...], float] = defaultdict(float)  # what stands in the gaps, and how likely
+    numbers = sentinels(tokenizer)
+    gaps = [i for i in numbers[: len(gapped.marks)] if i in gapped.ids]  # the last ones may have been cut off
+    together: dict[tuple[str, ...], float] = defaultdict(float)  # what stands in the gaps, and how likely
     for hypothesis in hypotheses:
         spans = spans_of(hypothesis.tokens, numbers)
-        together[tuple(tuple(spans.get(gap, ())) for gap in gaps)] += math.exp(hypothesis.log_prob)
+        together[tuple(tokenizer.decode(spans.get(gap, [])) for gap in gaps)] += math.exp(hypothesis.log_prob)
     words = []
     for place in range(len(gaps)):
         shares: dict[str, float] = defaultdict(float)
         for fillings, share in together.items():
-            shares[tokenizer.decode(list(fillings[place]))] += share
+            shares[fillings[place]] += share
         words.append(sorted(shares.items(), key=lambda pair: -pair[1])[:top])
-    likeliest, _ = max(together.items(), key=lambda pair: pair[1])
-    best = dict(zip(gaps, likeliest, strict=True))
-    empty = [str(place) for place, gap in enumerate(gaps, start=1) if not best[gap]]
-    notes += [f"nothing was written for gap {', '.join(empty)}"] if empty else []
-    filled = [token for i in source for token in (best[i] if i in numbers else [i])]
-    return Filled(tokenizer.decode(filled).strip(), words, notes if gaps else [*notes, "nothing is masked"])
+    best, _ = max(together.items(), key=lambda pair: pair[1])
+    empty = [str(place) for place, filling in enumerate(best, start=1) if not filling.strip()]
+    notes = [*gapped.notes, *([f"nothing was written for gap {', '.join(empty)}"] if empty else [])]
+    return Filled(joined(gapped.parts, [*best, *gapped.marks[len(best) :]]), words, notes)
 
 
-def spans_of(tokens: Sequence[int], numbers: dict[int, int]) -> dict[int, list[int]]:
+def joined(parts: Sequence[str], fillings: Sequence[str]) -> str:
+    """The text as it was given, with what fills its gaps."""
+    text = parts[0]
+    for filling, part in zip(fillings, parts[1:], strict=True):
+        text += filling.lstrip() if not text or text[-1].isspace() else filling
+        is_doubled = part[:1].isspace() and text[-1:].isspace()  # where nothing fills a gap
+        text = (text.rstrip() if is_doubled else text) + part
+    return text.strip()
+
+
+def spans_of(tokens: Sequence[int], numbers: Collection[int]) -> dict[int, list[int]]:
     """What is written after each sentinel, up to the next one; of one that is written twice, the first."""
     spans: dict[int, list[int]] = {}
     current: list[int] = []  # before the first sentinel: nobody's

@@ -109,7 +109,7 @@ def test_where_both_answers_are_the_same_nothing_is_learnt_and_that_is_counted(t
     turns = Turns(replace(dialogues, answers=answers), task.tokenizer, 100, last_only=True)
     assert turns.kept.tolist() == [i for i in task.train.kept if i > 2]
     assert any("3" in row and "answers are the same" in row for row in turns.notes.rows())
-    with pytest.raises(DataError, match=r"none of the 6 conversations can be learned from.*the same"):
+    with pytest.raises(DataError, match=r"none of the 6 conversations can be used.*the same"):
         Turns(replace(dialogues, answers=[("no", "no")] * len(answers)), task.tokenizer, 100, last_only=True)
 
 
