@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 import regard
-from regard.commands.options import Device, RunFolder
+from regard.commands.options import Device, Overwrite, RunFolder
+from regard.commands.replacing import ask_before_replacing
 from regard.errors import ConfigError
 
 
@@ -22,10 +23,12 @@ def forecast(
     out: Annotated[Path | None, typer.Option(help="write the table here (default: standard output)")] = None,
     png: Annotated[Path | None, typer.Option(help="also draw history, forecast and bands")] = None,
     dark: Annotated[bool, typer.Option("--dark", help="with --png: on dark paper")] = False,
+    overwrite: Overwrite = False,
     device: Device = None,
 ) -> None:
     """Forecast the steps after a history: a CSV table with times, forecasts and their quantiles."""
     levels = None if quantiles is None else read_levels(quantiles)
+    ask_before_replacing(out, png, overwrite=overwrite)
     loaded = regard.load(run, device)
     loaded.check_can("forecast")
     answer = loaded.forecast(str(history), horizon, levels)

@@ -21,7 +21,7 @@ def ladder(
     ] = None,
     task: Annotated[str, typer.Option(help="language or translation")] = "language",
     steps: Annotated[int | None, typer.Option(min=1, help="the budget in steps, and so in tokens")] = None,
-    minutes: Annotated[float | None, typer.Option(min=0, help="or the budget in time, for each rung")] = None,
+    minutes: Annotated[float | None, typer.Option(min=0, help="or a target in time, for each rung")] = None,
     patience: Annotated[
         int | None,
         typer.Option(

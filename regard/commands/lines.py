@@ -15,6 +15,7 @@ from regard.errors import DataError
 AT_A_TIME = 5_000  # lines answered together, so that a long file streams
 WATCHED = 256  # ... where a person watches how many are done
 MOST_ROWS = 2_000  # of a drawn table
+WIDEST = 10_000  # characters
 STANDARD_INPUT = Path("-")
 
 A = TypeVar("A")
@@ -111,24 +112,40 @@ def print_table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], title: str = "", are_numbers: bool = False
 ) -> None:
     """Cells are texts: nothing in them is taken for a style.  Where all columns after the first are numbers, they are
-    aligned right.  An empty row draws a line.  A table that nobody reads as one is written plainly: rich takes half a
-    millisecond for each row."""
+    aligned right.  An empty row draws a line.  Nothing is cut: what does not fit a screen goes on below, and numbers
+    that are piped may be wider.  A table that nobody reads as one is written plainly: rich takes half a millisecond for
+    each row."""
     rows = list(rows)
     if len(rows) > MOST_ROWS:
         widths = [max(map(len, column)) for column in zip(headings, *filter(None, rows), strict=True)]
         for row in (headings, *rows):
             print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip())
         return
+    from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    console = Console()
     table = Table(title=Text(title) if title else None)
     for i, heading in enumerate(headings):
-        table.add_column(Text(heading), justify="right" if i and are_numbers else "left")
+        table.add_column(Text(heading), justify="right" if i and are_numbers else "left", overflow="fold")
     for row in rows:
         if row:
             table.add_row(*map(Text, row))
         else:
             table.add_section()
-    Console().print(table)
+    natural = console.measure(table, options=console.options.update_width(WIDEST)).maximum
+    if natural > console.width and are_numbers and not console.is_terminal:
+        console = Console(width=natural)
+    elif natural > console.width:
+        first, *others = zip(headings, *filter(None, rows), strict=True)
+        longest = max(map(cell_len, first))
+        if are_numbers:  # they stay whole, and so does a name, where there is room
+            table.box, table.padding = SIMPLE_HEAD, (0, 1, 0, 0)
+            for column, (heading, *cells) in zip(table.columns[1:], others, strict=True):
+                column.width = max(map(cell_len, [*heading.split(), *cells]))
+        elif longest <= console.width // 2:
+            table.columns[0].width = longest
+    console.print(table)

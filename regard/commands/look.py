@@ -1,6 +1,7 @@
 """regard look, regard reach: attention and gradients of a model."""
 
 import json
+import math
 import re
 import sys
 from dataclasses import replace
@@ -11,7 +12,7 @@ import typer
 
 import regard
 from regard.commands.lines import print_table, short_names
-from regard.commands.options import Device
+from regard.commands.options import Device, Overwrite
 from regard.commands.replacing import ask_before_replacing, free_name
 from regard.errors import RegardError
 
@@ -42,9 +43,11 @@ def look(
             "candidate, cell or hidden; of XLNet query (default) or content"
         ),
     ] = None,
-    layer: Annotated[int | None, typer.Option(help="one layer, counted from 0 (default: the mean)")] = None,
+    layer: Annotated[
+        int | None, typer.Option(help="one layer, counted from 0 (default: the mean; of units the last layer)")
+    ] = None,
     head: Annotated[
-        int | None, typer.Option(help="one head (or direction), counted from 0 (default: the mean)")
+        int | None, typer.Option(help="one head (or direction), counted from 0 (default: the mean; of units the first)")
     ] = None,
     patch: Annotated[
         str | None,
@@ -53,7 +56,7 @@ def look(
         ),
     ] = None,
     part: Annotated[
-        int, typer.Option(min=1, help="which part to show of a text that is too long for the model and was split")
+        int, typer.Option(min=1, help="which part to show of a text that is too long to be shown at once")
     ] = 1,
     grid: Annotated[bool, typer.Option("--grid", help="with --png: every head (or gate) of every layer")] = False,
     vectors: Annotated[bool, typer.Option("--vectors", help="with --html: queries, keys and values too")] = False,
@@ -65,7 +68,7 @@ def look(
     ] = None,
     dark: Annotated[bool, typer.Option("--dark", help="pictures on dark paper")] = False,
     terminal: Annotated[bool, typer.Option("--terminal", help="show it here, in characters")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace files that exist, without asking")] = False,
+    overwrite: Overwrite = False,
     device: Device = None,
 ) -> None:
     """Look into attention per layer and head, or into votes; opens the page if no other output is given.
@@ -80,9 +83,9 @@ def look(
     style = DARK if dark else LIGHT
     if run is None and (sinusoids is None or terminal or any((positions, html, png))):
         raise typer.BadParameter("a run folder is missing; only --sinusoids needs none")
-    for path in (sinusoids, positions, html, png):
-        if path is not None and not overwrite:
-            ask_before_replacing(path)
+    if grid and png is None:
+        raise typer.BadParameter("--grid says what --png draws: give both")
+    ask_before_replacing(sinusoids, positions, html, png, overwrite=overwrite)
     if sinusoids is not None:
         lecture = lecture_table()
         picture.positions([lecture], sinusoids, style)
@@ -103,10 +106,12 @@ def look(
     capture = loaded.look(text, target, layers, heads, vectors, part)
     if capture.n_parts > 1:
         shown = f"this is part {part}, and --part N shows another"
-        print(f"note: too long for the model and split into {capture.n_parts} parts; {shown}", file=sys.stderr)
+        print(f"note: too long to be shown at once: it has {capture.n_parts} parts; {shown}", file=sys.stderr)
     for note in capture.notes:
         print(f"note: {note}", file=sys.stderr)
     note_unknown(loaded, loaded.task.reading(text), target or "")
+    if grid and kind is not None and not terminal and any(KINDS[name].has_units for name in capture.kinds):
+        raise typer.BadParameter("--grid draws all gates and states of a recurrent model: leave out --kind")
     kind = kind or capture.first_kind
     if is_named:
         capture = replace(capture, opens=(kind, layer, head))
@@ -178,6 +183,7 @@ def reach(
     png: Annotated[Path | None, typer.Option(help="draw a picture here, one line a run")] = None,
     dark: Annotated[bool, typer.Option("--dark", help="with --png: on dark paper")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, with every distance")] = False,
+    overwrite: Overwrite = False,
     device: Device = None,
 ) -> None:
     """Measure how much the loss at the end of a passage depends on each state before it: |∂L/∂h| by distance.
@@ -187,16 +193,19 @@ def reach(
     from regard.viewer import charts
     from regard.viewer.style import DARK, LIGHT
 
+    ask_before_replacing(png, overwrite=overwrite)
     names = short_names(runs)
     files = [str(path) for path in text or ()]
     measured = {names[run]: regard.load(run, device).reach(files, distance, passages, jacobians) for run in runs}
     what = "‖∂h_T/∂h‖" if jacobians else "|∂L/∂h|"
     if as_json:
         records = [
-            {"run": name, "passages": reached.n_passages, "faded": reached.faded, "norms": reached.norms.tolist()}
+            {"run": name, "passages": reached.n_passages, "faded": reached.faded}
+            # JSON has no inf: what is beyond the range of floats is null.
+            | {"norms": [norm if math.isfinite(norm) else None for norm in reached.norms.tolist()]}
             for name, reached in measured.items()
         ]
-        print(json.dumps(records, indent=2))
+        print(json.dumps(records, indent=2, allow_nan=False))
     else:
         title = f"{what} at a distance, as a share of that at distance 0"
         print_table(("distance", *measured), shares(list(measured.values())), title, are_numbers=True)

@@ -7,7 +7,8 @@ import typer
 
 import regard
 from regard.commands.lines import print_table
-from regard.commands.options import RunFolder
+from regard.commands.options import Overwrite, RunFolder
+from regard.commands.replacing import ask_before_replacing
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from regard.text.tokenizer import Tokenizer
 
 N_PICTURED = 60  # embeddings near all words together, drawn with them
+GIVEN = "words of the analogy"  # their class
+POINT = "analogy"  # the label of where it leads; the legend has the formula, which is too long for one
 
 
 def neighbors(
@@ -31,12 +34,14 @@ def neighbors(
         Path | None, typer.Option(help="lines of WORD, tab, CLASS: --png draws these, a color for each class")
     ] = None,
     dark: Annotated[bool, typer.Option("--dark", help="with --png: on dark paper")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """List the tokens whose embeddings are nearest to a word's, by cosine, or to those of an analogy."""
     from regard.text.unicode import visible
 
     if classes is not None and png is None:
         raise typer.BadParameter("--classes says what --png draws: give both")
+    ask_before_replacing(png, overwrite=overwrite)
     loaded = regard.load(run)
     loaded.check_can("neighbors")
     drawn = {} if classes is None else read_classes(classes, loaded.tokenizer)
@@ -45,11 +50,11 @@ def neighbors(
         for near in loaded.neighbors(word, minus, plus, n):
             asked.append(near)
             if minus or plus:  # the words of an analogy are drawn, whatever else is
-                drawn = dict.fromkeys((i for i, _ in near.terms), near.formula.strip(" ")) | drawn
+                drawn = dict.fromkeys((i for i, _ in near.terms), GIVEN) | drawn
             rows = [(visible(neighbor.token), f"{neighbor.cosine:.3f}") for neighbor in near.neighbors]
-            print_table(
-                ("token", "cosine"), rows, f"{visible(near.token)}{near.formula[len(near.token) :]}  (id {near.id})"
-            )
+            formula = f"{visible(near.token)}{near.formula[len(near.token) :]}"
+            name = "ids" if len(near.terms) > 1 else "id"
+            print_table(("token", "cosine"), rows, f"{formula}  ({name} {', '.join(str(i) for i, _ in near.terms)})")
         if png and classes is None:
             for near in loaded.neighbors(word, minus, plus, max(n, N_PICTURED // len(words))):
                 ids = (*(i for i, _ in near.terms), *(neighbor.id for neighbor in near.neighbors))
@@ -76,8 +81,10 @@ def draw(run: "Run", drawn: dict[int, str], asked: "list[Nearby]", path: Path, d
         vectors = torch.stack([*unit[ids], *(point_of(unit, near.terms) for near in analogies)])
     else:
         vectors = table[ids].detach().float()
-    names = [near.formula.strip(" ") for near in analogies]
-    tokens, classes = [*run.tokenizer.tokens(ids), *names], [*(drawn[i] for i in ids), *names]
+    tokens = run.tokenizer.tokens(ids)
+    space = " " * any(token.startswith(" ") for token in tokens)  # or the label would look like a part of a word
+    tokens = [*tokens, *[space + POINT] * len(analogies)]
+    classes = [*(drawn[i] for i in ids), *(near.formula.strip(" ") for near in analogies)]
     given = {i for near in asked for i, _ in near.terms}
     marked = [place for place, i in enumerate(ids) if i in given] + list(range(len(ids), len(tokens)))
     embeddings(vectors.cpu().numpy(), tokens, path, classes, marked, DARK if dark else LIGHT)

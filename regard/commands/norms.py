@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.commands.lines import print_table, short_names
+from regard.commands.options import Overwrite
+from regard.commands.replacing import ask_before_replacing
 from regard.errors import RunError
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ def norms(
     png: Annotated[Path | None, typer.Option(help="draw a picture here, one line a run")] = None,
     dark: Annotated[bool, typer.Option("--dark", help="with --png: on dark paper")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, with every step")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Show how large the gradient was at each step, and how often it was clipped.
 
@@ -29,14 +32,15 @@ def norms(
     from regard.viewer import charts
     from regard.viewer.style import DARK, LIGHT
 
+    ask_before_replacing(png, overwrite=overwrite)
     curves: dict[str, charts.NormCurve] = {}
     last_losses: dict[str, float | None] = {}
     for run, name in short_names(runs).items():
+        training = Recipe.of_run(run).training
         rows = [row for row in read_metrics(run / "metrics.jsonl") if row["kind"] == "train"]
         known = {row["step"]: norm for row in rows if (norm := number(row, "grad_norm")) is not None}
         if not known:
             raise RunError(f"{run / 'metrics.jsonl'} has no gradient norms: name the folder of a run that was trained")
-        training = Recipe.of_run(run).training
         n_left = max(0, training.steps - int(rows[-1]["step"]))
         curves[name] = charts.NormCurve(list(known), list(known.values()), training.clip, n_left)
         last_losses[name] = number(rows[-1], "loss")

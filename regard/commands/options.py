@@ -39,6 +39,7 @@ DraftFolder = Annotated[
     Path | None,
     typer.Option(metavar="RUN", help="a smaller run that proposes tokens: faster, the same answers"),
 ]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace files that exist, without asking")]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON object per line, with scores and notes")]
 
 

@@ -1,4 +1,4 @@
-"""Files that a command writes: none is replaced without being asked or told."""
+"""Files that a command writes: their folders exist, and none is replaced without being asked or told."""
 
 import sys
 from itertools import chain, count
@@ -9,12 +9,16 @@ import typer
 from regard.errors import RegardError
 
 
-def ask_before_replacing(path: Path) -> None:
-    if not path.exists():
-        return
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise RegardError(f"{path} exists and was left as it is; give another name, or add --overwrite")
-    typer.confirm(f"{path} exists: replace it?", abort=True)
+def ask_before_replacing(*paths: Path | None, overwrite: bool) -> None:
+    """To be called before the work that a file is the result of; None: no file was asked for."""
+    for path in filter(None, paths):
+        if not path.parent.is_dir():
+            raise RegardError(f"{path}: no folder {path.parent}: make it first")
+        if overwrite or not path.exists():
+            continue
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise RegardError(f"{path} exists and was left as it is; give another name, or add --overwrite")
+        typer.confirm(f"{path} exists: replace it?", abort=True)
 
 
 def free_name(path: Path) -> Path:

@@ -36,6 +36,7 @@ SharedTokenizers = dict[tuple[TokenizerConfig, DataConfig], Tokenizer]
 
 TIMED = {"cpu": 8, "cuda": 40}  # steps; those of a GPU are quick, and differ more
 METRICS = "metrics.jsonl"
+BUDGET = "budget.json"
 MOST_VALIDATIONS = 100  # of a training that ends when nothing gets better
 AVERAGING = 0.998  # of weights, there
 N_VALIDATIONS = 5  # of a training, the last one at its end
@@ -77,16 +78,20 @@ class Budget:
 
 
 def check_budget(folder: Path, budget: str) -> None:
-    """Rungs of one ladder have one budget; it is written down before the first of them begins."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "budget.json"
+    """Rungs of one ladder have one budget."""
+    path = folder / BUDGET
     before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else budget
     if before != budget:
         raise RunError(
             f"{folder} is a ladder of {before}, now it is {budget}; nothing was changed. "
             "Use the same budget, or choose another folder with --out"
         )
-    write_file(path, json.dumps(budget).encode())
+
+
+def keep_budget(folder: Path, budget: str) -> None:
+    """That of the ladder, from the first rung on whose data could be read."""
+    check_budget(folder, budget)
+    write_file(folder / BUDGET, json.dumps(budget).encode())
 
 
 def course_in(budget: Budget, seconds: float, prepared: Prepared, device: torch.device) -> Settings:
@@ -184,6 +189,7 @@ def train(
     texts = recipe.tokenizer, recipe.data
     prepared = prepare(recipe, run, resume, learned=tokenizers.get(texts))
     tokenizers[texts] = prepared.tokenizer
+    keep_budget(run.parent, budget.words())
     if budget.seconds is not None and not resume and not recipe.model_class.is_counted:
         fitting = course_in(budget, budget.seconds, prepared, device)
         screen.say(f"{fitting['steps']:,} steps fit into {budget.seconds:,.0f} seconds, measured on the first of them")

@@ -52,12 +52,14 @@ def keep(rows: list[RungRow], ladder: Ladder, folder: Path, budget: str, device:
         Panel("weights or counts", [float(row.parameters or row.counts) for row in rows], logarithmic=True),
         Panel("tokens per second", [row.tokens_per_second for row in rows], logarithmic=True),
     ]
-    if any(row.curve for row in rows):
-        losses({row.title: row.curve for row in rows if row.curve}, folder / "ladder-curves.png", style)
+    order = list(ladder.rungs)  # not that of the figures, which differs from one ladder to the next
+    places = {row.title: order.index(row.rung) for row in rows}
+    curves = {row.title: row.curve for row in rows if row.curve}
+    if curves:
+        losses(curves, folder / "ladder-curves.png", style, [places[title] for title in curves])
     heading = f"The ladder, {budget}, on {rows[0].of}"
-    caption = f"Sorted by {title}, the best at the top; a color for each architecture. {OTHER_ORDER}"
-    kinds = [str(ladder.rungs[row.rung].model.get("architecture", "transformer")) for row in rows]
-    bars([row.title for row in rows], panels, heading, folder / "ladder.png", kinds, caption, style)
+    caption = f"Sorted by {title}, the best at the top; a rung has one color in all pictures. {OTHER_ORDER}"
+    bars(list(places), panels, heading, folder / "ladder.png", list(places.values()), caption, style)
 
 
 def as_markdown(rows: list[RungRow], ladder: Ladder, budget: str, device: str) -> str:

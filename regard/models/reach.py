@@ -55,7 +55,8 @@ def jacobian_norms(reader: Reader, tokens: Tensor, layout: Ragged) -> np.ndarray
 
     s_t are the states of all layers of a recurrent net after token t, in one vector, and J_t = ∂s_t/∂s_{t-1}.  The norm
     is the largest singular value: how much the net stretches what it stretches most.  At a distance, the mean over the
-    sequences that go so far back.  Unlike a gradient it asks for no loss: this is the net alone.
+    sequences that go so far back, inf beyond the range of floats.  Unlike a gradient it asks for no loss: this is the
+    net alone.
     """
     stacks = [module for module in reader.modules() if isinstance(module, RecurrentStack)]
     if len(stacks) != 1 or stacks[0].bidirectional:
@@ -86,18 +87,30 @@ def product_norms(stack: RecurrentStack, rows: Tensor) -> list[float]:
         return torch.cat([state.flatten() for state in stack.step(x[None], layers, weights)[1]])
 
     joints = [torch.cat([state.flatten() for state in states])]
-    for x in rows[:-1]:
+    for x in rows:
         joints.append(step(joints[-1], x))
+    are_finite = torch.stack(joints).isfinite().all(1)
+    if not are_finite.all():
+        n_read = int(are_finite.int().argmin())
+        raise RegardError(f"the states of this net are not finite numbers after {n_read:,} tokens; lower the distance")
     product = torch.eye(len(joints[0]), dtype=torch.float64, device=rows.device)
     norms, log_scale = [1.0], 0.0
-    for x, before in zip(rows.flip(0)[:-1], joints[::-1], strict=False):
+    for x, before in zip(rows.flip(0)[:-1], joints[-2::-1], strict=False):
         product = product @ torch.func.jacrev(step)(before, x).double()
         size = float(product.abs().max())
         if size == 0:
             return norms + [0.0] * (len(rows) - len(norms))
         product, log_scale = product / size, log_scale + math.log(size)  # or it would leave the range of numbers
-        norms.append(math.exp(log_scale) * math.sqrt(float(torch.linalg.eigvalsh(product.T @ product)[-1])))
+        norms.append(power(log_scale + math.log(float(torch.linalg.eigvalsh(product.T @ product)[-1])) / 2))
     return norms
+
+
+def power(exponent: float) -> float:
+    """e to the exponent; inf, where that is beyond the range of floats."""
+    try:
+        return math.exp(exponent)
+    except OverflowError:
+        return math.inf
 
 
 @contextmanager

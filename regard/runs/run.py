@@ -87,7 +87,8 @@ class Run:
                 if not run.model.can_forget:
                     raise RunError(
                         f"{run.folder} cannot take tokens back, so it cannot be used with a draft or be one; "
-                        "Transformers and counted models can; recurrent models and those with a window, hashing or a memory cannot"
+                        "Transformers and counted models can; recurrent models and those with a window, hashing or a "
+                        "memory cannot"
                     )
                 same_words = run.tokenizer.to_json() == self.tokenizer.to_json()
                 if not same_words or run.recipe.model.vocab_size != self.recipe.model.vocab_size:

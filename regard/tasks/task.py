@@ -15,7 +15,7 @@ from regard.data.config import DataConfig
 from regard.data.files.recognizing import nothing
 from regard.data.files.splits import Parts
 from regard.data.report import Row
-from regard.errors import ConfigError, RegardError
+from regard.errors import ConfigError
 from regard.evaluation.measured import Measured, Metric, Versus, measured
 from regard.models.interface import Model
 from regard.nn.layout import Ragged
@@ -29,7 +29,7 @@ from regard.tasks.setup import B, M, P, R, Sample, Setup, TaskConfig, Use, Verbs
 from regard.tasks.sizing import no_draft
 from regard.tasks.wire import TEXT, Wire
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Focus, look_at_long_text
+from regard.viewer.looking import Focus, check_one_text, look_at_long_text
 
 
 class Task(ABC, Generic[R, P, M, B]):
@@ -291,8 +291,7 @@ class Task(ABC, Generic[R, P, M, B]):
 
     def look(self, use: Use[M], source: str, target: str | None, focus: Focus) -> Capture:
         """What the model attends to while it reads a text and, where it writes one, a target (None: its own)."""
-        if target is not None or not source:
-            raise RegardError("this run reads one text: give the text, and no target")
+        check_one_text(source, target)
         return look_at_long_text(use.model, self.tokenizer, self.encode, source, focus)
 
 

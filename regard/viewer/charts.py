@@ -10,6 +10,7 @@ from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 from regard.viewer.style import LIGHT, Drawing, Style, blank, legend, note, plain
 
 DASHES = ("-", "--", ":")
+LARGEST = 1e200  # that is drawn: with margins and ticks, an axis has to stay within the range of floats
 
 
 @dataclass(frozen=True)
@@ -26,17 +27,17 @@ def bars(
     panels: list[Panel],
     title: str,
     path: Drawing,
-    kinds: Sequence[str] = (),
+    places: Sequence[int] = (),
     caption: str = "",
     style: Style = LIGHT,
 ) -> None:
     """A row of bars for each name, the first at the top, and a panel beside the other for each figure.
 
-    Names of one kind share a color; the caption, under the picture, says how to read it.
+    A name has the color of its place among `places`, as a line of `losses` has; the caption, under the picture, says
+    how to read it.
     """
     figure = blank(2.6 * len(panels) + 1.8, 0.36 * len(names) + 1.5, style)
-    order = list(dict.fromkeys(kinds))
-    colors = [style.lines[order.index(kind) % len(style.lines)] for kind in kinds] or style.lines[0]
+    colors = [line_of(place, style)[0] for place in places] or style.lines[0]
     table = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     for axes, panel in zip(table, panels, strict=True):
         axes.barh(range(len(names)), panel.values, color=colors, height=0.62, zorder=2)
@@ -76,7 +77,7 @@ def reach(curves: dict[str, np.ndarray], path: Drawing, what: str = "|∂L/∂h|
     axes = figure.add_subplot()
     for number, (name, shares) in enumerate(curves.items()):
         color, dashes = line_of(number, style)
-        places = np.flatnonzero(shares > 0)  # a logarithmic scale has no zero
+        places = np.flatnonzero((shares > 0) & (shares < LARGEST))  # a logarithmic scale has no zero
         axes.plot(places, shares[places], dashes, color=color, linewidth=1.4, label=name)
     axes.set_yscale("log")
     axes.set_xlabel("distance d, in tokens", color=style.soft)
@@ -129,12 +130,15 @@ def norms(curves: dict[str, NormCurve], path: Drawing, style: Style = LIGHT) -> 
     figure.savefig(path, format="png")
 
 
-def losses(curves: dict[str, list[tuple[int, float]]], path: Drawing, style: Style = LIGHT) -> None:
-    """The validation loss by tokens trained on, a line a name; the mark is where the loss was lowest."""
+def losses(
+    curves: dict[str, list[tuple[int, float]]], path: Drawing, style: Style = LIGHT, places: Sequence[int] = ()
+) -> None:
+    """The validation loss by tokens trained on, a line a name, colored by its place; the mark is where the loss was
+    lowest."""
     figure = blank(7.6, 4.6, style)
     axes = figure.add_subplot()
-    for number, (name, curve) in enumerate(curves.items()):
-        color, dashes = line_of(number, style)
+    for place, (name, curve) in zip(places or range(len(curves)), curves.items(), strict=True):
+        color, dashes = line_of(place, style)
         axes.plot(*zip(*curve, strict=True), dashes, color=color, linewidth=1.4, label=name)
         axes.plot(*min(curve, key=lambda point: point[1]), "o", color=color, markersize=4)
     axes.set_xscale("log")

@@ -183,6 +183,13 @@ def look_in_parts(parts: Sequence[T], focus: Focus, look: Callable[[T], Capture]
     return replace(seen, title=f"part {focus.part} of {len(parts)}: {seen.title}", n_parts=len(parts))
 
 
+def check_one_text(source: str, target: str | None) -> None:
+    if target is not None:
+        raise RegardError("this run reads one text and writes none: leave out the target")
+    if not source:
+        raise RegardError("there is nothing to look at: give a text")
+
+
 def check_length(model: Model, ids: list[int], length: int) -> None:
     if not ids:
         raise RegardError("there is nothing to look at: the text is empty")

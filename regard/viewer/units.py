@@ -8,10 +8,6 @@ from regard.viewer.style import LIGHT, Drawing, Style, blank, fonts, note, plain
 
 WIDEST = 5.0  # inches of one part
 WORD = 0.125  # inches that a word takes at least; of more words every n-th is named
-LEGEND = (
-    "A column is a word, a row is a unit. Gates go from closed (0, the paper) to open (1); candidates and states from "
-    "brown (negative) through the paper (0) to blue (positive). The cell state is shaded to its strongest number."
-)
 
 
 def draw_gates(capture: MapSet, path: Drawing, style: Style = LIGHT) -> None:
@@ -44,5 +40,18 @@ def draw_gates(capture: MapSet, path: Drawing, style: Style = LIGHT) -> None:
     for axes in table[-1]:
         places_named = range(0, len(words), step)
         axes.set_xticks(places_named, words[::step], rotation=90, fontsize=8, parse_math=False, family=list(fonts()))
-    note(figure, LEGEND, style)
+    note(figure, how_to_read(kinds), style)
     figure.savefig(path, format="png")
+
+
+def how_to_read(kinds: list[str]) -> str:
+    """Of the kinds of units that are in the picture."""
+    has_gates = any(not KINDS[kind].is_signed for kind in kinds)
+    signed = "candidates and states go" if "candidate" in kinds else "states go"
+    sentences = ["A column is a word, a row is a unit."]
+    if has_gates:
+        sentences.append("Gates go from closed (0, the paper) to open (1).")
+    sentences.append(f"{signed.capitalize()} from brown (negative) through the paper (0) to blue (positive).")
+    if "cell" in kinds:
+        sentences.append("The cell state is shaded to its strongest number.")
+    return " ".join(sentences)

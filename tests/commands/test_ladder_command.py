@@ -6,15 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from calling import Outcome, call
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 
 import regard
 from regard.config import load
 from regard.data.corpora.grammar import generate
 from regard.ladder.rungs import LADDERS, LANGUAGE, TRANSLATION
+from regard.ladder.standings import RungRow, keep
 from regard.models import ARCHITECTURES
 from regard.runs.recipe import Recipe
 from regard.text.tokenizer import Tokenizer
 from regard.training.signals import Stopped
+from regard.viewer import charts
 
 TINY = [
     "model.d_model=16",
@@ -203,6 +207,42 @@ def test_a_stopped_ladder_goes_on_and_ends_as_if_never_stopped(
 def test_what_does_not_fit_is_said(arguments: tuple[str, ...], message: str, place: Path, whole: Outcome) -> None:
     refused = climb(place, "whole", *arguments)
     assert refused.code == 1 and message in refused.err
+
+
+def test_a_call_that_fails_does_not_settle_the_budget(place: Path) -> None:
+    missing = climb(place, "begun", "--steps", "2", "--rungs", "n-gram", data="nothere.txt")
+    assert missing.code == 1 and "no file" in missing.err
+    assert not (place / "begun" / "budget.json").exists()
+    begun = climb(place, "begun", *STEPS, "--rungs", "n-gram")
+    assert begun.code == 0, begun.err
+    other = climb(place, "begun", "--steps", "2", "--rungs", "n-gram")
+    assert other.code == 1 and "begun is a ladder of 3 steps each, now it is 2 steps each" in other.err
+
+
+def test_a_rung_has_one_color_in_all_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its rank, and whichever rungs are beside it."""
+    figures: list[Figure] = []
+    blank = charts.blank
+    monkeypatch.setattr(charts, "blank", lambda *size: figures.append(blank(*size)) or figures[-1])
+
+    def row(rung: str, bits: float) -> RungRow:
+        sizes = {"parameters": 1, "counts": 0, "steps": 1, "tokens": 1, "seconds": 1.0, "ended": "all steps done"}
+        measured = {"bits_per_byte": bits, "accuracy": 1.0}
+        curve = [] if rung == "n-gram" else [(1, bits)]
+        return RungRow(rung=rung, title=rung, run="", of="a text", figures=measured, curve=curve, **sizes)  # type: ignore[arg-type]
+
+    rows = [row("n-gram", 2), row("lstm", 3), row("transformer", 4), row("gru", 1)]
+    keep(rows, LANGUAGE, tmp_path, "3 steps each", "cpu")
+    keep([rows[1], rows[3]], LANGUAGE, tmp_path, "3 steps each", "cpu")
+    colors: dict[str, set[str]] = {row.rung: set() for row in rows}
+    for curves, bars in zip(figures[::2], figures[1::2], strict=True):
+        for line in curves.axes[0].get_lines():
+            if line.get_label() in colors:
+                colors[str(line.get_label())].add(to_hex(line.get_color()))
+        for name, bar in zip(bars.axes[0].get_yticklabels(), bars.axes[0].patches, strict=True):
+            colors[name.get_text()].add(to_hex(bar.get_facecolor()))
+    assert [len(own) for own in colors.values()] == [1] * 4
+    assert colors["lstm"] != colors["gru"]
 
 
 @pytest.mark.slow  # six trainings

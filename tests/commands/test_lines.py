@@ -15,7 +15,7 @@ from calling import Call
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.commands.lines import answered, read_lines, write_line
+from regard.commands.lines import answered, print_table, read_lines, write_line
 from regard.errors import DataError
 
 ENGLISH = "The animal didn't cross the street because it was too tired."
@@ -198,3 +198,25 @@ def test_special_tokens_in_a_line_are_text(lab: Path, regard: Call) -> None:
     stdin = f"a </s> {ENGLISH}\na </s>\n".encode()
     first, second = regard("translate", lab / "one", "--json", "--device", "cpu", stdin=stdin).out.splitlines()
     assert json.loads(first)["log_prob"] != json.loads(second)["log_prob"]
+
+
+NORMS = ("run", "clip", "steps", "median norm", "largest", "at step", "clipped", "last loss")
+FIGURES = ["1", "2 of 80", "1.58e+05", "3.15e+06", "2,000", "100.0%", "3.373"]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_nothing_in_a_table_is_cut(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb")  # no colors
+    monkeypatch.setenv("FORCE_COLOR", "1" if is_terminal else "")
+    print_table(NORMS, [["sentences-gru", *FIGURES], ["runs/sentences-gru/longer", *FIGURES]], are_numbers=True)
+    numbers = capsys.readouterr().out
+    [row] = [line for line in numbers.splitlines() if " sentences-gru " in line]
+    assert all(figure in row for figure in FIGURES) and "…" not in numbers
+    assert is_terminal == (max(map(len, numbers.splitlines())) <= 80)
+    print_table(("file", "what"), [["data/sentences-of-a-long-name.txt", "a/long/path" * 20]])
+    words = capsys.readouterr().out
+    assert "data/sentences-of-a-long-name.txt" in words and "…" not in words
+    assert max(map(len, words.splitlines())) <= 80

@@ -74,6 +74,12 @@ def test_look_keeps_a_script_as_text(lab: Path, regard: Call, tmp_path: Path) ->
     assert "<script>alert(1)" not in (tmp_path / "a.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("more", [(), ("--terminal",), ("--html", "a.html")])
+def test_a_grid_is_a_picture(more: tuple[str, ...], regard: Call, tmp_path: Path) -> None:
+    refused = regard("look", "one", TIRED, "--grid", *more)
+    assert refused.code == 2 and "--grid says what --png draws: give both" in refused.err
+
+
 @pytest.mark.parametrize(
     ("named", "opens"),
     [

@@ -69,7 +69,9 @@ def test_an_analogy(run: Run) -> None:
 def test_the_tables(run: Run) -> None:
     rows = [line for line in call("cat", "-n", "2").splitlines() if "0." in line or "1." in line]
     assert len(rows) == 2 and "␣dog" in rows[0] and "1.000" in rows[0]
-    assert "␣king - man + woman" in (shown := call("king", "--minus", "man", "--plus", "woman")) and "␣queen" in shown
+    ids = ", ".join(str(TOKENIZER.lookup(word)[0]) for word in ("king", "man", "woman"))
+    shown = " ".join(call("king", "--minus", "man", "--plus", "woman").split())
+    assert f"␣king - man + woman (ids {ids})" in shown and "␣queen" in shown
 
 
 def test_the_picture_has_a_color_for_each_class(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -101,16 +103,19 @@ def test_the_picture_of_an_analogy_shows_where_it_leads(
     monkeypatch.setattr("regard.viewer.plane.embeddings", draw)
     arguments = ("king", "--minus", "man", "--plus", "woman", "-n", "2", "--png", str(tmp_path / "a.png"))
     call(*arguments)
-    vectors, labels, _, marked = seen[0]
+    vectors, labels, classes, marked = seen[0]
     at = {label.strip(): row for label, row in zip(labels, vectors, strict=True)}
-    assert {labels[i].strip() for i in marked} == {"king", "man", "woman", "king - man + woman"}
-    point = at["king - man + woman"]
+    assert {labels[i].strip() for i in marked} == {"king", "man", "woman", "analogy"}
+    point = at["analogy"]
+    kinds = {label.strip(): kind for label, kind in zip(labels, classes, strict=True)}  # in the legend
+    assert kinds["analogy"] == kinds["queen"] == "king - man + woman" and kinds["man"] == "words of the analogy"
+    assert {label[0] for label in labels if label.strip() in {*WORDS, "analogy"}} == {" "}  # none looks like an ending
     np.testing.assert_allclose(point, at["king"] - at["man"] + at["woman"], atol=1e-6)
     assert np.linalg.norm(at["king"]) == pytest.approx(1) and "queen" in at
     np.testing.assert_allclose(point / np.linalg.norm(point), at["queen"], atol=1e-5)
     (tmp_path / "classes.tsv").write_text("cat\tanimal\ndog\tanimal\n", encoding="utf-8")
     call(*arguments, "--classes", str(tmp_path / "classes.tsv"))
-    assert {"cat", "dog", "king", "man", "woman", "king - man + woman"} == {label.strip() for label in seen[1][1]}
+    assert {"cat", "dog", "king", "man", "woman", "analogy"} == {label.strip() for label in seen[1][1]}
 
 
 def test_an_analogy_that_is_nothing(run: Run) -> None:
@@ -129,7 +134,7 @@ def test_the_picture_is_drawn(run: Run, tmp_path: Path) -> None:
         ("king", "is not a word, a tab and its class"),
         ("no such\tx", ":1: 'no"),
         ("cat\tanimal\nking\troyal\ncat\tpet", ":3: 'cat' is of class 'pet', and above of 'animal'"),
-        ("cat\tanimal", "has 1 words with a class; a picture needs two or more"),
+        ("cat\tanimal", "a picture needs two words with a class or more: add lines to"),
     ],
 )
 def test_a_class_that_is_none(run: Run, line: str, message: str, tmp_path: Path) -> None:

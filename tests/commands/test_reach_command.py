@@ -1,10 +1,13 @@
 """How far gradients reach in trained models: a plain RNN forgets, attention does not, and a window ends sharply."""
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from calling import call
 from rich.console import Console
@@ -46,6 +49,7 @@ warmup = 0
 
 MODELS = {
     "rnn": 'architecture = "recurrent"\ncell = "rnn"\nd_model = 16\nd_hidden = 16\nn_layers = 1',
+    "relu": 'architecture = "recurrent"\ncell = "relu_rnn"\nd_model = 16\nd_hidden = 16\nn_layers = 1',
     "attention": 'architecture = "stack"\nd_model = 16\nn_heads = 2\nn_layers = 1\nd_ff = 16\nmax_length = 64',
     "window": 'architecture = "convolutional"\nd_model = 16\nn_layers = 3\nkernel = 2\nmax_length = 64',
     "counted": 'architecture = "markov"',
@@ -134,13 +138,68 @@ def test_the_norms_of_a_training_are_those_of_its_steps(place: Path) -> None:
     steps = [row for row in written if row["kind"] == "train"]
     assert rnn["norms"] == [row["grad_norm"] for row in steps] and rnn["steps"] == list(range(1, 13))
     assert rnn["clip"] == 1.0 and rnn["last_loss"] == steps[-1]["loss"]
-    shown = call(place, "norms", "rnn", "attention", "--png", "norms.png")
+    (place / "norms.png").touch()
+    shown = call(place, "norms", "rnn", "attention", "--png", "norms.png", "--overwrite")
     n_clipped = sum(row["grad_norm"] > 1 for row in steps)
     assert shown.code == 0 and f"{n_clipped / 12:.1%}" in shown.out
     assert (place / "norms.png").read_bytes()[:4] == b"\x89PNG"
-    for run in ("nowhere", "counted"):  # what was counted had no steps
-        refused = call(place, "norms", run)
-        assert refused.code == 1 and "has no gradient norms: name the folder of a run that was trained" in refused.err
+    refused = call(place, "norms", "counted")  # which takes no steps
+    assert refused.code == 1 and "has no gradient norms: name the folder of a run that was trained" in refused.err
+    refused = call(place, "norms", "nowhere")
+    assert refused.code == 1 and "nowhere is not a run folder" in refused.err
+
+
+def with_weights(run: Path, name: str, change: Callable[[str, torch.Tensor], torch.Tensor]) -> Path:
+    """A copy of the run beside it, with other weights."""
+    other = Path(shutil.copytree(run, run.with_name(name), dirs_exist_ok=True))
+    weights = safetensors.torch.load_file(run / "model.safetensors")
+    safetensors.torch.save_file(
+        {name: change(name, tensor).contiguous() for name, tensor in weights.items()}, other / "model.safetensors"
+    )
+    return other
+
+
+def test_gradients_that_explode_say_so(place: Path) -> None:
+    run = with_weights(place / "relu", "exploding", lambda _, weights: 100 * weights)
+    exploded = call(place, "reach", run, "--distance", "40", "--device", "cpu")
+    assert exploded.code == 1
+    assert "in passages of 41 tokens, the gradient is not a finite number from distance 0 on; lower the" in exploded.err
+    exploded = call(place, "reach", run, "--distance", "40", "--jacobians", "--device", "cpu")
+    assert exploded.code == 1 and "the states of this net are not finite numbers after " in exploded.err
+    for more in ((), ("--jacobians",)):
+        shown = call(place, "reach", run, "--distance", "8", *more, "--json", "--device", "cpu")
+        assert shown.code == 0, shown.err
+        [row] = json.loads(shown.out)
+        assert row["faded"] is None and row["norms"][8] > 1e12 * row["norms"][0]
+
+
+def test_norms_beyond_the_range_of_floats_are_shown(place: Path) -> None:
+    """V = 1e6 I, and no token says anything: the states stay 0, and the Jacobian of 60 steps is 1e360 I."""
+    V = 1e6 * torch.eye(16)
+    run = with_weights(place / "rnn", "vast", lambda name, weights: V if "weight_hh" in name else 0 * weights)
+    asked = ("reach", run, "--jacobians", "--distance", "60", "--passages", "1", "--device", "cpu")
+    [row] = json.loads(call(place, *asked, "--json").out, parse_constant=pytest.fail)
+    assert row["norms"][50] == pytest.approx(1e300) and row["norms"][52:] == [None] * 9
+    shown = call(place, *asked, "--png", "vast.png")
+    assert shown.code == 0 and "inf" in shown.out and (place / "vast.png").is_file()
+    nothing = call(place, "reach", run, "--distance", "6", "--device", "cpu")  # all words are alike to this net
+    assert nothing.code == 1 and "the gradient is 0 already at distance 0" in nothing.err
+
+
+@pytest.mark.parametrize("jacobians", [(), ("--jacobians",)])
+def test_weights_that_are_not_numbers_are_named(jacobians: tuple[str, ...], place: Path) -> None:
+    run = with_weights(place / "rnn", "spoiled", lambda _, weights: np.nan * weights)
+    refused = call(place, "reach", run, "--distance", "6", *jacobians, "--device", "cpu")
+    assert refused.code == 1 and "the weights contain NaN" in refused.err
+
+
+def test_a_grid_of_gates_has_all_kinds(place: Path) -> None:
+    look = ("look", "rnn", "The animal", "--grid", "--png", "grid.png", "--device", "cpu")
+    refused = call(place, *look, "--kind", "hidden")
+    assert refused.code == 2 and "--grid draws all gates and states of a recurrent model" in refused.err
+    assert not (place / "grid.png").exists()
+    drawn = call(place, *look, "--kind", "hidden", "--terminal")  # which shows one kind
+    assert drawn.code == 0 and (place / "grid.png").is_file(), drawn.err
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,7 @@ def test_json_says_what_happened(place: Path) -> None:
     told = call(place, "tag", "tagger", "--json", "--device", "cpu", stdin=b"Ann ran\n\n")
     first, second = (json.loads(line) for line in told.out.splitlines())
     assert first["words"] == ["Ann", "ran"] and len(first["tags"]) == len(first["probabilities"]) == 2
+    assert "numbers" not in first and "numbers" not in second
     assert first["line"] == 1 and second["notes"] == ["empty"] and second["tags"] == []
 
 

@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -16,6 +18,8 @@ D = 6
 class Reader(nn.Module):
     """Embeddings so small that tanh is its own argument, then one layer with chosen weights."""
 
+    learned_at_once = sys.maxsize
+
     def __init__(self, cell="rnn"):
         super().__init__()
         torch.manual_seed(0)
@@ -29,6 +33,8 @@ class Reader(nn.Module):
 
 class Average(nn.Module):
     """h_t is the mean of x_1 ... x_t: attention that looks at everything alike."""
+
+    learned_at_once = sys.maxsize
 
     def __init__(self):
         super().__init__()
@@ -131,6 +137,26 @@ def test_the_product_of_jacobians_is_that_of_the_unrolled_net(cell):
             states = [part.view(-1, 1, width) for part, width in zip(joint.split(sizes), (4, 3), strict=True)]
             _, states = reader.stack.step(rows[place][None], states, reader.stack.weights())
             joint = torch.cat([state.flatten() for state in states])
+
+
+def test_what_is_beyond_the_range_of_floats_is_inf():
+    reader = rnn_that_scales_by(1e6)
+    reader.embedding.weight.data.zero_()  # so that the states stay 0
+    norms = jacobian_norms(reader, torch.zeros(80, dtype=torch.long), Ragged([80]))
+    np.testing.assert_allclose(norms[:52], 1e6 ** np.arange(52.0), rtol=1e-4)
+    assert np.isinf(norms[52:]).all()
+
+
+def test_states_that_are_not_finite_have_no_jacobians():
+    """h_t = 1e6 h_{t-1} + x_t with x_t = 1: 1e38 after 7 tokens, and more than float32 holds after 8."""
+    reader = Reader("relu_rnn")
+    U, V, *_ = reader.stack.forwards[0].kernel.parameters()
+    U.data.copy_(torch.eye(D))
+    V.data.copy_(1e6 * torch.eye(D))
+    reader.embedding.weight.data.fill_(1 / reader.embedding.scale)
+    assert np.isfinite(jacobian_norms(reader, torch.zeros(7, dtype=torch.long), Ragged([7]))).all()
+    with pytest.raises(RegardError, match="are not finite numbers after 8 tokens; lower the distance"):
+        jacobian_norms(reader, torch.zeros(20, dtype=torch.long), Ragged([20]))
 
 
 def test_without_states_there_are_no_jacobians_to_multiply():

@@ -19,7 +19,7 @@ from regard.training.screen import Screen
 from regard.training.start import start
 from regard.viewer import terminal, units
 from regard.viewer.gates import GATES
-from regard.viewer.units import draw_gates
+from regard.viewer.units import draw_gates, how_to_read
 
 TEXT = "the film is not bad"
 RECIPE = """
@@ -128,6 +128,15 @@ def test_a_layer_that_reads_backwards_is_shown_in_the_order_of_the_text(tmp_path
 
 def test_a_plain_rnn_has_a_state_and_no_gates(tmp_path: Path) -> None:
     assert trained(tmp_path, "rnn").look(TEXT).kinds == ["hidden"]
+
+
+def test_a_picture_says_how_to_read_what_is_in_it() -> None:
+    lstm_kinds = ["forget", "update", "output", "candidate", "cell", "hidden"]
+    lstm, gru, rnn = map(how_to_read, (lstm_kinds, ["reset", "update", "candidate", "hidden"], ["hidden"]))
+    assert "Gates go from closed" in lstm and "Candidates and states go" in lstm
+    assert lstm.endswith("The cell state is shaded to its strongest number.")
+    assert lstm.startswith(gru) and "cell" not in gru
+    assert "gates" not in rnn.lower() and "candidates" not in rnn.lower() and "States go from brown" in rnn
 
 
 @pytest.mark.slow  # drawn by Matplotlib

@@ -71,5 +71,5 @@ def test_the_same_order_every_time_and_a_page(run: Run) -> None:
     [map] = run.look(TEXT, layers=[2], heads=[1]).maps
     np.testing.assert_array_equal(map.weights, one.pick("query", 2, 1).weights)
     assert '"name":"content"' in page.page(one)
-    with pytest.raises(RegardError, match="no target"):
+    with pytest.raises(RegardError, match="leave out the target"):
         run.look(TEXT, target="x")

@@ -9,7 +9,7 @@ import numpy as np
 
 from regard.data.batching.computed_order import FitItems, PooledEpochs, in_pools
 from regard.data.batching.packing import Packing, cut
-from regard.data.batching.passages import ENDINGS, FEWEST, Passages, PlacedTexts
+from regard.data.batching.passages import FEWEST, Passages, PlacedTexts, sentence_ends, word_beginnings
 from regard.data.batching.shards import shard
 from regard.data.batching.streams import sampled_text
 from regard.data.files.on_disk import FileTexts
@@ -51,7 +51,7 @@ class LargePassages(Passages):
         digest = f"{text.digest} documents {documents}" if text.digest else ""
         self.shard = shard(texts, tokenizer, cache, processes=processes, digest=digest)
         self.ids, self.offsets = self.shard.ids, self.shard.offsets
-        self.ends_here = np.array([tokenizer.token(i).rstrip().endswith(ENDINGS) for i in range(tokenizer.vocab_size)])
+        self.ends_here, self.begins_here = sentence_ends(tokenizer), word_beginnings(tokenizer)
         self.notes = Notes()
         self.notes.update(text.notes)
         self.n_windows = 0
@@ -105,14 +105,6 @@ class LargePassages(Passages):
 
     def for_report(self) -> tuple[PlainText, int]:
         return sampled_text(self.text)
-
-    def cuts(self, windows: np.ndarray, chance: np.ndarray) -> np.ndarray:
-        places = []
-        for (start, stop, _), lot in zip(windows, chance, strict=True):
-            begins = np.flatnonzero(self.ends_here[self.ids[start : stop - 1]]) + start + 1
-            anywhere = start + 1 + int(lot * (stop - start - 1))
-            places.append(int(begins[int(lot * len(begins))]) if len(begins) else anywhere)
-        return np.array(places, np.int64)
 
     def elsewhere(self, windows: np.ndarray, lengths: np.ndarray, chance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         places = (chance * len(self.ids)).astype(np.int64)

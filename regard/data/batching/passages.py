@@ -13,10 +13,12 @@ from regard.data.files.plain import PlainText
 from regard.data.notes import Notes
 from regard.errors import DataError
 from regard.text.dropout import ranges
+from regard.text.table import FlatTokens
 from regard.text.tokenizer import Tokenizer
 
 ENDINGS = (".", "!", "?", "。", "！", "？")  # a token that ends so is taken for the end of a sentence
 FEWEST = 2  # tokens of a document: one alone has nothing around it
+LONGEST_WORD = 32  # tokens, that are searched for the space after it
 
 PlacedTexts = tuple[Sequence[str], Sequence[str]]  # and the place of each
 
@@ -35,6 +37,33 @@ def by_block(text: PlainText) -> PlacedTexts:
 
 
 DOCUMENTS: dict[str, Callable[[PlainText], PlacedTexts]] = {"lines": by_line, "blocks": by_block}
+
+
+def sentence_ends(tokenizer: Tokenizer) -> np.ndarray:
+    """V, whether a token ends a sentence."""
+    return np.array([tokenizer.token(i).rstrip().endswith(ENDINGS) for i in range(tokenizer.vocab_size)])
+
+
+def begins_word(token: str) -> bool:
+    """Whether it brings along the space before a word."""
+    return token[:1].isspace()
+
+
+def word_beginnings(tokenizer: Tokenizer) -> np.ndarray:
+    """V, whether a token begins a word; none does in a vocabulary without spaces."""
+    return np.array([begins_word(tokenizer.token(i)) for i in range(tokenizer.vocab_size)])
+
+
+def within_text(ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
+    """A text as it is read inside another: "It is" as " It is", where a token brings along the space before its word.
+    Only the tokens of the first word change; those of a tokenizer that puts a space before every text do not."""
+    beginning = list(ids[:LONGEST_WORD])
+    n = next((n for n, i in enumerate(beginning) if begins_word(tokenizer.token(i))), len(beginning))
+    word = tokenizer.decode(beginning[:n])
+    has_no_spaces = n == len(beginning) and not word.isascii()  # 日本語
+    if not word or has_no_spaces or tokenizer.unknown_id in beginning[:n]:  # what is unknown cannot be encoded again
+        return list(ids)
+    return [*tokenizer.encode(" " + word), *ids[n:]]
 
 
 class Passages:
@@ -60,8 +89,8 @@ class Passages:
         first, length, n = self.offsets[self.document], lengths[self.document], n_pieces[self.document]
         self.starts, self.stops = first + piece * length // n, first + (piece + 1) * length // n
         self.lengths = self.stops - self.starts  # of the windows
-        ends_here = np.array([tokenizer.token(i).rstrip().endswith(ENDINGS) for i in range(tokenizer.vocab_size)])
-        after = np.flatnonzero(ends_here[self.ids]) + 1
+        self.ends_here, self.begins_here = sentence_ends(tokenizer), word_beginnings(tokenizer)
+        after = np.flatnonzero(self.ends_here[self.ids]) + 1
         self.sentences = np.union1d(self.offsets[:-1], after[after < len(self.ids)])  # where they begin
 
     def __len__(self) -> int:
@@ -74,6 +103,11 @@ class Passages:
     def spans(self, windows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where they begin and end."""
         return self.starts[windows], self.stops[windows]
+
+    def gather(self, starts: np.ndarray, stops: np.ndarray) -> FlatTokens:
+        """The tokens between these places."""
+        n = stops - starts
+        return self.ids[np.repeat(starts, n) + ranges(n)], n
 
     def numbers(self, windows: np.ndarray) -> np.ndarray:
         """Of each window one that no other has: what chance does to it depends on this."""
@@ -90,13 +124,19 @@ class Passages:
         return self.text, len(self.text.lines)
 
     def cuts(self, windows: np.ndarray, chance: np.ndarray) -> np.ndarray:
-        """A place inside each window where a sentence begins, or any place where none does; `chance` in [0, 1)."""
-        starts, stops = self.starts[windows], self.stops[windows]
-        low = np.searchsorted(self.sentences, starts, side="right")
-        n = np.searchsorted(self.sentences, stops, side="left") - low
-        among = self.sentences[np.minimum(low + (chance * n).astype(np.int64), len(self.sentences) - 1)]
-        anywhere = starts + 1 + (chance * (stops - starts - 1)).astype(np.int64)
-        return np.where(n > 0, among, anywhere)
+        """A place inside each window where a sentence begins, or, where none does, a word that brings its space along,
+        or any place where there is none either; `chance` in [0, 1)."""
+        starts, stops = self.spans(windows)
+        n_inside = stops - starts - 1
+        window = np.repeat(np.arange(len(starts)), n_inside)
+        places = starts[window] + 1 + ranges(n_inside)
+        fits = np.ones(len(places), bool)
+        for begins in (self.begins_here[self.ids[places]], self.ends_here[self.ids[places - 1]]):
+            has_one = np.bincount(window, begins, len(starts)) > 0
+            fits = np.where(has_one[window], begins, fits)
+        n = np.bincount(window, fits, len(starts)).astype(np.int64)
+        fitting = np.append(places[fits], 0)
+        return np.where(n > 0, fitting[np.cumsum(n) - n + (chance * n).astype(np.int64)], stops)
 
     def elsewhere(self, windows: np.ndarray, lengths: np.ndarray, chance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """For each window a text of about `lengths` tokens that begins with a sentence of another document (where there

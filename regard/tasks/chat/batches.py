@@ -103,9 +103,7 @@ class Turns:
                 f"all {len(dialogues)} conversations are too long; raise data.max_length to {lengths.min()} at least"
             )
         if not len(self.kept):
-            raise DataError(
-                f"none of the {len(dialogues)} conversations can be used: {'; '.join(self.notes.rows())}"
-            )
+            raise DataError(f"none of the {len(dialogues)} conversations can be used: {'; '.join(self.notes.rows())}")
         self.lengths = lengths.sum(0)[self.kept]
 
     def __len__(self) -> int:

@@ -155,7 +155,8 @@ def unknown_words(text: str, tokenizer: Tokenizer) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Reached:
-    norms: np.ndarray  # |∂L/∂h_{T-d}| or ‖∂h_T/∂h_{T-d}‖ for d = 0, 1, 2 ..., the mean over the passages
+    # |∂L/∂h_{T-d}| or ‖∂h_T/∂h_{T-d}‖ for d = 0, 1, 2 ..., the mean over the passages; inf beyond the range of floats
+    norms: np.ndarray
     n_passages: int
 
     @property
@@ -179,6 +180,8 @@ def measure_reach(model: LanguageModel, stream: Stream, ask: Reach) -> Reached:
         raise RegardError(f"distance and passages must be at least 1, got {distance} and {n_passages}")
     if model.is_counted:
         raise RegardError("this model was trained by counting: it has no gradients whose reach could be measured")
+    if not all(weights.isfinite().all() for weights in model.parameters()):
+        raise RegardError("the weights contain NaN or inf, and nothing can be measured; take an earlier checkpoint")
     length = distance + 1
     if length > model.reader.max_length:
         raise RegardError(f"{length} tokens do not fit the model's {model.reader.max_length}; lower the distance")
@@ -193,4 +196,13 @@ def measure_reach(model: LanguageModel, stream: Stream, ask: Reach) -> Reached:
     def loss(last: Tensor) -> Tensor:
         return F.cross_entropy(logits(last, model.output_table), next_tokens, reduction="none")
 
-    return Reached(gradient_reach(model.reader, batch.tokens, batch.layout, loss), len(starts))
+    norms = gradient_reach(model.reader, batch.tokens, batch.layout, loss)
+    exploded = np.flatnonzero(~np.isfinite(norms))
+    if len(exploded):
+        raise RegardError(
+            f"in passages of {length:,} tokens, the gradient is not a finite number from distance {exploded[0]} on; "
+            "lower the distance"
+        )
+    if norms[0] == 0:
+        raise RegardError("the gradient is 0 already at distance 0, so there is nothing that could fade")
+    return Reached(norms, len(starts))

@@ -13,10 +13,11 @@ from regard.data.batching.batch import SequenceBatch, middle, n_within
 from regard.data.batching.computed_order import PooledEpochs
 from regard.data.batching.noise import Hiding, chances, keys
 from regard.data.batching.packing import Packing
-from regard.data.batching.passages import Passages
+from regard.data.batching.passages import LONGEST_WORD, Passages, within_text
 from regard.nn.layout import Ragged, filled, rounded
 from regard.nn.loss import IGNORED
 from regard.text.dropout import ranges
+from regard.text.table import FlatTokens
 from regard.text.tokenizer import Tokenizer
 
 N_FIXED = {False: 2, True: 3}  # special tokens of a passage, without and with a second part
@@ -88,7 +89,7 @@ class MaskedPassages:
     """Makes passages of a corpus.  All chance is a function of (seed, draw, window)."""
 
     def __init__(self, corpus: Passages, tokenizer: Tokenizer, share: float, nsp: bool):
-        self.corpus, self.nsp, self.notes = corpus, nsp, corpus.notes
+        self.corpus, self.tokenizer, self.nsp, self.notes = corpus, tokenizer, nsp, corpus.notes
         self.start, self.end = tokenizer.start_id, tokenizer.end_id
         no_words = {tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, tokenizer.unknown_id}
         words = [i for i in range(tokenizer.vocab_size) if i not in no_words and tokenizer.decode([i])]
@@ -108,18 +109,16 @@ class MaskedPassages:
 
     def batch(self, windows: np.ndarray, seed: int, draw: int) -> MaskedBatch:
         drawn = keys(seed, draw, self.corpus.numbers(windows))
-        wholes = [self.corpus.spans(windows)]
-        parts, follows = self.pairs(windows, chances(drawn, 3)) if self.nsp else (wholes, None)
-        lengths = sum(stops - starts + 1 for starts, stops in parts) + 1
+        whole = self.corpus.spans(windows)
+        parts, follows = self.pairs(windows, chances(drawn, 3)) if self.nsp else ([self.corpus.gather(*whole)], None)
+        lengths = np.sum([n + 1 for _, n in parts], axis=0) + 1
         tokens = np.full(int(lengths.sum()), self.end, np.int64)
         fixed = np.ones(len(tokens), bool)
         place = np.cumsum(lengths) - lengths
         tokens[place] = self.start
-        for starts, stops in parts:
-            n = stops - starts
-            rank = ranges(n)
-            rows = np.repeat(place + 1, n) + rank
-            tokens[rows], fixed[rows] = self.corpus.ids[np.repeat(starts, n) + rank], False
+        for ids, n in parts:
+            rows = np.repeat(place + 1, n) + ranges(n)
+            tokens[rows], fixed[rows] = ids, False
             place = place + n + 1
         hidden = self.hiding.hide(tokens, lengths, fixed, drawn)
         return MaskedBatch(
@@ -132,14 +131,29 @@ class MaskedPassages:
             words_each=torch.tensor(len(hidden.labels) / len(windows)),
         )
 
-    def pairs(self, windows: np.ndarray, chance: np.ndarray) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+    def pairs(self, windows: np.ndarray, chance: np.ndarray) -> tuple[list[FlatTokens], np.ndarray]:
         """A window cut in two; in half of the cases a text from elsewhere, about as long, takes the second place."""
         starts, stops = self.corpus.spans(windows)
         cuts = self.corpus.cuts(windows, chance[:, 0])
         others = self.corpus.elsewhere(windows, stops - cuts, chance[:, 1])
         is_other = chance[:, 2] < 0.5
         second = np.where(is_other, others[0], cuts), np.where(is_other, others[1], stops)
-        return [(starts, cuts), second], np.where(is_other, OTHER, FOLLOWS)
+        texts = [self.corpus.gather(starts, cuts), self.within_documents(*second, most=stops - cuts)]
+        return texts, np.where(is_other, OTHER, FOLLOWS)
+
+    def within_documents(self, starts: np.ndarray, stops: np.ndarray, most: np.ndarray) -> FlatTokens:
+        """The texts between these places.  One that begins its document is read as if it stood inside, and has at most
+        so many tokens: only a text that does not follow begins one, and the missing space would give it away."""
+        ids, n = self.corpus.gather(starts, stops)
+        document = np.searchsorted(self.corpus.offsets, starts, side="right") - 1
+        first = np.flatnonzero((self.corpus.offsets[document] == starts) & (n > 0))
+        if not len(first):
+            return ids, n
+        texts = np.split(ids, np.cumsum(n)[:-1])
+        for i in first:
+            beginning = self.corpus.shard[document[i]][: most[i] + LONGEST_WORD]  # its first word may get shorter
+            texts[i] = np.array(within_text(beginning.tolist(), self.tokenizer)[: most[i]], ids.dtype)
+        return np.concatenate(texts), np.array([len(text) for text in texts])
 
     def all_batches(self, batch_tokens: int) -> Iterator[MaskedBatch]:
         """Every passage once, always with the same words masked."""

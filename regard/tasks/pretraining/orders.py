@@ -10,7 +10,7 @@ from regard.checks import at_least, expect, proper_share
 from regard.data.batching.batch import SequenceBatch
 from regard.data.batching.noise import Draws, predicted_spans, turns
 from regard.data.batching.streams import Stream
-from regard.errors import ConfigError, RegardError
+from regard.errors import ConfigError
 from regard.evaluation.measured import perplexities
 from regard.models.elmo import BiLM
 from regard.models.interface import AnyReader
@@ -22,7 +22,7 @@ from regard.tasks.language.running_text import NoisedConfig, NoisedTask, StreamC
 from regard.tasks.setup import Use
 from regard.text.sentences import texts_that_fit
 from regard.viewer.capture import Capture
-from regard.viewer.looking import Focus, look_at_streams, look_in_parts
+from regard.viewer.looking import Focus, check_one_text, look_at_streams, look_in_parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +114,7 @@ class Permutation(NoisedTask[PermutationModel, TurnBatch]):
 
     def look(self, use: Use[PermutationModel], source: str, target: str | None, focus: Focus) -> Capture:
         """Both streams while every token is predicted, in an order that the recipe's seed draws."""
-        if target is not None or not source:
-            raise RegardError("this run reads one text: give the text, and no target")
+        check_one_text(source, target)
 
         def look(text: str) -> Capture:
             ids = self.encode(text)

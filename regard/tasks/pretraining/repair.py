@@ -67,16 +67,16 @@ def with_gaps(text: str, tokenizer: Tokenizer, numbered: bool) -> Gapped:
     marks, tokens = GAP.findall(text), sentinels(tokenizer)
     n_read = min(len(marks), len(tokens)) if numbered else len(marks)
     parts = GAP.split(text, maxsplit=n_read) if n_read else [text]
-    notes = unknown_words(" ".join(part.strip() for part in GAP.split(text)).strip(), tokenizer) + (
-        [] if marks else ["nothing is masked"]
-    )
+    notes = [] if marks else ["nothing is masked"]
     if n_read < len(marks):
         notes.append(f"only the first {n_read} of {len(marks)} gaps are filled: the model numbers no more")
     ids: list[int] = []
     for number, part in enumerate(parts):
         is_before_gap = number < n_read
         own = GAP.sub("", part)
-        ids += tokenizer.encode(own.rstrip() if is_before_gap and MarkedTexts(tokenizer).mask_takes_space else own)
+        read = own.rstrip() if is_before_gap and MarkedTexts(tokenizer).mask_takes_space else own
+        ids += tokenizer.encode(read)
+        notes += unknown_words(read.rstrip(), tokenizer)
         if is_before_gap:
             ids.append(tokens[number] if numbered else tokenizer.special_id(MASK))
     return Gapped(parts, marks[:n_read], ids, notes)

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from regard.data.batching.batch import read_together
+from regard.data.batching.passages import within_text
 from regard.models.masked import MaskedWords, rows_at
 from regard.tasks.framing import SEPARATOR
 from regard.tasks.pretraining.batches import FOLLOWS, N_FIXED
@@ -53,7 +54,7 @@ def follow(model: MaskedWords, tokenizer: Tokenizer, ask: Follow, budget: int) -
     the beginning of b are read."""
     room, documents, answers_notes = model.max_length - N_FIXED[True], [], []
     for first, second in zip(ask.texts, ask.nexts, strict=True):
-        a, b = tokenizer.encode(first), tokenizer.encode(second)
+        a, b = tokenizer.encode(first), within_text(tokenizer.encode(second.strip()), tokenizer)  # as in training
         n_first = min(len(a), max(room - len(b), room - room // 2))
         read_a, read_b = a[len(a) - n_first :], b[: room - n_first]
         ids = [tokenizer.start_id, *read_a, tokenizer.end_id, *read_b, tokenizer.end_id]

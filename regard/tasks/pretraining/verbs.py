@@ -61,9 +61,13 @@ class Follow(LineRequest[Followed]):
     nexts: Annotated[Texts, Help(text="the text that may follow", for_every_line="--next")]
 
     def read(self, line: str, where: str) -> dict[str, str]:
+        marks = ("\t", "[SEP]")
         if self.nexts:  # one for every line
+            if any(mark in line for mark in marks):
+                hint = "leave out --next, or give one text per line"
+                raise DataError(f"{where or repr(line[:60])}: a tab or [SEP] already divides two texts; {hint}")
             return super().read(line, where)
-        for mark in ("\t", "[SEP]"):
+        for mark in marks:
             first, separator, second = line.partition(mark)
             if separator and mark in second:
                 raise DataError(f"{where or repr(line[:60])}: more than two texts; one tab or [SEP] divides them")

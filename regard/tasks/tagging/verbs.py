@@ -14,7 +14,7 @@ class TaggedLine:
     probabilities: list[float]  # of each tag; none of a number
     text: str
     notes: list[str] = field(default_factory=list)
-    numbers: list[float] = field(default_factory=list)  # of a run that gives numbers, one for each word
+    numbers: list[float] | None = None  # of a run that gives numbers, one for each word; None: it gives tags
 
 
 @dataclass(frozen=True)
@@ -31,5 +31,5 @@ class Tag(LineRequest[TaggedLine]):
     def record(self, number: int, text: str, answer: TaggedLine) -> dict[str, object]:
         record: dict[str, object] = {"line": number, "source": text, "text": answer.text, "words": answer.words}
         record |= {"tags": answer.tags, "probabilities": [round(share, 4) for share in answer.probabilities]}
-        record |= {"numbers": answer.numbers} if answer.numbers else {}
+        record |= {} if answer.numbers is None else {"numbers": answer.numbers}
         return record | {"notes": answer.notes}

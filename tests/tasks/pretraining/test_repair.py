@@ -89,6 +89,7 @@ def test_what_stands_around_gaps_stays_as_it_was() -> None:
     assert answer.text == "Make  fried zyzzyva,now !" and answer.notes == gapped.notes
     nothing = put_in(gapped, [Hypothesis(tokens=[first], log_prob=-0.1, score=0.0, finished=True)], 1, tokenizer)
     assert nothing.text == "Make zyzzyva,now !" and nothing.notes[-1] == "nothing was written for gap 1"
+    assert not with_gaps("make [MASK] chicken [MASK] great", tokenizer, numbered=True).notes
     cut = replace(gapped, ids=gapped.ids[:1])
     assert (
         put_in(cut, [Hypothesis(tokens=[first, fried], log_prob=-0.1, score=0.0, finished=True)], 1, tokenizer).text

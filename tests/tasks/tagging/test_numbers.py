@@ -13,6 +13,7 @@ from regard.evaluation.classification import unigram_numbers
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run, load
 from regard.tasks.tagging.numbers import NumbersConfig
+from regard.tasks.tagging.verbs import Tag
 from regard.training.prepare import prepare
 
 
@@ -67,6 +68,12 @@ def test_numbers_keep_the_digits_that_differ(run: Run, mean: float, deviation: f
     [answer] = numbers.answers(run.model, ["bee"])
     assert answer.tags == [written] and answer.text == f"bee/{written}"
     assert answer.numbers == [0.125 * deviation + mean]
+
+
+def test_every_line_has_its_numbers(run: Run) -> None:
+    lines = ["an bee", ""]
+    records = [Tag(lines).record(i, lines[i], answer) for i, answer in enumerate(run.tag(lines))]
+    assert [len(record["numbers"]) for record in records] == [2, 0]  # type: ignore[arg-type]
 
 
 def test_the_baseline_is_the_mean_number_of_each_word() -> None:
