@@ -39,7 +39,8 @@ def reached(case: Case) -> Band | None:
     band, furthest = case.sight.band(), case.layout.longest - 1
     if band is None or case.layout is not case.key_layout or torch.compiler.is_exporting():  # of graphs for any length
         return band
-    left, right = (NO_LIMIT[0] if 0 < furthest <= side else side for side in band)
+    infinite = NO_LIMIT[0]
+    left, right = (infinite if 0 < side < infinite and 0 < furthest <= side else side for side in band)
     return left, right
 
 
