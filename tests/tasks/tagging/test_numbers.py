@@ -101,3 +101,18 @@ def test_what_is_no_number_is_named(wrong: str, tmp_path: Path) -> None:
         prepare(Recipe.read(str(recipe)), tmp_path / "run")
     with pytest.raises(ConfigError, match="metric must be loss, got 'f1'"):
         NumbersConfig(metric="f1")
+
+
+def test_numbers_far_from_zero_keep_their_differences(tmp_path: Path) -> None:
+    """As times in seconds since 1970 are: float32 knows only every 128th number there."""
+    path = write_recipe(tmp_path)
+    for file in tmp_path.glob("*.txt"):
+        lines = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines()]
+        far = [f"{line[0]}\t{1_700_000_000 + float(line[1])}" if len(line) == 2 else "" for line in lines]
+        file.write_text("\n".join(far), encoding="utf-8")
+    task = prepare(Recipe.read(str(path)), tmp_path / "run").task
+    true = np.array([number for words in sentences(200, 0) for number in numbers_of(words)])
+    assert task.config.deviation == pytest.approx(true.std(), rel=1e-6)
+    batch = task.small_batch(100)
+    scaled = (batch.tags.numpy() - task.config.mean) / task.config.deviation
+    assert set(np.round(scaled, 4)) <= set(np.round((true - true.mean()) / true.std(), 4))
