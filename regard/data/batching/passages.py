@@ -44,21 +44,21 @@ def sentence_ends(tokenizer: Tokenizer) -> np.ndarray:
     return np.array([tokenizer.token(i).rstrip().endswith(ENDINGS) for i in range(tokenizer.vocab_size)])
 
 
-def begins_word(token: str) -> bool:
-    """Whether it brings along the space before a word."""
+def brings_space(token: str) -> bool:
+    """Whether it begins with the space before a word."""
     return token[:1].isspace()
 
 
 def word_beginnings(tokenizer: Tokenizer) -> np.ndarray:
     """V, whether a token begins a word; none does in a vocabulary without spaces."""
-    return np.array([begins_word(tokenizer.token(i)) for i in range(tokenizer.vocab_size)])
+    return np.array([brings_space(tokenizer.token(i)) for i in range(tokenizer.vocab_size)])
 
 
 def within_text(ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
     """A text as it is read inside another: "It is" as " It is", where a token brings along the space before its word.
     Only the tokens of the first word change; those of a tokenizer that puts a space before every text do not."""
     beginning = list(ids[:LONGEST_WORD])
-    n = next((n for n, i in enumerate(beginning) if begins_word(tokenizer.token(i))), len(beginning))
+    n = next((n for n, i in enumerate(beginning) if brings_space(tokenizer.token(i))), len(beginning))
     word = tokenizer.decode(beginning[:n])
     has_no_spaces = n == len(beginning) and not word.isascii()  # 日本語
     if not word or has_no_spaces or tokenizer.unknown_id in beginning[:n]:  # what is unknown cannot be encoded again
