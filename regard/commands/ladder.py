@@ -46,6 +46,7 @@ def ladder(
     from regard.ladder.rungs import LADDERS
     from regard.ladder.standings import compare, keep
     from regard.learning.device import choose_device
+    from regard.runs.durable import only_one
     from regard.runs.recipe import Recipe
     from regard.training.screen import open_screen
     from regard.training.signals import Stopped
@@ -67,10 +68,11 @@ def ladder(
     else:
         budget = Budget(steps=steps or Recipe.read(chosen.recipe).training.steps, patience=patience)
     on, folder, console = choose_device(device), out or Path("runs") / chosen.recipe, Console()
-    check_budget(folder, budget.words())
-    table = chosen.data_table([*(data or []), *(files or [])], folder / "data")
-    cache = str((folder / "cache").resolve())
-    recipes = write_recipes(chosen, names, {"cache": cache, **table}, budget, overrides, folder / "recipes")
+    with only_one(folder, waits=True):  # other rungs may be trained at the same time
+        check_budget(folder, budget.words())
+        table = chosen.data_table([*(data or []), *(files or [])], folder / "data")
+        cache = str((folder / "cache").resolve())
+        recipes = write_recipes(chosen, names, {"cache": cache, **table}, budget, overrides, folder / "recipes")
     rows: list[RungRow] = []
     try:
         for row in climb(chosen, recipes, folder, budget, on, lambda: open_screen(console)):
@@ -80,6 +82,7 @@ def ladder(
         raise Stopped(stop.number, message, stop.is_between_steps) from None
     finally:  # also after Ctrl-C: what is finished is shown
         if rows:
-            keep(rows, chosen, folder, budget.words(), str(on), DARK if dark else LIGHT)
+            with only_one(folder, waits=True):
+                keep(rows, chosen, folder, budget.words(), str(on), DARK if dark else LIGHT)
             console.print(compare(rows, chosen, budget.words()))
             print(f"{folder}: ladder.json, ladder.md and pictures; every rung is a run, such as {rows[-1].run}")

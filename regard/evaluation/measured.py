@@ -89,11 +89,11 @@ class Versus(NamedTuple):
     footing: Sequence[str] = ()
 
 
-def measured(of: str, metrics: list[Metric]) -> Measured:
+def measured(of: str, metrics: list[Metric], remarks: Sequence[str]) -> Measured:
     """Figures and nothing else."""
     record: dict[str, object] = {"of": of, "metrics": [asdict(metric) for metric in metrics]}
     rows = [("what", "value", "95 % interval"), *(metric_row(metric, "{:.4g}") for metric in metrics)]
-    return Measured(of, metrics, record, [("", rows)], footing=[metrics[0].signature])
+    return Measured(of, metrics, record, [("", rows)], footing=[metrics[0].signature], remarks=remarks)
 
 
 def metric_row(metric: Metric, form: str, interval_form: str | None = None) -> tuple[str, ...]:

@@ -189,7 +189,8 @@ def train(
     texts = recipe.tokenizer, recipe.data
     prepared = prepare(recipe, run, resume, learned=tokenizers.get(texts))
     tokenizers[texts] = prepared.tokenizer
-    keep_budget(run.parent, budget.words())
+    with only_one(run.parent, waits=True):
+        keep_budget(run.parent, budget.words())
     if budget.seconds is not None and not resume and not recipe.model_class.is_counted:
         fitting = course_in(budget, budget.seconds, prepared, device)
         screen.say(f"{fitting['steps']:,} steps fit into {budget.seconds:,.0f} seconds, measured on the first of them")

@@ -11,6 +11,7 @@ from regard.data.corpora.grammar import generate
 from regard.data.files.reading import read_examples
 from regard.data.files.splits import places
 from regard.errors import ConfigError, RunError
+from regard.runs.durable import write_file
 
 KEPT_BACK = 0.05  # of the user's text for validation, and as much for the test
 PARTS = ("train", "valid", "test")
@@ -64,15 +65,18 @@ def pairs_table(files: list[Path], folder: Path) -> Settings:
 
 
 def put(text: str, path: Path) -> None:
-    """Write a part; what another ladder of this folder was trained on is not overwritten."""
-    if path.is_file() and path.read_bytes() != text.encode():
+    """Write a part, once; what another ladder of this folder was trained on is not overwritten."""
+    if not path.is_file():
+        write_file(path, text.encode())
+    elif path.read_bytes() != text.encode():
         raise RunError(f"{path} holds lines of another ladder, which are left as they are; choose a folder with --out")
-    path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def grammar_table(folder: Path, languages: tuple[str, ...]) -> Settings:
     """The demo's sentences: those of the test say what no training sentence says."""
-    generate().write(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in generate().files():
+        put(text, folder / name)
     names = {"train": "train", "valid": "valid", "test": "held-out"}
     files = {part: [f"{name}.{language}" for language in languages] for part, name in names.items()}
     return {"root": str(folder.resolve()), **files}

@@ -58,13 +58,13 @@ def disk_errors_said(folder: Path, intact: Callable[[], str]) -> Iterator[None]:
 
 
 @contextmanager
-def only_one(folder: Path) -> Iterator[None]:
+def only_one(folder: Path, waits: bool = False) -> Iterator[None]:
     """Two trainings in one folder would write over each other, from the tokenizer on: hold this while one is prepared
-    and while it runs.  The lock ends with the process, however that ends."""
+    and while it runs.  The lock ends with the process, however that ends.  `waits`: until the other one is done."""
     folder.mkdir(parents=True, exist_ok=True)
     place = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(place, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(place)
         raise RunError(

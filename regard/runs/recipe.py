@@ -168,7 +168,7 @@ class Recipe:
             dropout=0.0 if cache is None else self.tokenizer.dropout,
             cache=cache,
             seed=self.training.seed,
-            decoding=self.decoding,
+            decoding=self.decoding.exact,
             grid=self.model.grid,
             series=self.model.series,
         )

@@ -51,6 +51,10 @@ class TaskConfig:
         """Raise where a model with the settings `theirs` cannot teach one with these."""
         raise ConfigError("this task cannot be distilled; classification and masked words can")
 
+    def refuse_r_drop(self) -> None:
+        """Raise where two readings of a batch cannot be compared (training.r_drop)."""
+        raise ConfigError("training.r_drop is for classification, masked words and translation")
+
     def build(self, reader: AnyReader) -> Model:
         """The reader with this task's head."""
         return reader
@@ -132,7 +136,7 @@ class Setup:
     cache: Path | None = None  # folder of the token shards; None: they are not kept
     seed: int = 0
     n_shards: int = 1  # virtual ones, of which each reads a batch of its own in every step
-    decoding: DecodingConfig = PLAIN
+    decoding: DecodingConfig = PLAIN  # of validations
     grid: GridForm | None = None  # how the model reads images; None: it reads no images
     series: SeriesForm | None = None  # which windows of series it reads; None: it reads none
 

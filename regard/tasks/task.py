@@ -190,8 +190,8 @@ class Task(ABC, Generic[R, P, M, B]):
         assert not tensors, "nothing was carried from batch to batch"
 
     def predictions(self, model: M, batch: B) -> tuple[Tensor, Tensor, Tensor]:
-        """For distillation and R-Drop: the logits of all targets, their labels, and all hidden rows."""
-        raise ConfigError("training.r_drop is for classification, masked words and translation")
+        """Of tasks with a teacher or R-Drop: the logits of all targets, their labels, and all hidden rows."""
+        raise TypeError(f"{type(self).__name__} has no predictions that could be compared")
 
     # Validation and measuring.
 
@@ -209,7 +209,8 @@ class Task(ABC, Generic[R, P, M, B]):
     def measure(self, use: Use[M], files: Sequence[str] = ()) -> Measured:
         """The figures of test files (default: the recipe's, or else its validation part), and what they are of."""
         of, raw = self.test(files)
-        return measured(of, self.metrics(use, self.part(raw, to_learn=False)))
+        part = self.part(raw, to_learn=False)
+        return measured(of, self.metrics(use, part), list(part.notes.rows()))
 
     def metrics(self, use: Use[M], part: P) -> list[Metric]:
         signature, values = self.signature(part), self.test_figures(use, part)

@@ -115,6 +115,8 @@ def check(recipe: Recipe, weights_from: Path | None) -> None:
         raise ConfigError("task.blank masks tokens for a model that learns by gradients; for counts set it to 0")
     if recipe.task.own_words and not recipe.model_class.is_sequential:
         raise ConfigError("task.own_words is for models that read one token after the other: set it to 0")
+    if recipe.training.r_drop:
+        recipe.task.refuse_r_drop()
     if recipe.training.r_drop and recipe.distillation.teacher:
         raise ConfigError("training.r_drop and distillation.teacher each make a loss of their own: set one of them")
     if recipe.lora.rank and (recipe.training.frozen or recipe.training.last_layers):

@@ -20,7 +20,7 @@ COMMANDS: dict[str, tuple[str, list[str], Callable[[str], str]]] = {
     "tag": ("tagging", [], str),
     "restore": ("restoration", [], str),
     "fill": ("masked", [], lambda line: f"{line} <mask>"),
-    "follow": ("masked", [], lambda line: f"{line}\t{line}"),
+    "follow": ("masked", [], lambda line: "\t".join([line.replace("\t", " ")] * 2)),  # more tabs are more texts
     "embed": ("reading", [], str),
     "search": ("reading", [__file__, "--json"], str),
     "generate": ("language", ["--set", "max_length=6"], str),

@@ -1,5 +1,7 @@
 """R-Drop against its equation, and what cannot learn with it."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -9,12 +11,13 @@ from regard.errors import ConfigError
 from regard.learning.config import TrainingConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.loss import IGNORED
+from regard.runs.recipe import Recipe
 from regard.tasks.framing import Frame
-from regard.tasks.language.task import Language
 from regard.tasks.translation.batches import PairBatch, make_batch
 from regard.tasks.translation.task import Translation, TranslationConfig
 from regard.training.consistency import consistent_loss, divergence
 from regard.training.learner import Learner
+from regard.training.prepare import prepare
 
 CPU = torch.device("cpu")
 WORDS = 13
@@ -84,12 +87,17 @@ def test_the_setting_makes_it_the_loss_that_is_learned() -> None:
     torch.testing.assert_close(learner.sum_loss(batch), expected)
 
 
-def test_words_of_its_own_are_not_read_twice() -> None:
-    task = Task(own_words=0.5)
-    with pytest.raises(ConfigError, match="set own_words = 0, or r_drop = 0"):
-        consistent_loss(task, 5.0, make_model(), make_pairs())
-
-
-def test_a_task_without_logits_says_so() -> None:
-    with pytest.raises(ConfigError, match=r"training\.r_drop is for classification, masked words and translation"):
-        Language.predictions(None, None, None)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("recipe", "settings", "why"),
+    [
+        ("multi30k-deen-lstm", ["task.own_words=0.5"], "set own_words = 0, or r_drop = 0"),
+        ("bert-small", [], r"set task\.nsp = false, or r_drop = 0"),
+        ("ptb-lstm", [], r"training\.r_drop is for classification, masked words and translation"),
+    ],
+)
+def test_what_cannot_learn_with_it_is_refused_before_anything_is_written(
+    recipe: str, settings: list[str], why: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=why):
+        prepare(Recipe.read(recipe, ["training.r_drop=1", *settings]), tmp_path, resume=False)
+    assert not list(tmp_path.iterdir())

@@ -11,7 +11,7 @@ import argparse
 import random
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -208,13 +208,16 @@ class PairCorpus:
     held_out: list[Pair]
 
     def write(self, folder: Path | str) -> None:
-        """As parallel files: train.en, train.fr, valid.en, valid.fr, held-out.en, held-out.fr."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
+        for name, text in self.files():
+            (folder / name).write_text(text, encoding="utf-8", newline="\n")
+
+    def files(self) -> Iterator[tuple[str, str]]:
+        """Names and contents of parallel files: train.en, train.fr, valid.en, valid.fr, held-out.en, held-out.fr."""
         for name, pairs in (("train", self.train), ("valid", self.valid), ("held-out", self.held_out)):
-            for language, lines in (("en", [p.source for p in pairs]), ("fr", [p.target for p in pairs])):
-                text = "".join(line + "\n" for line in lines)
-                (folder / f"{name}.{language}").write_text(text, encoding="utf-8", newline="\n")
+            yield f"{name}.en", "".join(pair.source + "\n" for pair in pairs)
+            yield f"{name}.fr", "".join(pair.target + "\n" for pair in pairs)
 
 
 @cache

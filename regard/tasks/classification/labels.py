@@ -129,6 +129,7 @@ class LabelTask(Task[R, P, M, B]):
             ],
             footing=[*(f"{test.noun}s {note}: {n:,}" for note, n in notes.items()), result.accuracy.signature],
             outputs=outputs,
+            remarks=list(test.notes.rows()),
             draw=lambda path: confusion_picture(result, path),
         )
 

@@ -78,6 +78,9 @@ class ClassificationConfig(TextLabelsConfig):
         if theirs.labels != self.labels:
             raise ConfigError(f"the teacher was trained on other labels: {', '.join(theirs.labels)}")
 
+    def refuse_r_drop(self) -> None:
+        """It can."""
+
     def build(self, reader: AnyReader) -> Classifier:
         return Classifier(reader, self.n_labels, self.pooling, self.dropout, self.pooler)
 

@@ -121,6 +121,10 @@ class MaskedConfig(MaskingConfig):
         if self.nsp:
             raise ConfigError("distillation has no next-sentence prediction: set nsp = false")
 
+    def refuse_r_drop(self) -> None:
+        if self.nsp:
+            raise ConfigError("training.r_drop has no next-sentence prediction: set task.nsp = false, or r_drop = 0")
+
     def build(self, reader: AnyReader) -> MaskedWords:
         check_window(self.window, reader)
         return MaskedWords(reader, self.nsp)
@@ -147,8 +151,6 @@ class MaskedLanguage(MaskingTask[MaskedWords]):
         return words + follows * batch.words_each
 
     def predictions(self, model: MaskedWords, batch: MaskedBatch) -> tuple[Tensor, Tensor, Tensor]:
-        if self.config.nsp:
-            raise ConfigError("training.r_drop has no next-sentence prediction: set task.nsp = false, or r_drop = 0")
         rows = model(batch.tokens, batch.layout)
         return model.word_logits(rows_at(rows, batch.places)), batch.labels, rows
 

@@ -37,6 +37,10 @@ class TranslationConfig(PairsConfig, SourceTargetConfig, OwnWordsConfig):
         super().__post_init__()
         self.check_own_words()
 
+    def refuse_r_drop(self) -> None:
+        if self.own_words:
+            raise ConfigError("training.r_drop compares readings of given words: set own_words = 0, or r_drop = 0")
+
     def frame(self, tokenizer: Tokenizer) -> Frame:
         return replace(super().frame(tokenizer), cut=self.long == "cut")
 
@@ -57,8 +61,6 @@ class Translation(PairTask[Translator, PairBatch]):
     nats = staticmethod(pair_loss)
 
     def predictions(self, model: Translator, batch: PairBatch) -> tuple[Tensor, Tensor, Tensor]:
-        if self.config.own_words:
-            raise ConfigError("training.r_drop compares readings of given words: set own_words = 0, or r_drop = 0")
         rows = model(batch.source, batch.source_layout, batch.target, batch.target_layout)
         return F.linear(as_computed(rows), as_computed(model.output_table), model.output_bias), batch.labels, rows
 

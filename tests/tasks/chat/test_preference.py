@@ -1,6 +1,7 @@
 """Direct preference optimisation: the paper's formula by hand, the reference that never changes, what is measured."""
 
 import copy
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_talk import WORDS, model_for, setup
+from small_talk import WORDS, model_for, pairs, setup
 
 from regard.decoding.engine import Engine
 from regard.errors import ConfigError, DataError
@@ -111,6 +112,17 @@ def test_where_both_answers_are_the_same_nothing_is_learnt_and_that_is_counted(t
     assert any("3" in row and "answers are the same" in row for row in turns.notes.rows())
     with pytest.raises(DataError, match=r"none of the 6 conversations can be used.*the same"):
         Turns(replace(dialogues, answers=[("no", "no")] * len(answers)), task.tokenizer, 100, last_only=True)
+
+
+def test_measuring_says_which_pairs_were_left_out(tmp_path):
+    task = preference(tmp_path)
+    model = model_for(task.tokenizer)
+    task.restore({}, model)
+    same = [record | {"rejected": record["chosen"]} if i == 2 else record for i, record in enumerate(pairs())]
+    test = tmp_path / "test.jsonl"
+    test.write_text("".join(json.dumps(record) + "\n" for record in same))
+    (remark,) = task.measure(Use(model, Engine(model), task.setup.decoding), [str(test)]).remarks
+    assert "answers are the same" in remark and remark.endswith(": 1 (first at test.jsonl:3)")
 
 
 def test_a_checkpoint_keeps_the_reference(tmp_path):

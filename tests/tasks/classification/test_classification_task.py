@@ -37,6 +37,13 @@ def test_every_kind_of_model_learns_what_can_be_told_apart(run: Run) -> None:
     assert [answer.label for answer in run.classify(["superb", "the plot was dull"])] == ["good", "bad"]
 
 
+def test_measuring_says_what_became_of_lines(run: Run, tmp_path: Path) -> None:
+    test = tmp_path / "test.tsv"
+    test.write_text("text\tlabel\nsuperb\tgood\n\ndull\tbad\n")
+    (remark,) = run.measure([test]).remarks
+    assert remark.endswith(": 1 (first at test.tsv:3)")
+
+
 def test_a_run_knows_the_labels_that_its_data_had(run: Run) -> None:
     assert run.recipe.task.labels == ("bad", "good")
     assert set(run.classify(["so"])[0].probabilities) == {"bad", "good"}
