@@ -40,6 +40,10 @@ class Contender:
     def name(self) -> str:
         return " ".join(filter(None, (self.recipe, self.optimizer, f"seed {self.seed}" if self.seed else "")))
 
+    @property
+    def folder(self) -> str:
+        return "-".join(filter(None, (Path(self.recipe).stem, self.optimizer, str(self.seed) if self.seed else "")))
+
     def read(self, *changes: str) -> Recipe:
         optimizer = [] if self.optimizer is None else [f"training.optimizer={self.optimizer}"]
         return Recipe.read(self.recipe, [*self.changes, *optimizer, f"training.seed={self.seed}", *changes])
@@ -64,6 +68,7 @@ def main(
     json_file: Annotated[Path | None, typer.Option("--json", help="also write the figures to this file")] = None,
     picture: Annotated[Path | None, typer.Option(help="draw a figure into this PNG")] = None,
     figure: Annotated[str, typer.Option(help="of validation, which the picture shows")] = "loss",
+    keep: Annotated[Path | None, typer.Option(help="a new folder for the runs, to evaluate them on their tests")] = None,
 ) -> None:
     """Train each recipe, with each optimizer and seed, for the same time."""
     contenders = [
@@ -71,11 +76,13 @@ def main(
         for recipe, name, number in product(recipes, optimizer or [None], seed or [0])
     ]
     outcomes: list[Outcome] = []
+    if keep is not None and keep.exists():
+        raise typer.BadParameter(f"{keep} is there already: choose another folder for the runs")
     try:
         on = choose_device(device)
         taken = [seconds_of_step(contender, on) for contender in contenders]
         for contender, step in zip(contenders, taken, strict=True):
-            outcomes.append(train(contender, step, max(1, round(seconds / step)), on))
+            outcomes.append(train(contender, step, max(1, round(seconds / step)), on, keep))
             print(line(outcomes[-1]), flush=True)
             if picture:
                 choose(outcomes[-1].figures, figure, f"figure of {contender.name}")
@@ -96,10 +103,10 @@ def seconds_of_step(contender: Contender, device: torch.device) -> float:
     return step
 
 
-def train(contender: Contender, step: float, steps: int, device: torch.device) -> Outcome:
+def train(contender: Contender, step: float, steps: int, device: torch.device, keep: Path | None) -> Outcome:
     recipe = contender.read(*(f"training.{name}={steps}" for name in ("steps", "validate_every", "save_every")))
     with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder) / "run"
+        run = (keep or Path(folder)) / contender.folder
         train_recipe(recipe, run, str(device), weights_from=None, resume=False, quiet=True)
         figures = json.loads((run / "result.json").read_text(encoding="utf-8"))["values"]
         tokens = sum(row["n_tokens"] for row in read_metrics(run / METRICS) if row["kind"] == "train")

@@ -5,6 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+import regard
 from bench import equal_time
 
 
@@ -54,6 +55,7 @@ def test_each_is_trained_for_the_steps_that_fit(recipes, tmp_path, monkeypatch):
     app = equal_time.typer.Typer()
     app.command()(equal_time.main)
     files = ["--json", str(tmp_path / "outcomes.json"), "--picture", str(tmp_path / "outcomes.png")]
+    files += ["--keep", str(tmp_path / "runs")]
     result = CliRunner().invoke(app, [*recipes, "--seconds", "0.4", "--seed", "0", "--seed", "1", *files])
     assert result.exit_code == 0, result.output
     outcomes = json.loads((tmp_path / "outcomes.json").read_text())
@@ -63,6 +65,12 @@ def test_each_is_trained_for_the_steps_that_fit(recipes, tmp_path, monkeypatch):
     assert [outcome["tokens"] for outcome in outcomes] == [4 * 64, 4 * 64, 2 * 64, 2 * 64]
     assert len({outcome["figures"]["loss"] for outcome in outcomes}) == 4
     assert (tmp_path / "outcomes.png").read_bytes().startswith(b"\x89PNG")
+    kept = {folder.name: regard.load(folder) for folder in (tmp_path / "runs").iterdir()}
+    assert {name: run.recipe.training.seed for name, run in kept.items()} == {
+        "narrow": 0, "narrow-1": 1, "wide": 0, "wide-1": 1
+    }  # fmt: skip
+    again = CliRunner().invoke(app, [*recipes, *files])
+    assert again.exit_code == 2 and "another folder" in again.output
 
 
 def test_a_figure_that_a_recipe_does_not_have_is_named(recipes, tmp_path, monkeypatch):
