@@ -68,7 +68,9 @@ def main(
     json_file: Annotated[Path | None, typer.Option("--json", help="also write the figures to this file")] = None,
     picture: Annotated[Path | None, typer.Option(help="draw a figure into this PNG")] = None,
     figure: Annotated[str, typer.Option(help="of validation, which the picture shows")] = "loss",
-    keep: Annotated[Path | None, typer.Option(help="a new folder for the runs, to evaluate them on their tests")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="a new folder for the runs, to evaluate them on their tests")
+    ] = None,
 ) -> None:
     """Train each recipe, with each optimizer and seed, for the same time."""
     contenders = [
