@@ -32,14 +32,14 @@ LIGHT = Style(
     ink="#1f1d1b",
     soft="#6b6660",
     rule="#e5e0d8",
-    lines=("#3d66d8", "#cc5a16", "#11806a", "#7d49c6", "#b03a6f", "#7a7412", "#1f1d1b", "#6b6660"),
+    lines=("#3d66d8", "#cc5a16", "#11806a", "#7d49c6", "#b03a6f", "#7a7412", "#1f1d1b", "#6b6660", "#0b7a99"),
 )
 DARK = Style(
     paper="#16181d",
     ink="#eceae6",
     soft="#a5a29c",
     rule="#34373e",
-    lines=("#86a5ff", "#f29a5c", "#4cc2a6", "#bd95f5", "#ee82b0", "#cfc75a", "#eceae6", "#a5a29c"),
+    lines=("#86a5ff", "#f29a5c", "#4cc2a6", "#bd95f5", "#ee82b0", "#cfc75a", "#eceae6", "#a5a29c", "#5fc8e8"),
     is_dark=True,
 )
 INK, SOFT, RULE, LINES = LIGHT.ink, LIGHT.soft, LIGHT.rule, LIGHT.lines
