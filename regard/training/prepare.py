@@ -125,6 +125,9 @@ def check(recipe: Recipe, weights_from: Path | None) -> None:
         )
     if weights_from is not None and not (weights_from / "recipe.toml").is_file():
         raise RunError(f"--from {weights_from} is not a run folder: it has no recipe.toml")
+    needs = recipe.task_class.needs_weights
+    if needs and weights_from and not isinstance(Recipe.of_run(weights_from).sketch(), type(recipe.sketch())):
+        raise ConfigError(f"the task of {recipe.name} {needs}; {weights_from} was trained for something else")
 
 
 def with_tokenizer(

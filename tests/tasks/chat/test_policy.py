@@ -1,6 +1,7 @@
 """Reward models and policy optimization: the papers' formulas by hand, chance that comes again, what is refused."""
 
 import math
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from regard.decoding.engine import Engine
 from regard.errors import ConfigError
 from regard.models.heads import Classifier
 from regard.nn.layout import Ragged
+from regard.runs.recipe import Recipe
 from regard.tasks.chat.batches import answer_divergences, answer_log_probs, make_batch
 from regard.tasks.chat.policy import Policy, PolicyConfig, advantages
 from regard.tasks.chat.preference import PreferenceConfig
@@ -22,6 +24,7 @@ from regard.tasks.chat.task import drift
 from regard.tasks.chat.use import write_answers
 from regard.tasks.chat.verbs import Judge
 from regard.tasks.setup import Use
+from regard.training.prepare import check
 
 
 def reward(folder: Path) -> Reward:
@@ -145,6 +148,16 @@ def test_the_reference_stays_and_a_checkpoint_holds_it(tmp_path: Path) -> None:
     for name, tensor in resumed.tensors().items():
         assert torch.equal(tensor, before[name])
     assert not any(weight.requires_grad for weight in resumed.reference.parameters())
+
+
+def test_a_policy_begins_with_a_model_that_can_answer(tmp_path: Path) -> None:
+    policy = Recipe.read("chat-policy", ["task.judge=judge", "tokenizer.vocab_size=300"])
+    for name, can in (("chat-reward", False), ("chat-tiny", True)):
+        run = tmp_path / name
+        run.mkdir()
+        Recipe.read(name, ["tokenizer.vocab_size=300"]).write(run / "recipe.toml")
+        with nullcontext() if can else pytest.raises(ConfigError, match=r"can answer.*reward was trained"):
+            check(policy, run)
 
 
 def test_a_policy_needs_a_judge_that_was_trained_for_it(tmp_path: Path) -> None:
